@@ -138,7 +138,7 @@ func TestConnectingGoesOnBehindTheCallers(t *testing.T) {
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 		require.ErrorIs(t, err, node.ErrTimeout)
 		require.NotErrorIs(t, err, node.ErrDown)
-		assert.Contains(t, err.Error(), "it is not connected yet")
+		assert.Contains(t, err.Error(), "still connecting")
 
 		assert.Zero(t, f.Elapsed(func() { _, err = lock.TryAcquire(t.Context()) }))
 		require.ErrorIs(t, err, node.ErrDown)
@@ -163,7 +163,7 @@ func TestConnectingFails(t *testing.T) {
 		_, err := client.RedLock("a").TryAcquire(t.Context())
 		require.ErrorIs(t, err, refused)
 		require.ErrorIs(t, err, node.ErrUnreachable)
-		require.NotErrorIs(t, err, node.ErrDown, "it was not down before")
+		require.NotErrorIs(t, err, node.ErrDown, "the node was not down before this call")
 		_, err = client.RedLock("a").TryAcquire(t.Context())
 		require.ErrorIs(t, err, node.ErrDown)
 
@@ -247,8 +247,8 @@ func TestConnectFails(t *testing.T) {
 		var failure *quorumlock.NoQuorumError
 		require.ErrorAs(t, err, &failure)
 		assert.Equal(t, 1, failure.Pending)
-		assert.Equal(t, "quorumlock: connect: no quorum: 1 of 3 nodes agreed, 2 needed, 1 not waited for"+
-			" (n2: connect: unreachable: connection refused; n3: connect: unreachable: it is not connected yet): gave up: context deadline exceeded", err.Error())
+		assert.Equal(t, "quorumlock: connect: no quorum: 1 of 3 nodes agreed, 2 needed, 1 pending"+
+			" (n2: connect: unreachable: connection refused; n3: connect: unreachable: still connecting): gave up: context deadline exceeded", err.Error())
 
 		other := f.Client(far)
 		took := f.Elapsed(func() { err = other.Connect(t.Context()) })

@@ -34,7 +34,7 @@
 // Acquire returns a [Lease]. Until it ends, the lease renews itself on every node, also on nodes
 // that were down before. This process alone decides when the lease ends. It uses a clock that no
 // administrator can step, and that counts suspends. ValidUntil is the earliest time at which enough
-// nodes may have dropped the lock, counted from before each command was sent, less an allowance
+// nodes may have dropped the lock. It counts from before each command was sent, less an allowance
 // for clock drift. At that time, at the latest, the context of the lease ends, with the reason as
 // its cause. Nothing revives a lease.
 //
@@ -64,11 +64,11 @@
 //
 // # What is guaranteed
 //
-// At any instant at most one lease of a name is valid by its own clock, and a later one has
-// the larger token, whatever nodes crash, hang, and forget, if
+// At any instant at most one lease of a name is valid by its own clock. A later lease has the
+// larger token. Any number of nodes may crash, hang, or forget. This holds if
 //
-//   - clock rates differ by less than the drift allowance (1% of the TTL and 2 ms), and
-//     the clocks of nodes do not step (those of clients may);
+//   - clock rates differ by less than the drift allowance (1% of the TTL and 2 ms);
+//   - the clocks of nodes do not step (the clocks of clients may);
 //   - when a node forgets, it shows, as after a restart: locks are not evicted or deleted
 //     one by one (a lease that b nodes back, under a rule of q of N, survives b+q-N-1 of
 //     those);
@@ -80,8 +80,8 @@
 //     that; only the resource can, with the token.
 //   - Without a majority of nodes that answer, or after a majority has lost its memory,
 //     no client gets a lock for a time.
-//   - Waiters are served in the order in which their clients came, as far as clocks agree. A waiter
-//     that is frozen when its turn comes loses the turn.
+//   - Waiters are served in the order in which their clients came, to the precision of the clocks.
+//     A waiter that is frozen when its turn comes loses the turn.
 //
 // docs/guarantees.md has the assumptions one by one, the proofs, and the consequences of an
 // assumption that breaks. docs/handbook.md explains every error and log line. docs/README.md is the

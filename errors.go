@@ -126,7 +126,7 @@ func (e *NoQuorumError) Error() string {
 	}
 	fmt.Fprintf(&b, "quorumlock: %s: no quorum: %d of %d nodes agreed, %d needed", what, e.Agreed, e.Total, e.Need)
 	if e.Pending > 0 {
-		fmt.Fprintf(&b, ", %d not waited for", e.Pending)
+		fmt.Fprintf(&b, ", %d pending", e.Pending)
 	}
 	if e.Late {
 		b.WriteString(", but too late: the TTL had passed")

@@ -17,17 +17,17 @@ func ExampleClient_RWLock() {
 	first, _ := rw.Read().Acquire(ctx)
 	second, _ := rw.Read().Acquire(ctx)
 	_, err := rw.Write().TryAcquire(ctx)
-	fmt.Println("two read, and nobody writes:", errors.Is(err, quorumlock.ErrHeld))
+	fmt.Println("two readers exclude a writer:", errors.Is(err, quorumlock.ErrHeld))
 
 	_ = first.Release(ctx)
 	_ = second.Release(ctx)
 	writer, _ := rw.Write().Acquire(ctx)
 	_, err = rw.Read().TryAcquire(ctx)
-	fmt.Println("one writes, and nobody reads:", errors.Is(err, quorumlock.ErrHeld))
+	fmt.Println("a writer excludes readers:", errors.Is(err, quorumlock.ErrHeld))
 	fmt.Println("error:", writer.Release(ctx))
 	// Output:
-	// two read, and nobody writes: true
-	// one writes, and nobody reads: true
+	// two readers exclude a writer: true
+	// a writer excludes readers: true
 	// error: <nil>
 }
 

@@ -35,12 +35,12 @@ func Example() {
 	defer func() { _ = client.Close(ctx) }()
 
 	err := client.RedLock("nightly-report").Do(ctx, func(ctx context.Context) error {
-		fmt.Println("nobody else is here, and ctx ends if that changes:", ctx.Err() == nil)
+		fmt.Println("this client has the lock, and ctx ends with the lease:", ctx.Err() == nil)
 		return nil
 	})
 	fmt.Println("error:", err)
 	// Output:
-	// nobody else is here, and ctx ends if that changes: true
+	// this client has the lock, and ctx ends with the lease: true
 	// error: <nil>
 }
 

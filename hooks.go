@@ -44,7 +44,7 @@ type Hooks struct {
 	LossFound func(LossFoundEvent)
 	// Latch: a call on a latch has ended.
 	Latch func(LatchEvent)
-	// NodeDown: a node does not answer, and is only probed from now on.
+	// NodeDown: a node does not answer. It gets only probes until it does.
 	NodeDown func(node string, err error)
 	// NodeUp: the node answers again.
 	NodeUp func(node string)
@@ -154,9 +154,9 @@ type NodeRecoveringEvent struct {
 	Node string
 	// Since and Until are its beginning and its end, by the wall clock of this process.
 	Since, Until time.Time
-	// Restarted is set if the node came back with the data of its disk, took over from another
-	// server, got a first replica, or had its limits changed. Otherwise it came back empty, or is
-	// new.
+	// Restarted is set if the node came back with the data of its disk, or took over from another
+	// server. A first replica and a change of its limits set it too. Otherwise the node came back
+	// empty, or is new.
 	Restarted bool
 }
 

@@ -38,7 +38,7 @@ func TestInspect(t *testing.T) {
 		f.Stop(2, 3)
 		status, err = lock.Inspect(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
-		require.Len(t, status.Nodes, 5, "what is known is told all the same")
+		require.Len(t, status.Nodes, 5, "the answers of the other nodes are returned all the same")
 		require.Len(t, status.Nodes[4].Holders, 1)
 		f.Resume(1)
 	})

@@ -79,9 +79,9 @@ func (j *Joined) TryAcquire(ctx context.Context) (*JointLease, error) { return j
 // allows. If it loses one while it waits for the next, it releases all and begins anew.
 //
 // It returns the errors that [Lock.Acquire] does. After an error it holds nothing: it releases its
-// locks before it returns, whatever the state of ctx, bounded by the timeouts of the nodes. For
-// locks that ctx holds already, the result has nested leases. If ctx holds only some of the names
-// of one step, the error is ErrOverlap.
+// locks before it returns, even if ctx has ended, bounded by the timeouts of the nodes. For locks
+// that ctx holds already, the result has nested leases. If ctx holds only some of the names of one
+// step, the error is ErrOverlap.
 func (j *Joined) Acquire(ctx context.Context) (*JointLease, error) { return j.acquire(ctx, true) }
 
 func (j *Joined) acquire(ctx context.Context, wait bool) (*JointLease, error) {
@@ -104,7 +104,7 @@ func (j *Joined) acquire(ctx context.Context, wait bool) (*JointLease, error) {
 }
 
 // errJoinLost marks the loss of one lock while Join waited for another.
-var errJoinLost = errors.New("lost before the other locks were acquired")
+var errJoinLost = errors.New("a lock was lost before the other locks were acquired")
 
 // attempt takes one step after the other. The loss of a lock it has ends the wait for the next.
 func (j *Joined) attempt(ctx context.Context, wait bool) (*JointLease, error) {

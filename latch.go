@@ -43,8 +43,8 @@ import (
 //
 // In both cases fewer ids may be reported than have counted down, never more. A running call
 // repeats its knowledge to the nodes. So an id is not lost before its CountDown has returned, nor
-// after a waiter has read it, as long as a majority remembers that the latch is set. (A waiter
-// reads ids where nodes differ.)
+// after a waiter has read it. That holds while a majority remembers that the latch is set. (A
+// waiter reads ids where nodes differ.)
 //
 // All keys have a TTL, see [LatchOptions]. Every use refreshes it, and so does waiting.
 type Latch struct {
@@ -174,13 +174,13 @@ const (
 	opSet       = "set latch"
 	opCountDown = "count down"
 	opAwait     = "await latch"
-	opCount     = "look at latch"
+	opCount     = "count latch"
 	opDelete    = "delete latch"
 )
 
 // LatchEvent describes a call on a latch that has ended.
 type LatchEvent struct {
-	// Op is "set latch", "count down", "await latch", "look at latch" or "delete latch".
+	// Op is "set latch", "count down", "await latch", "count latch" or "delete latch".
 	Op string
 	// Name is the name of the latch, and ID the id of a count-down.
 	Name, ID string
@@ -193,7 +193,7 @@ type LatchEvent struct {
 }
 
 // runCall runs one call of a method: it checks the arguments, registers the call, and reports it to
-// the hook. left is how many ids must still count down, if the method reads that.
+// the hook. The result left is how many ids must still count down, if the method reads that.
 func (l *Latch) runCall(ctx context.Context, op, id string, invalid []string, run func(*latch.Call) latch.Outcome) (left int, err error) {
 	switch problems := slices.Concat(l.problems, invalid); {
 	case ctx == nil:
@@ -223,7 +223,7 @@ func (l *Latch) runCall(ctx context.Context, op, id string, invalid []string, ru
 func (l *Latch) outcomeError(ctx context.Context, op string, o *latch.Outcome) error {
 	err := l.resultError(op, o)
 	if o.CutShort {
-		err = errors.Join(err, lease.ErrCutShort)
+		err = cutShort(err)
 	}
 	var why error
 	switch o.Stopped {
@@ -236,6 +236,14 @@ func (l *Latch) outcomeError(ctx context.Context, op string, o *latch.Outcome) e
 		return cmp.Or(err, why)
 	}
 	return lease.GaveUp(err, why)
+}
+
+// cutShort marks the error of a call that ended before enough nodes answered. err may be nil.
+func cutShort(err error) error {
+	if err == nil {
+		return lease.ErrCutShort
+	}
+	return fmt.Errorf("%w: %w", err, lease.ErrCutShort)
 }
 
 // resultError returns the error for the last result of the nodes.
@@ -326,5 +334,5 @@ type latchOpenError struct {
 }
 
 func (e *latchOpenError) Error() string {
-	return fmt.Sprintf("quorumlock: latch %q: %d of %d have still to count down", e.name, e.left, e.count)
+	return fmt.Sprintf("quorumlock: latch %q is open: %d of %d ids have not counted down", e.name, e.left, e.count)
 }

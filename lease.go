@@ -147,7 +147,7 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<
 }
 
 // Release releases the lock on every node. It returns once enough nodes have confirmed for others
-// to acquire the lock. It is sent whatever the state of ctx, from which it takes values only; the
+// to acquire the lock. It is sent even if ctx has ended: Release takes only values from ctx. The
 // timeout of each node bounds it.
 //
 // It returns nil once confirmed. It returns nil at once for a nested lease, and for a hand-over to

@@ -31,8 +31,9 @@ type heldKey struct {
 type tokenKey heldKey
 
 // Token returns the fencing token of the lease on this lock that ctx carries. That is the context
-// that Do passes to its function, or one derived from a [Lease.Context]. ok is true even if the
-// lease has ended since. It is false if ctx never held all names of the lock in one lease.
+// that Do passes to its function, or one derived from a [Lease.Context]. The result ok is true
+// even if the lease has ended since. It is false if ctx never held all names of the lock in one
+// lease.
 func (l *Lock) Token(ctx context.Context) (token uint64, ok bool) {
 	if ctx == nil || len(l.spec.Names) == 0 {
 		return 0, false

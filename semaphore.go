@@ -91,16 +91,16 @@ func tooManyPermits(n, size int) string {
 // Acquire is FIFO: across clients in the order in which they came, and within a client in the order
 // of calls, as exactly as clocks agree. A waiter for several permits is not overtaken by waiters
 // for fewer: these wait until it has its permits. Waiters do not poll: a release wakes as many
-// waiters as its permits suffice for.
+// waiters as its permits can serve.
 //
 // If permits are free, Acquire takes one round trip when this client knows which slots are free.
 // Otherwise the nodes tell it, and it takes two. See docs/semaphore.md.
 //
-// Every call takes permits of its own: leases of a semaphore are not nested, whatever the context.
-// If the context holds so many permits that the call would wait for itself, the error is
-// ErrOverlap. The rest is as for [Lock.Acquire]: ctx bounds only the acquisition, and the errors
-// are the same. In addition, asking for more permits than the semaphore has is an [*InvalidError].
-// If the semaphore is full, the [*HeldError] names one of the holders.
+// Every call takes permits of its own. Leases of a semaphore are never nested. The error is
+// ErrOverlap if the context holds too many permits, so that the call would wait for itself. The
+// rest is as for [Lock.Acquire]: ctx bounds only the acquisition, and the errors are the same. In
+// addition, asking for more permits than the semaphore has is an [*InvalidError]. If the semaphore
+// is full, the [*HeldError] names one of the holders.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, (*wait.Queues).Acquire)
 }
@@ -203,8 +203,8 @@ func (q *permitQuery) count(t *lease.Lease) {
 	}
 }
 
-// wouldSelfDeadlock reports whether the context holds so many permits that the rest would not
-// suffice, even if no other owner had any.
+// wouldSelfDeadlock reports whether the context holds too many permits, so that the rest would
+// not suffice, even if no other owner had any.
 func (l *Lock) wouldSelfDeadlock(ctx context.Context) bool {
 	size, _ := l.spec.Slots.Size()
 	has := l.permitsHeldBy(ctx)

@@ -74,7 +74,7 @@ func (s *Semaphore) Permits(ctx context.Context) (int, error) {
 	return size, nil
 }
 
-// sizeRound is what the nodes answered to a size.
+// sizeRound has the answers of the nodes to a new size.
 type sizeRound struct {
 	tally quorum.Tally
 	// latest is the latest setting that a node reported.

@@ -127,7 +127,7 @@ func TestSeveralStripes(t *testing.T) {
 	})
 }
 
-func TestStripesThatMakeNoSense(t *testing.T) {
+func TestInvalidStripes(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
 		names := make([]string, 10*quorumlock.MaxNames)

@@ -54,7 +54,7 @@ func (translator) Lost(l lease.Loss) error {
 		TakenBy: l.TakenBy, Nodes: nodeErrors(l.Nodes),
 	}
 	if l.Cause == lease.Taken {
-		e.Reason = "another owner has it on a majority of the nodes: " + DescribeOwner(l.TakenBy)
+		e.Reason = "another owner holds the lock on a majority of the nodes: " + DescribeOwner(l.TakenBy)
 	}
 	return e
 }
@@ -99,7 +99,7 @@ func (t translator) Ended(l *lease.Lease, held time.Duration, handedOver bool, c
 	switch {
 	case errors.Is(cause, ErrReleased), errors.Is(cause, ErrClosed):
 	case errors.Is(cause, ErrLeaked):
-		c.warn("quorumlock: a lease was dropped without a Release; it is released now", "names", g.Spec().Names, "owner", g.Owner(), "held", held)
+		c.warn("quorumlock: a lease was dropped without a Release: it is released now", "names", g.Spec().Names, "owner", g.Owner(), "held", held)
 	default:
 		c.warn("quorumlock: lease ended", "names", g.Spec().Names, "owner", g.Owner(), "held", held, "err", cause)
 	}
@@ -126,7 +126,7 @@ func (t translator) AttemptFailed(s *lease.Spec, attempt int, err error) {
 }
 
 func (t translator) CannotFollow(node string, err error) {
-	t.client.warn("quorumlock: cannot subscribe to Redisson's releases, waiters poll once a second", "node", node, "err", err)
+	t.client.warn("quorumlock: cannot subscribe to Redisson's releases: waiters poll once a second", "node", node, "err", err)
 }
 
 // trace records one acquiring call for the hook Acquisition. It is nil unless that hook is set: a
@@ -217,7 +217,7 @@ func (t *trace) done() {
 
 func (t translator) NodeDown(name string, err error) {
 	c := t.client
-	c.warn("quorumlock: node failed, and is only probed from now on", "node", name, "err", err)
+	c.warn("quorumlock: node failed: it gets only probes until it answers", "node", name, "err", err)
 	if hook := c.cfg.Hooks.NodeDown; hook != nil {
 		c.reporter.enqueue(func() { hook(name, err) })
 	}
@@ -233,7 +233,7 @@ func (t translator) NodeUp(name string) {
 
 func (t translator) NodeRecovering(name string, since, until time.Time, restarted bool) {
 	c := t.client
-	c.warn("quorumlock: node recovers, as it is new, has restarted or has failed over: holders keep their locks, but it gives no new ones until every lock that it may have forgotten has expired",
+	c.warn("quorumlock: node recovers: it is new, restarted or failed over; holders keep their locks, and it grants no new ones until the recovery ends",
 		"node", name, "since", since, "until", until, "restarted", restarted)
 	if hook := c.cfg.Hooks.NodeRecovering; hook != nil {
 		event := NodeRecoveringEvent{Node: name, Since: since, Until: until, Restarted: restarted}
@@ -242,7 +242,7 @@ func (t translator) NodeRecovering(name string, since, until time.Time, restarte
 }
 
 func (t translator) NodeRecovered(name string) {
-	t.client.info("quorumlock: node has recovered, and gives new locks again", "node", name)
+	t.client.info("quorumlock: node has recovered: it grants new locks again", "node", name)
 }
 
 func (t translator) NodeRefuses(name string, err error) {

@@ -20,8 +20,8 @@ import (
 
 // Reasons why not every node was changed; for errors.Is.
 var (
-	// ErrInUse: some nodes have been used before, so others may have forgotten what they granted. Nodes that recover
-	// open by themselves; the report says when.
+	// ErrInUse: some nodes have been used before, so others may have forgotten locks that they granted. Nodes that
+	// recover open by themselves; the report says when.
 	ErrInUse = errors.New("not all nodes are new")
 	// ErrLimits: nodes are set up for clients with another MaxTTL or MaxClockSkew. See ChangeLimits.
 	ErrLimits = errors.New("nodes are set up for other limits")
@@ -107,9 +107,9 @@ func Look(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 	return run(ctx, cfg, func(*Report) error { return nil })
 }
 
-// ChangeLimits sets nodes up for clients whose MaxTTL or MaxClockSkew differs from that of earlier clients. The nodes
-// then refuse clients with the old limits, including their renewals. So stop those clients first, or their leases
-// end. Each changed node grants no new locks for the longer MaxTTL plus the longer MaxClockSkew.
+// ChangeLimits sets nodes up for clients whose MaxTTL or MaxClockSkew differs from the limits of earlier clients. The
+// nodes then refuse clients with the old limits, including their renewals. So stop those clients first, or their
+// leases end. Each changed node grants no new locks for the longer MaxTTL plus the longer MaxClockSkew.
 //
 // ChangeLimits leaves nodes alone whose limits are right already. So it can be repeated, as is necessary after
 // ErrUnanswered or ErrChanged.

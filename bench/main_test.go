@@ -214,7 +214,7 @@ func TestDefaultsOfFlags(t *testing.T) {
 	assert.Equal(t, 2, given.options.Rounds, "what is said counts")
 }
 
-func TestFlagsThatMakeNoSense(t *testing.T) {
+func TestInvalidFlags(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Clock is what the coordinator and the in-memory node know of time. All of
-// its methods are safe for concurrent use.
+// Clock is the view of time of the coordinator and the in-memory node. All of its methods are
+// safe for concurrent use.
 type Clock interface {
 	// Now returns the local time since the clock's origin. It never steps
 	// and never goes back. It counts suspends where the system can, and has
@@ -29,9 +29,9 @@ type Clock interface {
 	// It is for display and for tokens, never for validity: it may step.
 	Wall() time.Time
 
-	// AfterFunc runs f in a goroutine of its own once d has passed on this
-	// clock, never earlier, and at once if d is zero or less. Implementations
-	// for tests may run f on the goroutine that moves the clock.
+	// AfterFunc runs f in a goroutine of its own once d has passed on this clock, never
+	// earlier. It runs f at once if d is zero or less. Implementations for tests may run f on
+	// the goroutine that moves the clock.
 	AfterFunc(d time.Duration, f func()) Timer
 }
 

@@ -114,7 +114,7 @@ var promises = map[string]func(t *testing.T, c subject){
 		timer := c.AfterFunc(time.Second, fired.inc)
 		c.pass(time.Second / 2)
 		require.True(t, timer.Stop())
-		require.False(t, timer.Stop(), "it was stopped before")
+		require.False(t, timer.Stop(), "the timer was stopped before")
 		c.pass(time.Hour)
 		fired.require(t, 0)
 	},

@@ -44,11 +44,11 @@ func (m *Manual) StepWall(d time.Duration) {
 	m.wall = m.wall.Add(d)
 }
 
-// Advance moves the clock forward by d. It runs the functions of the timers
-// that become due, in the order of their deadlines and one after the other, on
-// the calling goroutine, and then returns. They may use the clock in any way
-// except to call Advance, and what they arm within d runs as well. Calls from
-// several goroutines take turns. It panics if d is negative.
+// Advance moves the clock forward by d. It runs the functions of the timers that become due,
+// one after the other, in the order of their deadlines. They run on the calling goroutine, and
+// then Advance returns. They may use the clock in any way except to call Advance, and what they
+// arm within d runs as well. Calls from several goroutines take turns. It panics if d is
+// negative.
 func (m *Manual) Advance(d time.Duration) {
 	if d < 0 {
 		panic("clock: Advance by a negative duration: local time never goes back")

@@ -82,7 +82,7 @@ func TestManualAtOnceOutsideOfAdvance(t *testing.T) {
 			defer mu.Unlock()
 			done = true
 		})
-		require.False(t, timer.Stop(), "it has fired")
+		require.False(t, timer.Stop(), "the timer has fired")
 		mu.Unlock()
 		synctest.Wait()
 		require.True(t, done)
@@ -107,7 +107,7 @@ func TestManualNeverGoesBack(t *testing.T) {
 	require.PanicsWithValue(t, "clock: Advance by a negative duration: local time never goes back", func() { m.Advance(-1) })
 	m.Advance(time.Second)
 	m.Advance(math.MaxInt64)
-	require.Equal(t, time.Duration(math.MaxInt64), m.Now(), "nor does it wrap around")
+	require.Equal(t, time.Duration(math.MaxInt64), m.Now(), "the time does not wrap around")
 }
 
 func TestManualConcurrentUse(t *testing.T) {

@@ -8,9 +8,9 @@ type process struct{ start time.Time }
 // Inside a bubble of testing/synctest it is the fake time of that bubble, if
 // it was made there, and that is what it is for.
 //
-// On most systems it stops during a suspend, so a lease may look valid after
-// the machine wakes although the nodes have long given the lock away. A
-// program that may be suspended uses [System].
+// On most systems it stops during a suspend. So after the machine wakes, a lease may look valid
+// although the nodes have long given the lock away. A program that may be suspended uses
+// [System].
 func Process() Clock { return process{start: time.Now()} }
 
 func (p process) Now() time.Duration { return time.Since(p.start) }

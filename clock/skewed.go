@@ -40,9 +40,8 @@ func (s *Skewed) Now() time.Duration {
 	return after(s.origin+passed+s.gained(passed), s.jumped)
 }
 
-// Wall implements [Clock]. It is the wall clock of the base, with its steps,
-// and in addition what this clock has gained or lost by its rate and by
-// [Skewed.StepWall].
+// Wall implements [Clock]. It is the wall clock of the base, with its steps. Added to it is the
+// time that this clock has gained or lost by its rate and by [Skewed.StepWall].
 func (s *Skewed) Wall() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

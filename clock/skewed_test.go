@@ -17,7 +17,7 @@ func TestSkewedRate(t *testing.T) {
 	m := clock.NewManual(epoch)
 	m.Advance(7 * time.Second)
 	fast, slow := clock.NewSkewed(m, 1.005), clock.NewSkewed(m, 0.98)
-	require.Equal(t, 7*time.Second, fast.Now(), "it starts where its base is")
+	require.Equal(t, 7*time.Second, fast.Now(), "the clock starts at the time of its base")
 	require.Equal(t, m.Wall(), fast.Wall())
 
 	m.Advance(1000 * time.Second)
@@ -100,7 +100,7 @@ func TestSkewedJumpsAddUp(t *testing.T) {
 	require.Equal(t, time.Minute+time.Second, s.Now())
 	s.Jump(math.MaxInt64)
 	m.Advance(time.Second)
-	require.Equal(t, time.Duration(math.MaxInt64), s.Now(), "it does not wrap around")
+	require.Equal(t, time.Duration(math.MaxInt64), s.Now(), "the time does not wrap around")
 }
 
 // grabber is a base that hands over what its timers would run.
@@ -116,7 +116,7 @@ func (g *grabber) AfterFunc(d time.Duration, f func()) clock.Timer {
 
 // A timer of the base may have fired already, and wait for its turn, when the
 // timer above it is stopped or set again.
-func TestSkewedIgnoresAFiringThatIsOvertaken(t *testing.T) {
+func TestSkewedIgnoresAnOutdatedFiring(t *testing.T) {
 	base := &grabber{Manual: clock.NewManual(epoch)}
 	s := clock.NewSkewed(base, 1)
 	runs := 0

@@ -14,11 +14,10 @@ type system struct{}
 // Windows. Elsewhere it is Go's monotonic time, which may stop in a suspend:
 // there a machine that holds locks must not be suspended.
 //
-// Ordinary timers stop in a suspend even where the clock does not. So a
-// pending timer of this clock looks at it every 250 ms, and fires at most that
-// much (and the usual scheduling delay) late after a suspend. That is cheap
-// for the few timers of a client, and not meant for one per lease. Inside a
-// bubble of testing/synctest its timers are fake and its time is not: there
+// Ordinary timers stop in a suspend even where the clock does not. So a pending timer looks at
+// this clock every 250 ms. After a suspend it fires at most that much late, plus the usual
+// scheduling delay. That is cheap for the few timers of a client, and not meant for one per
+// lease. Inside a bubble of testing/synctest its timers are fake and its time is not: there
 // [Process] is the clock to use.
 func System() Clock { return system{} }
 

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// deadlineTimer keeps a deadline of one clock by means of the timers of
-// another, which runs at a different rate or not all of the time. Whenever
-// the other timer fires it looks whether the deadline is reached and, if not,
-// sets it again: f never runs early, and late by at most the length of a wait.
+// deadlineTimer keeps a deadline of one clock by the timers of another. The other clock runs at
+// a different rate, or not all of the time. Whenever the other timer fires it looks whether the
+// deadline is reached and, if not, sets it again: f never runs early, and late by at most the
+// length of a wait.
 type deadlineTimer struct {
 	now  func() time.Duration                   // the clock of the deadline
 	wait func(left time.Duration) time.Duration // how long to let the other timer run

@@ -40,8 +40,8 @@ type Config struct {
 
 	// Clock is the source of time, and must be the client's. Default: clock.System().
 	Clock clock.Clock
-	// Logger gets an Info line when this candidate is elected and when its term ends, and a warning when it cannot
-	// stand or a lead function is overdue. Default: slog.Default().
+	// Logger gets an Info line when this candidate is elected, and when its term ends. It gets a warning when the
+	// candidate cannot stand, or a lead function is overdue. Default: slog.Default().
 	Logger *slog.Logger
 	// Hooks receive the events of this candidate.
 	Hooks Hooks

@@ -11,7 +11,7 @@ var (
 	// ErrRunning: Run was called while another Run of the same Election had not returned.
 	ErrRunning = errors.New("election: already running: one Run at a time; make another Election for another candidate")
 	// ErrNoLeader: no candidate holds the lock on enough nodes.
-	ErrNoLeader = errors.New("election: nobody leads")
+	ErrNoLeader = errors.New("election: no leader")
 	// ErrPanicked replaces the error of a lead function that did not return: it panicked, or ended its goroutine.
-	ErrPanicked = errors.New("election: the lead function did not return: it panicked, or called runtime.Goexit")
+	ErrPanicked = errors.New("election: the lead function panicked, or called runtime.Goexit")
 )

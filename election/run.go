@@ -122,7 +122,7 @@ func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
 }
 
 func (e *Election) failed(err error) {
-	e.cfg.Logger.Warn("election: cannot stand now, and will try again", "election", e.name, "err", err)
+	e.cfg.Logger.Warn("election: this candidate cannot stand now, and will retry", "election", e.name, "err", err)
 	if hook := e.cfg.Hooks.Failed; hook != nil {
 		hook(err)
 	}

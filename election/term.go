@@ -168,7 +168,7 @@ func (e *Election) ended(end EndedEvent) {
 
 func (e *Election) overdue(t *term) {
 	cause := context.Cause(t.ctx)
-	e.cfg.Logger.Warn("election: the lead function goes on although its context has ended", "election", e.name, "candidate", t.Name,
+	e.cfg.Logger.Warn("election: the lead function still runs after the end of its context", "election", e.name, "candidate", t.Name,
 		"owner", t.Owner, "token", t.Token, "cause", cause)
 	if hook := e.cfg.Hooks.Overdue; hook != nil {
 		hook(OverdueEvent{Term: t.Term, Cause: cause})

@@ -1,7 +1,7 @@
 // Package faultinject breaks the environment of locks, so that tests can show which promises hold then.
 //
-// It is for the tests of this library, and for those of services that use it. These tools share one vocabulary of
-// faults, from fast to realistic:
+// It is for the tests of this library, and for the tests of services that use it. These tools share one
+// vocabulary of faults, from fast to realistic:
 //
 //   - [Wrap] puts rules in front of a node.Node: calls fail before or after they ran, are late,
 //     duplicated, hung or held at a gate, within the process and without a server.
@@ -12,6 +12,6 @@
 //   - A [Plan] is a schedule of such faults, drawn from a seed by a [Nemesis], printed as
 //     text and replayed from it.
 //
-// Package sim runs the real coordinator through such plans in virtual time, package chaos runs it on real servers,
-// and package history checks the recorded calls of clients.
+// Package sim runs the real coordinator through such plans in virtual time. Package chaos runs it on real servers.
+// Package history checks the recorded calls of clients.
 package faultinject

@@ -46,8 +46,8 @@ func TestRejectWithACause(t *testing.T) {
 	require.Equal(t, []node.Reply{{Err: &node.Error{Node: "n1", Op: node.Acquire, Reason: node.ErrRecovering, Err: cause}}}, r)
 }
 
-// TestFailAfterOfWhatFailedBefore: operations that did not reach the node keep their error.
-func TestFailAfterOfWhatFailedBefore(t *testing.T) {
+// TestFailAfterKeepsAnEarlierError: operations that did not reach the node keep their error.
+func TestFailAfterKeepsAnEarlierError(t *testing.T) {
 	l := newLab(t, faultinject.Rule{Do: faultinject.FailAfterWith(node.ErrTimeout)})
 	l.memory.Stop()
 	l.failed(l.do(acquireOp("a")), node.ErrUnreachable, true, node.Acquire)
@@ -86,7 +86,7 @@ func TestDelayBeyondTheTimeout(t *testing.T) {
 	}
 }
 
-func TestTimeoutOfOnesOwn(t *testing.T) {
+func TestCustomTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := faultinject.Wrap(node.NewMemory("n1", nil), faultinject.Timeout(time.Minute))
 		defer func() { require.NoError(t, n.Close()) }()
@@ -197,9 +197,9 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// TestLateMeetsOtherRules: calls that run later pass the rules behind, with their own timeout, and Close waits for
+// TestLateCallsPassTheRulesBehind: calls that run later pass the rules behind, with their own timeout, and Close waits for
 // them.
-func TestLateMeetsOtherRules(t *testing.T) {
+func TestLateCallsPassTheRulesBehind(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Add(faultinject.Rule{When: faultinject.Kind(node.Acquire), Do: faultinject.Late(0)})
 		behind := l.Add(faultinject.Rule{Do: faultinject.Delay(400*time.Millisecond, 0)})
@@ -261,8 +261,8 @@ func TestEffectsOfSeveralRules(t *testing.T) {
 	})
 }
 
-// TestCopiesAreApart: many copies run in the background at once, each with its own random numbers.
-func TestCopiesAreApart(t *testing.T) {
+// TestLateDuplicatesHaveTheirOwnDelays: many copies run in the background at once, each with its own random numbers.
+func TestLateDuplicatesHaveTheirOwnDelays(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		for range 3 {
 			l.Add(faultinject.Rule{Do: faultinject.DuplicateLate(time.Second)})
@@ -281,8 +281,8 @@ func TestCopiesAreApart(t *testing.T) {
 	})
 }
 
-// TestEffectOfOnesOwn drops every other operation by a custom effect.
-func TestEffectOfOnesOwn(t *testing.T) {
+// TestCustomEffect drops every other operation by a custom effect.
+func TestCustomEffect(t *testing.T) {
 	l := newLab(t, faultinject.Rule{Do: func(ctx context.Context, x *faultinject.Exchange, next faultinject.Next) {
 		for i := range x.Ops {
 			if part := x.Slice(i, i+1); i%2 == 0 {

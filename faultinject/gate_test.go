@@ -46,7 +46,7 @@ func TestGate(t *testing.T) {
 		time.Sleep(30 * node.DefaultTimeout)
 		require.Empty(t, l.ran(), "no timeout ends the wait")
 		require.True(t, second.Pass())
-		require.Equal(t, []string{"acquire b"}, l.ran(), "it has run when Pass returns")
+		require.Equal(t, []string{"acquire b"}, l.ran(), "the operation has run when Pass returns")
 		require.Equal(t, []*faultinject.Held{first}, g.Waiting())
 		require.True(t, first.Pass())
 		require.Equal(t, []string{"acquire a"}, l.ran())
@@ -86,7 +86,7 @@ func TestGatePassAll(t *testing.T) {
 		l.answered(<-a, node.Granted)
 		l.answered(<-b, node.Granted)
 		l.sends(t.Context(), acquireOp("c"))
-		require.Len(t, g.Waiting(), 1, "it goes on holding")
+		require.Len(t, g.Waiting(), 1, "the gate holds later operations too")
 	})
 }
 
@@ -121,8 +121,8 @@ func TestGateOfARuleThatIsRemoved(t *testing.T) {
 	})
 }
 
-// TestGateWithoutItsCall: a call that has ended is neither awaited nor passed.
-func TestGateWithoutItsCall(t *testing.T) {
+// TestGateForgetsCallsThatEnded: a call that has ended is neither awaited nor passed.
+func TestGateForgetsCallsThatEnded(t *testing.T) {
 	atGate(t, func(t *testing.T, l *lab, g *faultinject.Gate, _ *faultinject.Active) {
 		ctx, cancel := context.WithCancel(t.Context())
 		a := l.sends(ctx, acquireOp("a"))

@@ -14,8 +14,8 @@ import (
 // Nodes and TTL must be set. Seed 0 is a seed like any other.
 type Nemesis struct {
 	Seed uint64
-	// Nodes and Clients are their numbers. Without clients, faults are limited to those that [Nodes] support: faults
-	// of nodes, and ways that are cut for all clients.
+	// Nodes and Clients are how many there are. Without clients, faults are limited to those that [Nodes] support:
+	// faults of nodes, and paths that are cut for all clients.
 	Nodes, Clients int
 	// TTL is the TTL of the locks. Episodes are shorter and longer than it.
 	TTL time.Duration
@@ -33,10 +33,10 @@ type Episode string
 
 // The episodes.
 const (
-	// Minority kills as many nodes as can be spared, counting those that have other faults already. Other episodes
-	// may follow at the same time.
+	// Minority kills as many nodes as can be spared. Nodes that have other faults already count, too. Other
+	// episodes may follow at the same time.
 	Minority Episode = "minority"
-	// Majority kills so many nodes at once that no lock can be acquired.
+	// Majority kills enough nodes at once to prevent every acquisition.
 	Majority Episode = "majority"
 	// Everything kills all nodes.
 	Everything Episode = "everything"
@@ -92,9 +92,9 @@ func (n Nemesis) Plan(duration time.Duration) (Plan, error) {
 	for at := d.upTo(n.TTL / 2); at < duration && len(n.Episodes) > 0; {
 		d.draw(n.Episodes[d.rng.IntN(len(n.Episodes))], at)
 		switch d.rng.IntN(8) {
-		case 0, 1, 2: // the next one begins in the middle of this
+		case 0, 1, 2: // the next episode begins in the middle of this one
 			at += d.upTo(n.TTL/2) + time.Millisecond
-		case 3: // long enough for locks to be had again
+		case 3: // long enough to acquire locks again
 			at = max(at, d.last) + n.TTL + d.upTo(n.TTL)
 		default:
 			at = max(at, d.last) + d.upTo(n.TTL/2) + time.Millisecond
@@ -114,9 +114,9 @@ func (n Nemesis) check() error {
 			errs = append(errs, fmt.Errorf("faultinject: nemesis: "+format, args...))
 		}
 	}
-	bad(n.Nodes < 1, "%d nodes: there must be one at least", n.Nodes)
+	bad(n.Nodes < 1, "%d nodes: at least one is needed", n.Nodes)
 	bad(n.Clients < 0, "%d clients", n.Clients)
-	bad(n.TTL < time.Millisecond, "a TTL of %v: set it to that of the locks", n.TTL)
+	bad(n.TTL < time.Millisecond, "a TTL of %v: set it to the TTL of the locks", n.TTL)
 	bad(n.ClockStep < 0, "clocks step by %v: it is the most they step, either way", n.ClockStep)
 	for _, e := range n.Episodes {
 		bad(!slices.Contains(Episodes(), e), "no episode is called %q", e)
@@ -237,7 +237,7 @@ func (d *drawing) partition(nodes []int, at time.Duration) {
 	if d.rng.IntN(3) > 0 {
 		nodes = nodes[:d.some(d.Nodes)]
 	} else {
-		length = d.TTL + d.upTo(d.TTL) // alone, and for longer than any lease
+		length = d.TTL + d.upTo(d.TTL) // cut off from all nodes, and for longer than any lease
 	}
 	for _, node := range nodes {
 		d.add(Step{At: at, For: length, Fault: fault, Node: node, Client: client})
@@ -270,9 +270,10 @@ func (d *drawing) loss() Fault {
 	return ways[d.rng.IntN(len(ways))]
 }
 
-// death is a way for a node to end, cut a way for the network to.
+// death returns a random fault that ends a node.
 func (d *drawing) death() Fault { return []Fault{Stop, Kill, Wipe}[d.rng.IntN(3)] }
 
+// cut returns a random fault that cuts the network.
 func (d *drawing) cut() Fault {
 	if d.Clients == 0 {
 		return Part

@@ -52,8 +52,8 @@ func TestNemesisStepsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// TestNemesisChooses: over some seeds, each fault occurs. Options for clock steps and episodes are respected.
-func TestNemesisChooses(t *testing.T) {
+// TestNemesisDrawsEachFault: over some seeds, each fault occurs. Options for clock steps and episodes are respected.
+func TestNemesisDrawsEachFault(t *testing.T) {
 	faults := func(change func(*faultinject.Nemesis)) map[faultinject.Fault]int {
 		count := make(map[faultinject.Fault]int)
 		for seed := range uint64(50) {

@@ -77,7 +77,7 @@ func listen() (net.Listener, error) {
 func (p *Proxy) Addr() string { return p.addr }
 
 // Close ends all connections, and drops withheld data and data in flight. It returns when all goroutines of the proxy
-// have ended, whatever the peers do. The error is always nil, and closing more than once does nothing.
+// have ended, even if the peers do nothing. The error is always nil, and closing more than once does nothing.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -172,8 +172,9 @@ func (p *Proxy) forget(c *proxyConn) {
 
 // ProxyStats counts the traffic of a [Proxy] since it was made.
 type ProxyStats struct {
-	// Accepted counts connections of clients. Reached counts those that were connected to the target, and Unreached
-	// those that were reset because it could not be reached. Open counts the present ones, including hanging ones.
+	// Accepted counts connections of clients. Reached counts the connections that were made to the target, and
+	// Unreached the ones that were reset because the target could not be reached. Open counts the present ones,
+	// including hanging ones.
 	Accepted, Reached, Unreached, Open int
 	// ToServer and ToClient are the bytes in each direction.
 	ToServer, ToClient ProxyBytes
@@ -181,8 +182,8 @@ type ProxyStats struct {
 
 // ProxyBytes counts the bytes of one direction on all connections.
 type ProxyBytes struct {
-	// Received counts the bytes that the proxy read from senders, Passed those that it wrote to receivers. The
-	// difference is withheld, in flight, or was lost with a connection.
+	// Received counts the bytes that the proxy read from senders, Passed the bytes that it wrote to receivers.
+	// The difference is withheld, in flight, or was lost with a connection.
 	Received, Passed uint64
 }
 

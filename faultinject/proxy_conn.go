@@ -7,7 +7,7 @@ import (
 )
 
 // proxyConn is one connection of a client, and the connection to the server for it. It has four goroutines, two for
-// each direction. Guarded by the proxy's lock.
+// each direction. The proxy's lock guards its fields.
 type proxyConn struct {
 	proxy              *Proxy
 	client, server     *net.TCPConn
@@ -40,16 +40,16 @@ func (c *proxyConn) run(ctx context.Context) {
 	close(c.done)
 }
 
-// connect waits for the end of a cut, and dials the server. If that fails, it resets the client, for which it also
-// waits for the end of a cut.
+// connect waits for the end of a cut, and dials the server. If the dial fails, it waits for the end of a cut
+// again, and resets the client.
 func (c *proxyConn) connect(ctx context.Context) bool {
-	if !c.awaitWay() {
+	if !c.awaitUncut() {
 		return false
 	}
 	var dialer net.Dialer
 	server, err := dialer.DialContext(ctx, "tcp", c.proxy.target)
 	if err != nil {
-		c.awaitWay()
+		c.awaitUncut()
 	}
 	c.proxy.mu.Lock()
 	defer c.proxy.mu.Unlock()
@@ -71,8 +71,8 @@ func (c *proxyConn) connect(ctx context.Context) bool {
 	return true
 }
 
-// awaitWay returns once no direction is cut, or false if the connection ends before.
-func (c *proxyConn) awaitWay() bool {
+// awaitUncut returns once no direction is cut, or false if the connection ends before.
+func (c *proxyConn) awaitUncut() bool {
 	c.proxy.mu.Lock()
 	defer c.proxy.mu.Unlock()
 	for !c.over && c.cut() {

@@ -15,7 +15,7 @@ import (
 
 func TestCutWithholdsOneDirection(t *testing.T) {
 	eachDirection(t, func(t *testing.T, d faultinject.Direction) {
-		l := newLane(t)
+		l := newProxied(t)
 		from, to := l.ends(d)
 		send(t, from, "before ")
 		expect(t, to, "before ")
@@ -35,7 +35,7 @@ func TestCutWithholdsOneDirection(t *testing.T) {
 }
 
 func TestCutBothWays(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	l.Cut(faultinject.BothWays)
 	sendInto(t, l.Proxy, faultinject.ToServer, l.client, "question")
 	sendInto(t, l.Proxy, faultinject.ToClient, l.server, "answer")
@@ -56,7 +56,7 @@ func TestCutWithholdsEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachDirection(t, func(t *testing.T, d faultinject.Direction) {
-				l := newLane(t)
+				l := newProxied(t)
 				from, to := l.ends(d)
 				l.Cut(d)
 				require.NoError(t, from.SetLinger(end.linger))
@@ -71,7 +71,7 @@ func TestCutWithholdsEnds(t *testing.T) {
 
 // TestBytesOutliveTheirSender: data that a process sent before it died arrives when the network heals.
 func TestBytesOutliveTheirSender(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	l.Cut(faultinject.ToServer)
 	sendInto(t, l.Proxy, faultinject.ToServer, l.client, "last words")
 	require.NoError(t, l.client.Close())
@@ -81,7 +81,7 @@ func TestBytesOutliveTheirSender(t *testing.T) {
 }
 
 func TestCutLeavesLatency(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	l.SetLatency(faultinject.ToServer, 1e6*patience, 0)
 	l.Cut(faultinject.ToServer)
 	l.Uncut(faultinject.ToServer)
@@ -91,7 +91,7 @@ func TestCutLeavesLatency(t *testing.T) {
 
 // A cut is at a byte also where the proxy is stuck in a write: that does not go on.
 func TestCutInterruptsAWrite(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	data := stick(t, l)
 	l.Cut(faultinject.ToServer)
 	passed := l.Stats().ToServer.Passed
@@ -106,7 +106,7 @@ func TestCutInterruptsAWrite(t *testing.T) {
 }
 
 func TestProxyKeepsNoMoreThanItsBuffer(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	l.Cut(faultinject.ToServer)
 	data := randomBytes(10, 16<<20)
 	sendAll := make(chan error, 1)
@@ -154,7 +154,7 @@ func TestServerNeverLearnsOfClientsThatGaveUpInACut(t *testing.T) {
 
 func TestCutAfterHoldsInMidMessage(t *testing.T) {
 	eachDirection(t, func(t *testing.T, d faultinject.Direction) {
-		l := newLane(t)
+		l := newProxied(t)
 		from, to := l.ends(d)
 		l.CutAfter(d, 7, faultinject.ThenHold)
 		send(t, from, "abc")
@@ -175,7 +175,7 @@ func TestCutAfterHoldsInMidMessage(t *testing.T) {
 }
 
 func TestCutAfterHoldsNewConnections(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	l.CutAfter(faultinject.ToServer, 2, faultinject.ThenHold)
 	send(t, l.client, "ab")
 	expect(t, l.server, "ab")
@@ -186,7 +186,7 @@ func TestCutAfterHoldsNewConnections(t *testing.T) {
 
 func TestCutAfterCloses(t *testing.T) {
 	eachDirection(t, func(t *testing.T, d faultinject.Direction) {
-		l := newLane(t)
+		l := newProxied(t)
 		from, to := l.ends(d)
 		l.CutAfter(d, 4, faultinject.ThenClose)
 		sendInto(t, l.Proxy, d, from, "abcdefg")
@@ -206,7 +206,7 @@ func TestCutAfterCloses(t *testing.T) {
 
 func TestCutAfterResets(t *testing.T) {
 	eachDirection(t, func(t *testing.T, d faultinject.Direction) {
-		l := newLane(t)
+		l := newProxied(t)
 		from, to := l.ends(d)
 		l.CutAfter(d, 4, faultinject.ThenReset)
 		send(t, from, "abcdefg")
@@ -224,7 +224,7 @@ func TestCutAfterResets(t *testing.T) {
 	})
 }
 
-func TestCutAfterNothingMeetsTheNextToSend(t *testing.T) {
+func TestCutAfterZeroBytesEndsTheNextSender(t *testing.T) {
 	for name, c := range map[string]struct {
 		then  faultinject.CutAction
 		check func(t testing.TB, from io.Reader)
@@ -233,7 +233,7 @@ func TestCutAfterNothingMeetsTheNextToSend(t *testing.T) {
 		"close": {faultinject.ThenClose, expectEnd},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLane(t)
+			l := newProxied(t)
 			idle := dial(t, l.Proxy)
 			idleServer := l.backend.accept()
 			l.CutAfter(faultinject.ToServer, 0, c.then)
@@ -248,7 +248,7 @@ func TestCutAfterNothingMeetsTheNextToSend(t *testing.T) {
 
 func TestCutAfterCountsAllConnections(t *testing.T) {
 	const n, conns = 1000, 4
-	l := newLane(t)
+	l := newProxied(t)
 	servers := []io.Reader{l.server}
 	clients := []io.Writer{l.client}
 	for range conns - 1 {
@@ -272,7 +272,7 @@ func TestCutAfterCountsAllConnections(t *testing.T) {
 
 // While one connection writes under a limit, another waits: the first may be about to pass the last byte.
 func TestCutAfterWaitsForAWriteUnderWay(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	other := dial(t, l.Proxy)
 	otherServer := l.backend.accept()
 	data := stick(t, l)
@@ -288,7 +288,7 @@ func TestCutAfterWaitsForAWriteUnderWay(t *testing.T) {
 }
 
 func TestResetEndsAllConnections(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	l.Cut(faultinject.ToServer)
 	sendInto(t, l.Proxy, faultinject.ToServer, l.client, "lost")
 	hanging := dial(t, l.Proxy)
@@ -308,7 +308,7 @@ func TestResetEndsAllConnections(t *testing.T) {
 }
 
 func TestResetEndsAWrite(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	stick(t, l)
 	l.Reset()
 	_, err := io.Copy(io.Discard, l.server)
@@ -316,7 +316,7 @@ func TestResetEndsAWrite(t *testing.T) {
 }
 
 func TestRefuse(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	l.Refuse()
 	l.Refuse()
 	_, err := l.client.Write([]byte("standing"))

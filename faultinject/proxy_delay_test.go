@@ -18,7 +18,7 @@ import (
 func TestLatencyDelaysItsDirection(t *testing.T) {
 	const latency = 30 * time.Millisecond
 	eachDirection(t, func(t *testing.T, d faultinject.Direction) {
-		l := newLane(t)
+		l := newProxied(t)
 		from, to := l.ends(d)
 		l.SetLatency(opposite(d), time.Hour, 0)
 		l.SetLatency(d, latency, 0)
@@ -31,7 +31,7 @@ func TestLatencyDelaysItsDirection(t *testing.T) {
 
 func TestLatencyDelaysTheEnd(t *testing.T) {
 	const latency = 30 * time.Millisecond
-	l := newLane(t)
+	l := newProxied(t)
 	l.SetLatency(faultinject.ToServer, latency, 0)
 	began := time.Now()
 	require.NoError(t, l.client.CloseWrite())
@@ -39,11 +39,11 @@ func TestLatencyDelaysTheEnd(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(began), latency)
 }
 
-// TestLatencyIsNotPaidPerPiece: data sent within one latency arrives after one latency. Delays one after the other
+// TestLatencyDelaysAStreamOnce: data sent within one latency arrives after one latency. Delays one after the other
 // would exceed the test's patience.
-func TestLatencyIsNotPaidPerPiece(t *testing.T) {
+func TestLatencyDelaysAStreamOnce(t *testing.T) {
 	const pieces = 200
-	l := newLane(t)
+	l := newProxied(t)
 	l.SetLatency(faultinject.ToServer, 2*patience/pieces, 0)
 	for range pieces {
 		sendInto(t, l.Proxy, faultinject.ToServer, l.client, "x")
@@ -68,7 +68,7 @@ func TestDelaysChangeForBytesUnderWay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachDirection(t, func(t *testing.T, d faultinject.Direction) {
-				l := newLane(t)
+				l := newProxied(t)
 				from, to := l.ends(d)
 				change.slow(l.Proxy)
 				text := strings.Repeat("0123456789", 5000)
@@ -82,7 +82,7 @@ func TestDelaysChangeForBytesUnderWay(t *testing.T) {
 }
 
 func TestJitterKeepsTheOrder(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	l.SetLatency(faultinject.ToServer, time.Millisecond, 20*time.Millisecond)
 	var want strings.Builder
 	for i := range 100 {
@@ -95,7 +95,7 @@ func TestJitterKeepsTheOrder(t *testing.T) {
 
 // TestChangingConditionsLoseNothing: under all conditions, bytes arrive complete and in order.
 func TestChangingConditionsLoseNothing(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	up, down := randomBytes(7, 1<<20), randomBytes(8, 1<<20)
 	stop := make(chan struct{})
 	var changing, moving sync.WaitGroup
@@ -134,7 +134,7 @@ func changeAtRandom(p *faultinject.Proxy, stop <-chan struct{}) {
 	}
 }
 
-func TestLongestLatencyIsForEver(t *testing.T) {
+func TestLongestLatencyNeverEnds(t *testing.T) {
 	for name, c := range map[string]struct{ latency, jitter time.Duration }{
 		"latency":      {math.MaxInt64, 0},
 		"jitter":       {math.MaxInt64 / 2, math.MaxInt64},
@@ -142,7 +142,7 @@ func TestLongestLatencyIsForEver(t *testing.T) {
 		"over by some": {math.MaxInt64/2 + 1, math.MaxInt64},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLane(t)
+			l := newProxied(t)
 			l.SetLatency(faultinject.ToServer, c.latency, c.jitter)
 			sendInto(t, l.Proxy, faultinject.ToServer, l.client, "never")
 			sendInto(t, l.Proxy, faultinject.ToServer, l.client, "ever")

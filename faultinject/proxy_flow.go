@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// flowBuffer bounds the bytes that a flow keeps, and readSize those of one read.
+// flowBuffer bounds the bytes that a flow keeps, and readSize the bytes of one read.
 const (
 	flowBuffer = 256 << 10
 	readSize   = 32 << 10
@@ -27,7 +27,8 @@ type flow struct {
 	opposite *flow
 	from, to *net.TCPConn
 
-	// pieces are what was read and not delivered, and the end behind it; size is the number of their bytes.
+	// pieces are the data that was read and not delivered, and the end behind it; size is the number of
+	// their bytes.
 	pieces []piece
 	size   int
 

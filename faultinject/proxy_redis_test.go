@@ -91,9 +91,9 @@ func TestReplyCutInMidFrameIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestRestOfALateReplyAnswersNothingElse: half a reply that is late, and its even later rest, do not answer the next
+// TestLateReplyInTwoPartsAnswersNoOtherCommand: half a reply that is late, and its even later rest, do not answer the next
 // question.
-func TestRestOfALateReplyAnswersNothingElse(t *testing.T) {
+func TestLateReplyInTwoPartsAnswersNoOtherCommand(t *testing.T) {
 	b := newBehindProxy(t)
 	size := b.replySize()
 	for _, n := range []int64{0, 1, size / 2, size - 1} {

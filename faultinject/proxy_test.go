@@ -79,24 +79,24 @@ func dial(t testing.TB, p *faultinject.Proxy) *net.TCPConn {
 	return managed(t, conn.(*net.TCPConn))
 }
 
-// lane is one connection through a proxy, with both ends.
-type lane struct {
+// proxied is one connection through a proxy, with both ends.
+type proxied struct {
 	*faultinject.Proxy
 	backend        backend
 	client, server *net.TCPConn
 }
 
-func newLane(t testing.TB) lane {
+func newProxied(t testing.TB) proxied {
 	t.Helper()
 	b := newBackend(t)
 	p := startProxy(t, b.l.Addr().String())
 	client := dial(t, p)
 	await(t, p, func(s faultinject.ProxyStats) bool { return s.Reached == 1 })
-	return lane{p, b, client, b.accept()}
+	return proxied{p, b, client, b.accept()}
 }
 
 // ends are the sender and the receiver of a direction.
-func (l lane) ends(d faultinject.Direction) (from, to *net.TCPConn) {
+func (l proxied) ends(d faultinject.Direction) (from, to *net.TCPConn) {
 	if d == faultinject.ToServer {
 		return l.client, l.server
 	}
@@ -200,7 +200,7 @@ func transfer(t testing.TB, from, to *net.TCPConn, data []byte) []byte {
 }
 
 func TestProxyForwards(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	up, down := randomBytes(1, 3<<20), randomBytes(2, 2<<20)
 
 	require.True(t, bytes.Equal(up, transfer(t, l.client, l.server, up)))
@@ -216,7 +216,7 @@ func TestProxyForwards(t *testing.T) {
 
 func TestProxyPassesResetsOn(t *testing.T) {
 	eachDirection(t, func(t *testing.T, d faultinject.Direction) {
-		l := newLane(t)
+		l := newProxied(t)
 		from, to := l.ends(d)
 		require.NoError(t, from.SetLinger(0))
 		require.NoError(t, from.Close())
@@ -229,7 +229,7 @@ func TestProxyPassesResetsOn(t *testing.T) {
 // too.
 func TestProxyTellsSendersOfReceiversThatAreGone(t *testing.T) {
 	eachDirection(t, func(t *testing.T, d faultinject.Direction) {
-		l := newLane(t)
+		l := newProxied(t)
 		from, to := l.ends(d)
 		require.NoError(t, to.Close())
 		expectEnd(t, from)
@@ -260,7 +260,7 @@ func TestProxyKeepsConnectionsApart(t *testing.T) {
 	expect(t, second, "still here")
 }
 
-func TestProxyRefusesWhatCannotWork(t *testing.T) {
+func TestProxyRefusesAnInvalidTarget(t *testing.T) {
 	_, err := faultinject.NewProxy("no port")
 	require.ErrorContains(t, err, "faultinject: proxy: target")
 }
@@ -278,23 +278,23 @@ func TestProxyResetsClientsOfATargetThatIsDown(t *testing.T) {
 }
 
 func TestProxyCloses(t *testing.T) {
-	for name, prepare := range map[string]func(t *testing.T, l lane){
-		"at peace": func(*testing.T, lane) {},
-		"with bytes under way": func(t *testing.T, l lane) {
+	for name, prepare := range map[string]func(t *testing.T, l proxied){
+		"idle": func(*testing.T, proxied) {},
+		"with bytes under way": func(t *testing.T, l proxied) {
 			l.SetLatency(faultinject.ToServer, time.Hour, 0)
 			sendInto(t, l.Proxy, faultinject.ToServer, l.client, "late")
 		},
-		"while cut": func(t *testing.T, l lane) {
+		"while cut": func(t *testing.T, l proxied) {
 			l.Cut(faultinject.BothWays)
 			sendInto(t, l.Proxy, faultinject.ToServer, l.client, "withheld")
 			dial(t, l.Proxy)
 			awaitOpen(t, l.Proxy, 2)
 		},
-		"while refusing":      func(_ *testing.T, l lane) { l.Refuse() },
-		"with a stuck reader": func(t *testing.T, l lane) { stick(t, l) },
+		"while refusing":      func(_ *testing.T, l proxied) { l.Refuse() },
+		"with a stuck reader": func(t *testing.T, l proxied) { stick(t, l) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLane(t)
+			l := newProxied(t)
 			prepare(t, l)
 			var wg sync.WaitGroup
 			for range 3 {
@@ -310,7 +310,7 @@ func TestProxyCloses(t *testing.T) {
 }
 
 func TestProxyIsQuietAfterClose(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	require.NoError(t, l.Close())
 	l.Reset()
 	l.Refuse()
@@ -323,7 +323,7 @@ func TestProxyIsQuietAfterClose(t *testing.T) {
 }
 
 func TestAwaitEndsWithItsContext(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	sendInto(t, l.Proxy, faultinject.ToServer, l.client, "12345")
 	expect(t, l.server, "12345")
 	ctx, cancel := context.WithTimeout(t.Context(), moment)
@@ -333,9 +333,9 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	require.ErrorContains(t, err, "ToServer:{Received:5 ")
 }
 
-// stick makes the client send more than all buffers hold, and waits until the proxy is stuck in a write to the
-// server, which does not read. It returns the client's data, and ignores errors of the sending.
-func stick(t testing.TB, l lane) []byte {
+// stick makes the client send more than all buffers hold. The server does not read, so stick waits until the
+// proxy is stuck in a write to the server. It returns the client's data, and ignores errors of the sending.
+func stick(t testing.TB, l proxied) []byte {
 	t.Helper()
 	require.NoError(t, l.server.SetReadBuffer(256<<10))
 	data := randomBytes(4, 16<<20)
@@ -350,7 +350,7 @@ func stick(t testing.TB, l lane) []byte {
 }
 
 // awaitStuck waits until the proxy is stuck in a write to the server.
-func awaitStuck(t testing.TB, l lane) {
+func awaitStuck(t testing.TB, l proxied) {
 	t.Helper()
 	for passed := uint64(1); passed != l.Stats().ToServer.Passed; {
 		await(t, l.Proxy, func(s faultinject.ProxyStats) bool {

@@ -19,12 +19,12 @@ type Subject interface {
 	End(ctx context.Context, s Step) error
 }
 
-// Run executes the plan, in real time or that of a bubble, and returns when its last step has ended. It repairs every
-// fault in any case, also when ctx ends. A step that fails ends the plan for its target, and is repaired too. tell,
-// if not nil, is called for each beginning and end, possibly by several goroutines at a time.
+// Run executes the plan, in real time or the time of a bubble, and returns when its last step has ended. It repairs
+// every fault in any case, also when ctx ends. A step that fails ends the plan for its target, and is repaired too.
+// Run calls tell, if it is not nil, for each beginning and end, possibly from several goroutines at a time.
 //
-// The error joins those of all steps, except errors caused by the end of ctx. Run refuses a plan that Check refuses
-// before anything begins.
+// The error joins the errors of all steps, except errors caused by the end of ctx. Run refuses a plan that Check
+// refuses before anything begins.
 func (p Plan) Run(ctx context.Context, on Subject, tell func(line string)) error {
 	if err := p.Check(math.MaxInt, math.MaxInt); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (c change) rank() int {
 	return 0
 }
 
-// mend repairs what is still broken, the last fault first.
+// mend repairs the remaining faults, the last one first.
 func (s *schedule) mend(ctx context.Context, broken []Step) error {
 	mending, cancel := context.WithTimeout(context.WithoutCancel(ctx), mendTime)
 	defer cancel()

@@ -103,8 +103,8 @@ func TestRunMendsWhenCutShort(t *testing.T) {
 	})
 }
 
-// TestRunGoesOnForOthers: a step that fails ends the plan for its target, which is repaired; the others continue.
-func TestRunGoesOnForOthers(t *testing.T) {
+// TestFailedStepEndsOnlyThePlanOfItsTarget: a step that fails ends the plan for its target, which is repaired; the others continue.
+func TestFailedStepEndsOnlyThePlanOfItsTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{fails: "begin clock n1"}
 		err := play(t.Context(), t, d, "1s pause n1 for 5s\n2s clock n1 by 1s for 1s\n7s kill n1 for 1s\n4s kill n2 for 1s")
@@ -155,7 +155,7 @@ func TestRunOneAfterTheOther(t *testing.T) {
 	})
 }
 
-func TestRunRefusesNonsense(t *testing.T) {
+func TestRunRefusesInvalidPlans(t *testing.T) {
 	d := &diary{}
 	err := faultinject.Plan{{Fault: "explode"}}.Run(t.Context(), d, nil)
 	require.ErrorContains(t, err, "explode")

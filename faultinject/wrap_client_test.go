@@ -95,8 +95,8 @@ func holdAlone(t *testing.T, client *quorumlock.Client, inside, held *atomic.Int
 }
 
 // In a bubble, a client and nodes that go by clock.Process renew leases in virtual time: a
-// lease that loses the answers to a renewal on a majority is kept, as renewals are tried
-// again, and one that loses all of them ends with its TTL.
+// lease that loses the answers to one renewal on a majority is kept, as renewals are retried. A
+// lease that loses all of them ends with its TTL.
 func TestClientInABubble(t *testing.T) {
 	const ttl = 10 * time.Second
 	for name, c := range map[string]struct {

@@ -18,7 +18,7 @@ import (
 )
 
 // The suite runs on a clock that it sets itself, so delays do not make it miss anything.
-func TestWrappedConforms(t *testing.T) {
+func TestWrappedNodeConforms(t *testing.T) {
 	for name, rules := range map[string][]faultinject.Rule{
 		"without rules": nil,
 		"delayed":       {{Do: faultinject.Jitter(20*time.Microsecond, 20*time.Microsecond)}},
@@ -209,7 +209,7 @@ func TestWrapPassesThrough(t *testing.T) {
 	require.Zero(t, rule.Hits())
 }
 
-// Each rule is around those that were added later.
+// Each rule is around the rules that were added later.
 func TestRulesAreLayers(t *testing.T) {
 	l := newLab(t)
 	first := l.Add(faultinject.Rule{Times: 1, Do: faultinject.FailBefore()})
@@ -343,6 +343,6 @@ func TestRulesChangeMeanwhile(t *testing.T) {
 	})
 }
 
-func TestWrapOfNothing(t *testing.T) {
+func TestWrapRefusesNil(t *testing.T) {
 	require.PanicsWithValue(t, "faultinject: Wrap of a nil node", func() { faultinject.Wrap(nil) })
 }

@@ -3,8 +3,8 @@
 //
 // A process can be paused between the check of its lease and a write, for longer than the lease lasts. Its write then
 // comes after another holder's, and no lock can prevent that. Only the resource can: each lease has a token,
-// quorumlock's Lease.Token, which is larger than those of all earlier leases of the same name. A writer shows its
-// token. The resource remembers the largest token, and refuses smaller ones.
+// quorumlock's Lease.Token, which is larger than the token of every earlier lease of the same name. A writer shows
+// its token. The resource remembers the largest token, and refuses smaller ones.
 //
 // Four rules make it work, and this package makes them hard to break:
 //
@@ -12,8 +12,8 @@
 //   - Equal tokens are admitted: a holder may write more than once. So a token orders holders,
 //     not the writes of one of them.
 //   - Show the token before you read data that you will modify and write back. If the new holder
-//     read past the fence, the old one would still be admitted, and the new holder would overwrite
-//     its write without knowing of it.
+//     read past the fence, the old holder would still be admitted. Then the new holder would
+//     overwrite that write without knowing of it.
 //   - The largest token is kept as long as the resource, and with it: not in the memory of a
 //     process that restarts, and not in a row that is deleted and comes back.
 //

@@ -8,9 +8,9 @@ import (
 var (
 	// ErrStale means that a later holder has shown its token. Nothing was written, and every later write with this
 	// token will fail, too. Acquire the lock again, and read again all data that was read under the old lease.
-	ErrStale = errors.New("fence: the token is stale: a later holder of the lock has been here")
+	ErrStale = errors.New("fence: stale token: the resource has seen a larger one")
 	// ErrNoToken means that the token is 0, which no lease has: the caller did not pass it.
-	ErrNoToken = errors.New("fence: the token is 0, which means that there is none: pass the Token of the lease")
+	ErrNoToken = errors.New("fence: no token: pass the Token of the lease, not 0")
 )
 
 // StaleError is an [ErrStale] with the two tokens.
@@ -22,7 +22,7 @@ type StaleError struct {
 }
 
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("fence: token %d is stale: a later holder of the lock has been here, with %d", e.Token, e.Seen)
+	return fmt.Sprintf("fence: token %d is stale: the largest seen is %d", e.Token, e.Seen)
 }
 
 // Is reports whether target is ErrStale.

@@ -40,8 +40,8 @@ func ExampleGate() {
 	// <nil>
 	// <nil>
 	// <nil>
-	// true fence: token 33 is stale: a later holder of the lock has been here, with 34
-	// fence: the token is 0, which means that there is none: pass the Token of the lease
+	// true fence: token 33 is stale: the largest seen is 34
+	// fence: no token: pass the Token of the lease, not 0
 	// reading: 3
 }
 
@@ -64,7 +64,7 @@ func ExampleNewGate() {
 	fmt.Println(file.text)
 	// Output:
 	// <nil>
-	// fence: token 33 is stale: a later holder of the lock has been here, with 34
+	// fence: token 33 is stale: the largest seen is 34
 	// kept
 }
 

@@ -18,7 +18,7 @@ func (t SQL) Value() (driver.Value, error) {
 	case t == 0:
 		return nil, ErrNoToken
 	case t > math.MaxInt64:
-		return nil, fmt.Errorf("fence: %d is not the token of a lease: it does not fit into a BIGINT", uint64(t))
+		return nil, fmt.Errorf("fence: %d is not the token of a lease: it exceeds a BIGINT", uint64(t))
 	default:
 		return int64(t), nil
 	}
@@ -28,7 +28,7 @@ func (t SQL) Value() (driver.Value, error) {
 type unwritten struct{}
 
 func (unwritten) Error() string {
-	return "fence: no row was written: the token is stale, unless there is no such row"
+	return "fence: no row was written: the token is stale, or the row does not exist"
 }
 
 func (unwritten) Is(target error) bool { return target == ErrStale }
@@ -50,7 +50,7 @@ func Check(result sql.Result, err error) error {
 	}
 	switch rows, err := result.RowsAffected(); {
 	case err != nil:
-		return fmt.Errorf("fence: the driver does not tell whether anything was written: %w", err)
+		return fmt.Errorf("fence: the driver does not report whether a row was written: %w", err)
 	case rows == 0:
 		return unwritten{}
 	default:

@@ -37,7 +37,7 @@ func ExampleCheck() {
 	fmt.Println(setBalance(33, "account-7", 110))
 	// Output:
 	// <nil>
-	// fence: token 33 is stale: a later holder of the lock has been here, with 34
+	// fence: token 33 is stale: the largest seen is 34
 }
 
 func TestCheck(t *testing.T) {
@@ -64,7 +64,7 @@ func TestCheck(t *testing.T) {
 		require.NotErrorIs(t, err, fence.ErrStale, "the row may have been written")
 	})
 	t.Run("the error mentions a missing row", func(t *testing.T) {
-		require.ErrorContains(t, fence.Check(driver.RowsAffected(0), nil), "unless there is no such row")
+		require.ErrorContains(t, fence.Check(driver.RowsAffected(0), nil), "or the row does not exist")
 	})
 }
 
@@ -77,7 +77,7 @@ func TestExplain(t *testing.T) {
 		is    error
 		says  string
 	}{
-		{"stale", fakeDB{token: int64(8)}, true, fence.ErrStale, "token 7 is stale: a later holder of the lock has been here, with 8"},
+		{"stale", fakeDB{token: int64(8)}, true, fence.ErrStale, "token 7 is stale: the largest seen is 8"},
 		{"missing", fakeDB{missing: true}, false, sql.ErrNoRows, "the row does not exist"},
 		{"failed", fakeDB{err: broken}, false, broken, "cannot be read"},
 		{"equal", fakeDB{token: int64(7)}, false, nil, "must compare with <="},

@@ -41,8 +41,8 @@ func fakeHello(reply string) func(net.Conn) {
 // silent reads and never answers.
 func silent(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// TestRedisStrangers puts a server of another protocol on the port, and a Redis server afterwards.
-func TestRedisStrangers(t *testing.T) {
+// TestRedisServersOfOtherProtocols puts a server of another protocol on the port, and a Redis server afterwards.
+func TestRedisServersOfOtherProtocols(t *testing.T) {
 	server := start(t)
 	for name, c := range map[string]struct {
 		serve  func(net.Conn)
@@ -162,7 +162,7 @@ func TestRedisServerThatFallsSilent(t *testing.T) {
 	require.ErrorIs(t, r.Err, node.ErrTimeout)
 	assert.False(t, r.Unsent)
 	require.NoError(t, n.Probe(context.Background()), "the server answers the greeting of a new connection")
-	require.ErrorIs(t, n.Probe(context.Background()), node.ErrTimeout, "and then nothing")
+	require.ErrorIs(t, n.Probe(context.Background()), node.ErrTimeout, "the server answers nothing after the greeting")
 	assert.Less(t, time.Since(began), soon)
 	f.replace(forward(server.Addr()))
 	eventually(t, node.Granted, n, acquire("o1", "a"))

@@ -9,7 +9,7 @@ import (
 
 // call runs one command or a pipeline on the connection.
 //
-// rueidis trusts the lengths that a server announces, and panics on absurd ones. It does so in this
+// rueidis trusts the lengths that a server announces, and panics on absurd ones. The panic is in this
 // goroutine, since there is one call at a time. A node that breaks the protocol must not end the program, so
 // the panic becomes an error of that node.
 func (l *link) call(ctx context.Context, cmds ...rueidis.Completed) (results []rueidis.RedisResult) {

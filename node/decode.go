@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,7 +34,7 @@ func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
 	if msg.IsString() {
 		digits, err := msg.ToString()
 		if err != nil || len(digits) != len(ops) {
-			return errors.Join(errProtocol, errForm, err)
+			return malformed(err)
 		}
 		for i := range ops {
 			replies[i] = decodeDigit(&ops[i], digits[i])
@@ -42,7 +43,7 @@ func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
 	}
 	answers, err := msg.ToArray()
 	if err != nil || len(answers) != len(ops) {
-		return errors.Join(errProtocol, errForm, err)
+		return malformed(err)
 	}
 	for i := range ops {
 		if err := answers[i].Error(); err != nil {
@@ -60,7 +61,7 @@ func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
 func decodeDigit(op *Op, digit byte) Reply {
 	outcome := outcomeOf(op, int64(digit)-'0')
 	if outcome == Unknown {
-		return Reply{Err: errors.Join(errProtocol, errForm)}
+		return Reply{Err: malformed(nil)}
 	}
 	return Reply{Outcome: outcome}
 }
@@ -84,7 +85,7 @@ func decode(op *Op, msg *rueidis.RedisMessage) Reply {
 		r, err = decodeArray(op, msg)
 	}
 	if err != nil {
-		return Reply{Err: errors.Join(errProtocol, err)}
+		return Reply{Err: malformed(err)}
 	}
 	return r
 }
@@ -93,7 +94,10 @@ func decode(op *Op, msg *rueidis.RedisMessage) Reply {
 var errProtocol = errors.New("unexpected reply")
 
 // errForm marks a reply of the right type with a wrong form.
-var errForm = errors.New("not in this form")
+var errForm = errors.New("wrong form")
+
+// malformed returns the error for a reply that decode rejects, for the reason err. A nil err stands for errForm.
+func malformed(err error) error { return fmt.Errorf("%w: %w", errProtocol, cmp.Or(err, errForm)) }
 
 // decodeNumber decodes a reply that is one number.
 func decodeNumber(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
@@ -270,7 +274,7 @@ func forcedOutcome(found int) Outcome {
 // the operation's, in its order. After an item that stands for all readers of a name, each reader follows.
 func decodeHolders(op *Op, values []rueidis.RedisMessage, width int) ([]Holder, error) {
 	if len(values)%width != 0 {
-		return nil, fmt.Errorf("%d values, in groups of %d", len(values), width)
+		return nil, fmt.Errorf("%d values cannot be split into groups of %d", len(values), width)
 	}
 	holders := make([]Holder, 0, len(values)/width)
 	read := "" // the name whose readers follow
@@ -285,7 +289,7 @@ func decodeHolders(op *Op, values []rueidis.RedisMessage, width int) ([]Holder, 
 		if !h.Reads {
 			i := slices.Index(names, name)
 			if i < 0 {
-				return nil, errors.New("an answer about another name")
+				return nil, errors.New("the reply is about another name")
 			}
 			names = names[i+1:]
 		}

@@ -11,17 +11,17 @@ import (
 // The reasons for which an operation on one node fails. errors.Is finds them in an [*Error].
 var (
 	// ErrTimeout: the node did not answer in time. The operation may have happened.
-	ErrTimeout = errors.New("no answer in time")
+	ErrTimeout = errors.New("timeout")
 	// ErrUnreachable: the node could not be connected, or the connection broke.
 	ErrUnreachable = errors.New("unreachable")
 	// ErrAuth: the node rejects the user, the password, or the user's permissions. Permanent.
 	ErrAuth = errors.New("access denied")
 	// ErrWrongType: the lock's name is a key of another type. Permanent.
-	ErrWrongType = errors.New("a key of another type stands at this name")
+	ErrWrongType = errors.New("a key of another type has this name")
 	// ErrRejected: the node answered with an error. It may be out of memory, a replica, or still loading.
 	ErrRejected = errors.New("rejected")
 	// ErrProtocol: the peer does not speak the protocol of a Redis server. Permanent.
-	ErrProtocol = errors.New("not an answer of a Redis server")
+	ErrProtocol = errors.New("protocol error")
 	// ErrClosed: this process closed the node. Permanent.
 	ErrClosed = errors.New("node is closed")
 	// ErrMisconfigured: the server cannot be used as it is configured, or is another server than expected.
@@ -42,9 +42,9 @@ var (
 	ErrSameServer = errors.New("another node is the same server")
 	// ErrDown: the node was not asked, since it failed a moment ago. It is probed from time to time. The
 	// cause is the failure.
-	ErrDown = errors.New("not asked, as it failed just before")
+	ErrDown = errors.New("not sent: the node is down")
 	// ErrBusy: the node was not asked, since its queue is longer than it can serve.
-	ErrBusy = errors.New("not asked, as too much is waiting for it")
+	ErrBusy = errors.New("not sent: the queue of the node is full")
 	// ErrCanceled: the caller's context ended first. The operation may have happened.
 	ErrCanceled = errors.New("canceled")
 )

@@ -19,7 +19,7 @@ func TestErrorText(t *testing.T) {
 	cause := errors.New("EOF")
 	for want, err := range map[string]*node.Error{
 		"node a:1: connect: unreachable: EOF":        {Node: "a:1", Reason: node.ErrUnreachable, Err: cause},
-		"node a:1: acquire: no answer in time":       {Node: "a:1", Op: node.Acquire, Reason: node.ErrTimeout},
+		"node a:1: acquire: timeout":                 {Node: "a:1", Op: node.Acquire, Reason: node.ErrTimeout},
 		"node a:1: renew: canceled":                  {Node: "a:1", Op: node.Renew, Reason: node.ErrCanceled},
 		"node a:1: release: rejected: EOF":           {Node: "a:1", Op: node.Release, Reason: node.ErrRejected, Err: cause},
 		"node a:1: inspect: access denied":           {Node: "a:1", Op: node.Inspect, Reason: node.ErrAuth},
@@ -105,10 +105,10 @@ func TestRefusalTexts(t *testing.T) {
 		err   error
 		parts []string
 	}{
-		{&node.RecoveryError{Left: 4 * time.Second, Length: 11 * time.Second}, []string{"for 7s already", "for another 4s", "it is new, or has lost its memory"}},
+		{&node.RecoveryError{Left: 4 * time.Second, Length: 11 * time.Second}, []string{"began 7s ago", "ends in 4s", "it is new, or has lost its memory"}},
 		{&node.RecoveryError{Left: 4 * time.Second, Length: 11 * time.Second, Restarted: true}, []string{"a restart, a failover"}},
-		{&node.SettingsError{Node: theirs, Client: ours}, []string{"MaxTTL 1h0m0s and MaxClockSkew 2s", "this one has 1m0s and 1s"}},
-		{&node.SettingsError{Node: ours, Client: ours, TTL: time.Hour}, []string{"TTL 1h0m0s is over the MaxTTL 1m0s"}},
+		{&node.SettingsError{Node: theirs, Client: ours}, []string{"MaxTTL 1h0m0s and MaxClockSkew 2s", "this client has 1m0s and 1s"}},
+		{&node.SettingsError{Node: ours, Client: ours, TTL: time.Hour}, []string{"TTL 1h0m0s exceeds MaxTTL 1m0s"}},
 		{&node.ClockError{Ahead: time.Hour, Limit: time.Second}, []string{"1h0m0s ahead of", " 1s (MaxClockSkew)"}},
 		{&node.ClockError{Ahead: -time.Hour, Limit: time.Minute}, []string{"1h0m0s behind", " 1m0s (MaxTTL)"}},
 	} {

@@ -157,7 +157,7 @@ func checkOften(t *testing.T, property func(*rapid.T)) {
 
 // The accepted tokens grow and the node counts for one owner at a time. Both hold for any number
 // of losses.
-func TestTokensGrowWhateverIsForgotten(t *testing.T) {
+func TestTokensGrowAcrossMemoryLosses(t *testing.T) {
 	checkOften(t, func(t *rapid.T) {
 		h := recall(t)
 		actions := h.actions()
@@ -172,7 +172,7 @@ func TestTokensGrowWhateverIsForgotten(t *testing.T) {
 
 // The limits change for all clients at once. The node loses nothing, and the accepted tokens still
 // grow.
-func TestTokensGrowWhateverTheLimits(t *testing.T) {
+func TestTokensGrowAcrossChangesOfLimits(t *testing.T) {
 	checkOften(t, func(t *rapid.T) {
 		h := recall(t)
 		actions := h.actions()

@@ -58,7 +58,7 @@ func hostileAt(stage, says, goesOn string, well func([]string) (string, bool)) f
 	return func(c net.Conn) {
 		converse(c, func(args []string) (string, bool) {
 			if strings.HasPrefix(strings.ToUpper(strings.Join(args, " ")), stage) {
-				rave(c, says, goesOn)
+				sendForever(c, says, goesOn)
 				return "", false
 			}
 			if args[0] == "PING" {
@@ -72,9 +72,9 @@ func hostileAt(stage, says, goesOn string, well func([]string) (string, bool)) f
 	}
 }
 
-// rave sends its start and repeats the rest while the client listens. It returns after the client
+// sendForever sends its start and repeats the rest while the client listens. It returns after the client
 // has disconnected.
-func rave(c net.Conn, says, goesOn string) {
+func sendForever(c net.Conn, says, goesOn string) {
 	_, err := io.WriteString(c, says)
 	for more := strings.Repeat(goesOn, 1<<10); goesOn != "" && err == nil; {
 		_, err = io.WriteString(c, more)
@@ -154,12 +154,12 @@ func TestRedisHostileServerBehindTLS(t *testing.T) {
 	}
 }
 
-// visit runs TestHostileVisitor in another process, and returns its output.
+// visit runs TestHostileServersChild in another process, and returns its output.
 func visit(t *testing.T, addr string) string {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestHostileVisitor$", "-test.timeout=1m")
+	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestHostileServersChild$", "-test.timeout=1m")
 	if runtime.GOOS == "linux" && !raced {
 		// The limit makes a large allocation fail soon and protects the machine.
 		cmd = exec.CommandContext(t.Context(), "sh", append([]string{"-c", `ulimit -v 8000000; exec "$0" "$@"`}, cmd.Args...)...)
@@ -169,9 +169,9 @@ func visit(t *testing.T, addr string) string {
 	return string(out)
 }
 
-// TestHostileVisitor is the visitor's part of TestRedisHostileServers. It does nothing when it
+// TestHostileServersChild is the visitor's part of TestRedisHostileServers. It does nothing when it
 // runs alone.
-func TestHostileVisitor(t *testing.T) {
+func TestHostileServersChild(t *testing.T) {
 	addr := os.Getenv(hostileAddr)
 	if addr == "" {
 		return

@@ -61,13 +61,13 @@ func await(t *testing.T, conn net.Conn, state socketState) {
 func TestSoundConnections(t *testing.T) {
 	client, server := pair(t)
 	assert.True(t, sound(client))
-	require.NoError(t, client.SetDeadline(time.Unix(1, 0)), "that of an exchange long ago")
+	require.NoError(t, client.SetDeadline(time.Unix(1, 0)), "the deadline of an exchange long ago")
 	assert.True(t, sound(client))
 
 	_, err := server.Write([]byte("+OK\r\n"))
 	require.NoError(t, err)
 	await(t, client, socketReadable)
-	assert.False(t, sound(client), "nobody asked for that")
+	assert.False(t, sound(client), "no command asked for these bytes")
 
 	require.NoError(t, client.SetDeadline(time.Time{}))
 	_, err = io.ReadFull(client, make([]byte, 5))
@@ -114,7 +114,7 @@ func TestSoundTLSConnections(t *testing.T) {
 
 	_, err = server.Write([]byte("+OK\r\n"))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return !sound(client) }, 30*time.Second, time.Millisecond, "nobody asked for that")
+	require.Eventually(t, func() bool { return !sound(client) }, 30*time.Second, time.Millisecond, "no command asked for these bytes")
 }
 
 // A TLS server announces the close in a record. The node must not mistake it for a session ticket.

@@ -48,7 +48,7 @@ func timesOut(t *testing.T, n node.Node, ops []node.Op) {
 	}, func() any { return replies[0].Err })
 	for i, r := range replies {
 		require.ErrorIs(t, r.Err, node.ErrTimeout, "operation %d", i)
-		require.False(t, r.Unsent, "it was sent, and may happen")
+		require.False(t, r.Unsent, "the operation was sent, and may happen")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/respguard"
 )
 
-// link is the one connection of a [Redis], with what is known of the previous one. One call at a time uses
+// link is the one connection of a [Redis], with the facts about the previous one. One call at a time uses
 // it; the dialler shares the atomics.
 type link struct {
 	client rueidis.Client
@@ -178,7 +178,7 @@ func isRefused(err error) bool {
 	return code == "NOPERM" || code != strings.ToUpper(code)
 }
 
-// drop gives up the connection. The next handshake kills what is left of it.
+// drop gives up the connection. The next handshake kills its rest on the server.
 func (l *link) drop(ctx context.Context) {
 	if l.client == nil {
 		return

@@ -37,7 +37,7 @@ func FuzzParseEndpoint(f *testing.F) {
 }
 
 // The connection to the Sentinel is not the connection to the node.
-func TestWayOfASentinelIsNone(t *testing.T) {
+func TestSentinelConnectionIsNotTheNodesConnection(t *testing.T) {
 	server := redisproc.Start(t)
 	sentinel := redisproc.StartSentinel(t, "mymaster", server)
 	n, err := OpenRedis("redis://" + sentinel.Addr() + "?master_set=mymaster")

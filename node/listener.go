@@ -16,7 +16,7 @@ type Listener interface {
 	// as it takes, and deliver gets [Resubscribed].
 	//
 	// One goroutine calls deliver, in the order of the messages. deliver must return soon, since the next
-	// messages wait behind it, and must close neither the inbox nor the node. It may be called before Listen
+	// messages wait for it. It must close neither the inbox nor the node. It may be called before Listen
 	// returns, and until Close of the inbox or the node returns.
 	//
 	// The client is the part of its waiters' ids before the colon. The context bounds Listen only. The error
@@ -44,7 +44,7 @@ func Listen(ctx context.Context, n Node, client string, deliver func(Message)) (
 // checkClient refuses a text that cannot be the part of an id before a colon.
 func checkClient(client string) error {
 	if client == "" || strings.Contains(client, ":") {
-		return fmt.Errorf("%.30q cannot be the id of a client", client)
+		return fmt.Errorf("invalid client id %.30q", client)
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func TestManyStrangeOperationsAreWhatEachIs(t *testing.T) {
 	nodes := []node.Node{open(t, together.Addr()), openWith(t, opt), open(t, alone.Addr())}
 	servers := []*redisproc.Server{together, inRESP2, alone}
 	for _, n := range nodes {
-		teach(n, limits)
+		loadScripts(n, limits)
 	}
 	for round := range 15 {
 		for _, s := range servers {

@@ -64,9 +64,9 @@ func drawn(r *rand.Rand) []node.Op {
 // differing are limits that differ from the node's.
 var differing = node.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Second}
 
-// teach loads all forms of the scripts into the server. A batch is then never sent again because
+// loadScripts loads all forms of the scripts into the server. A batch is then never sent again because
 // of an unknown script.
-func teach(n node.Node, all ...node.Limits) {
+func loadScripts(n node.Node, all ...node.Limits) {
 	for _, l := range all {
 		for _, name := range []string{"a", "{a}"} {
 			barge, announced := acquire("o", name), release("o", name)
@@ -111,8 +111,8 @@ func TestManyOperationsAreWhatEachIs(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
 	together, alone := start(t), start(t)
 	inOneGo, oneByOne := open(t, together.Addr()), open(t, alone.Addr())
-	teach(inOneGo, limits, differing)
-	teach(oneByOne, limits, differing)
+	loadScripts(inOneGo, limits, differing)
+	loadScripts(oneByOne, limits, differing)
 	for round := range 300 {
 		memory := opened(t, node.NewMemory("m", clock.System()))
 		for range 1 + r.IntN(4) {
@@ -245,7 +245,7 @@ func TestManyOperationsAnnounce(t *testing.T) {
 }
 
 // A damaged fence does not block readers or permits either.
-func TestDamagedFencesAreNone(t *testing.T) {
+func TestDamagedFencesCountAsAbsent(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	pool := node.Pool{Name: node.PoolName("s"), Size: 2}

@@ -28,8 +28,8 @@ const (
 	Release
 	// Inspect reads who holds the names, and changes nothing.
 	Inspect
-	// ForceRelease removes the names, whoever holds them. It leaves a tombstone for each owner found or
-	// listed, so that the owner's next renewal cannot put the names back. It wakes waiters as Release does.
+	// ForceRelease removes the names from any holder. It leaves a tombstone for each owner found or listed,
+	// so that the owner's next renewal cannot put the names back. It wakes waiters as Release does.
 	ForceRelease
 	// Mark reads the node's marker. If the node has none, or one of an earlier life, it gets a new one, and
 	// its recovery begins. The first acquisition would do the same.
@@ -86,7 +86,7 @@ func (k Kind) String() string {
 // Op is one operation on one node. It takes effect for all of its names at one instant of the node.
 type Op struct {
 	Kind Kind
-	// Reads makes an Acquire, Renew or Release that of a reader; see [Readers].
+	// Reads makes this the Acquire, Renew or Release of a reader; see [Readers].
 	Reads bool
 	// Fair makes an Acquire leave a free name to the waiters before its Waiter, or to all waiters if it has
 	// none. Otherwise it takes a free name past the waiters. See [Waiter].
@@ -271,8 +271,8 @@ type Reply struct {
 
 // Node is one independent Redis deployment.
 //
-// All methods are safe for concurrent use. A Node bounds each call by a timeout of its own, whatever the
-// context allows, so that a hung server cannot block a caller for ever.
+// All methods are safe for concurrent use. A Node bounds each call by a timeout of its own, even if the
+// context has no deadline. So a hung server cannot block a caller for ever.
 type Node interface {
 	// Name identifies the node to people and distinguishes nodes: usually host:port. It holds no secrets.
 	Name() string
@@ -295,7 +295,7 @@ type Node interface {
 // Probe, since a connect may take longer than an operation. Without a Probe, Do connects.
 type Connector interface {
 	Node
-	// Connected reports whether there is a usable connection, as far as the client knows without sending
+	// Connected reports whether there is a usable connection, by what the client knows without sending
 	// anything. It does not block. A closed node counts as connected, so that Do answers with ErrClosed.
 	Connected() bool
 }

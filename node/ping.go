@@ -17,10 +17,10 @@ func (e replyError) Error() string { return string(e) }
 // ping is the command that every server answers, even before authentication.
 const ping = "*1\r\n$4\r\nPING\r\n"
 
-// pingConn is a connection that sends a PING and reads the PONG before anything else. rueidis panics, in a
-// goroutine of its own, on surplus replies, which servers of other protocols send. pingConn also finds out
-// why a server hangs up at once. It sends the PING in one write with the first command, which saves a round
-// trip. If the peer is not a Redis server, pingConn reads nothing else.
+// pingConn is a connection that sends a PING and reads the PONG before anything else. Servers of other
+// protocols send surplus replies, on which rueidis panics in a goroutine of its own. pingConn also finds
+// out why a server hangs up at once. It sends the PING in one write with the first command, which saves a
+// round trip. If the peer is not a Redis server, pingConn reads nothing else.
 //
 // A command with a password waits for the PONG: Redis from 7.2 on does not answer a wrong password if an
 // earlier reply is still in its buffer.

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Pool says that the names of an operation are slots of a pool. Its waiters wait for any slot, in one queue,
-// that of the pool. A pool is a semaphore on a node: each slot is a lock with its own TTL, owner and fence.
-// The zero Pool is none.
+// Pool says that the names of an operation are slots of a pool. Its waiters wait for any slot, in one queue
+// for the whole pool. A pool is a semaphore on a node: each slot is a lock with its own TTL, owner and
+// fence. The zero Pool is none.
 //
 // It concerns Acquire, Release, Leave and Resize. The other operations treat slots as locks.
 type Pool struct {

@@ -185,7 +185,7 @@ func TestRedisQueueKeysGo(t *testing.T) {
 	brief.Waiter.Keep = time.Millisecond
 	want(t, node.Denied, n, brief)
 	left := number(t, command(t, server, "PTTL", "quorumlock:queue:{a}"))
-	assert.Greater(t, left, (long / 4).Milliseconds(), "it covers the longest deadline")
+	assert.Greater(t, left, (long / 4).Milliseconds(), "the TTL of the queue covers the longest deadline")
 	want(t, node.Denied, n, waits("c:3", 3, "a", "b"))
 	want(t, node.Released, n, release("o1", "a", "b"))
 	assert.Len(t, queueKeysOf(server), 8)
@@ -220,7 +220,7 @@ func TestRedisEntryWithoutALife(t *testing.T) {
 
 // A release succeeds even if the node may not wake the waiters, for example because of a user's
 // missing rights. A repetition would not help.
-func TestRedisWakeIsDenied(t *testing.T) {
+func TestRedisReleaseWithoutTheRightToWake(t *testing.T) {
 	server := start(t)
 	waiter := open(t, server.Addr())
 	for _, rules := range []string{
@@ -270,7 +270,7 @@ func TestRedisLeavesWithoutTheRight(t *testing.T) {
 }
 
 // A client that may not wake the waiters before it cannot take turns.
-func TestRedisTurnIsDenied(t *testing.T) {
+func TestRedisTurnWithoutTheRightToWake(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithACL("user u on >secret ~* +@all resetchannels"))
 	n := opened(t, open(t, "redis://u:secret@"+server.Addr()))
 	want(t, node.Granted, n, acquire("o1", "b"))
@@ -389,7 +389,7 @@ func TestManyFrozenWaitersInFairOrder(t *testing.T) {
 }
 
 // Another program has written a deadline that no key can have. The queue still gets a TTL.
-func TestRedisDeadlineOfSomebodyElse(t *testing.T) {
+func TestRedisImpossibleDeadlineInAQueue(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	command(t, server, "ZADD", "quorumlock:waiting:{a}", "inf", "x")

@@ -14,12 +14,12 @@ import "slices"
 // reads. Its Release removes both.
 //
 // A reader takes no token: it acts under the fence, the largest token that the node knows. If the node has
-// forgotten the fence, the Acquire sets one. It is at least as large as all that the node may have forgotten,
-// and smaller than any token that the node accepts from a writer whose clock is right.
+// forgotten the fence, the Acquire sets one. It is at least as large as any fence that the node may have
+// forgotten. It is smaller than any token that the node accepts from a writer whose clock is right.
 const Readers = "quorumlock:readers"
 
-// minFence returns the fence that the Acquire of a reader sets on a node that has forgotten it, from the Op's
-// Token and the node's clock in microseconds.
+// minFence returns the fence that the Acquire of a reader sets on a node that has forgotten it. It follows
+// from the Op's Token and the node's clock in microseconds.
 func minFence(op Op, now int64) uint64 {
 	common := op.Token
 	if l := op.Limits; l.MaxTTL > l.MaxClockSkew {

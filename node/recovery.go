@@ -14,8 +14,9 @@ type Limits struct {
 	MaxClockSkew time.Duration
 }
 
-// Recovery returns how long a node that has lost its memory gives no new rights. After that time all that it
-// may have granted has expired, and every token that it may have accepted is in the past for all clients.
+// Recovery returns how long a node that has lost its memory gives no new rights. After that time, every lock
+// that it may have granted has expired. Every token that it may have accepted is in the past for all
+// clients.
 func (l Limits) Recovery() time.Duration { return l.MaxTTL + l.MaxClockSkew }
 
 // Marker is a note on the node about itself, by which a loss of its memory is noticed.
@@ -39,9 +40,9 @@ type Marker struct {
 // recoveryCause says in words why a recovery began.
 func recoveryCause(restarted bool) string {
 	if restarted {
-		return "its replication id changed (by a restart, a failover, or its first replica), or its limits changed"
+		return "the replication id of the server changed (by a restart, a failover, or its first replica), or its limits changed"
 	}
-	return "it had no marker: it is new, or has lost its memory"
+	return "the node had no marker: it is new, or has lost its memory"
 }
 
 // RecoveryError is the cause behind [ErrRecovering].
@@ -54,7 +55,7 @@ type RecoveryError struct {
 
 // Error says how long the recovery has lasted, how long it will last, and why.
 func (e *RecoveryError) Error() string {
-	return fmt.Sprintf("for %v already, and for another %v, holders keep their locks, and no new lock is granted; %s",
+	return fmt.Sprintf("began %v ago, ends in %v: holders keep their locks, and no new lock is granted; %s",
 		e.Length-e.Left, e.Left, recoveryCause(e.Restarted))
 }
 
@@ -69,9 +70,9 @@ type SettingsError struct {
 // Error says what the caller can do.
 func (e *SettingsError) Error() string {
 	if e.TTL > 0 {
-		return fmt.Sprintf("TTL %v is over the MaxTTL %v", e.TTL, e.Client.MaxTTL)
+		return fmt.Sprintf("TTL %v exceeds MaxTTL %v", e.TTL, e.Client.MaxTTL)
 	}
-	return fmt.Sprintf("the node is set up for clients with MaxTTL %v and MaxClockSkew %v, and this one has %v and %v: configure this program like the others (to change the limits of all, stop all of them first: see docs/failures.md)",
+	return fmt.Sprintf("the node is set up for clients with MaxTTL %v and MaxClockSkew %v, but this client has %v and %v: configure this program like the others (to change the limits of all, stop all of them first: see docs/failures.md)",
 		e.Node.MaxTTL, e.Node.MaxClockSkew, e.Client.MaxTTL, e.Client.MaxClockSkew)
 }
 

@@ -68,7 +68,7 @@ func NewRedis(opt rueidis.ClientOption) (*Redis, error) {
 	case len(opt.InitAddress) > 1 && opt.Sentinel.MasterSet == "":
 		return nil, fmt.Errorf("node: %d addresses for one node: list independent servers as nodes of their own (Redis Cluster is not supported as a node)", len(opt.InitAddress))
 	case opt.ReplicaOnly || opt.SendToReplicas != nil || len(opt.Standalone.ReplicaAddress) > 0:
-		return nil, errors.New("node: a lock cannot be held on replicas")
+		return nil, errors.New("node: the option sends commands to replicas: only a master can keep locks")
 	}
 	r := &Redis{
 		name:      nameOf(opt),

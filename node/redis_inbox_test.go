@@ -101,10 +101,10 @@ func TestRedisInboxOfAServerThatFallsSilent(t *testing.T) {
 }
 
 // The connection stays open, but no bytes arrive any more.
-func TestRedisInboxOnAWayThatIsCut(t *testing.T) {
+func TestRedisInboxOnACutConnection(t *testing.T) {
 	t.Parallel()
 	server := start(t)
-	r := newSwamp(t, server.Addr())
+	r := newBlackHole(t, server.Addr())
 	n := openWith(t, rueidis.ClientOption{InitAddress: []string{r.addr()}, ConnWriteTimeout: time.Second})
 	messages := listen(t, n, "c")
 	wakes(t, n, "c:1", messages)
@@ -117,14 +117,14 @@ func TestRedisInboxOnAWayThatIsCut(t *testing.T) {
 	wakes(t, n, "c:1", messages)
 }
 
-// swamp is a proxy to a server. It can swallow the bytes of both directions.
-type swamp struct {
+// blackHole is a proxy to a server. It can swallow the bytes of both directions.
+type blackHole struct {
 	*front
 	swallow atomic.Bool
 }
 
-func newSwamp(t testing.TB, target string) *swamp {
-	s := &swamp{front: newFront(t, func(net.Conn) {})}
+func newBlackHole(t testing.TB, target string) *blackHole {
+	s := &blackHole{front: newFront(t, func(net.Conn) {})}
 	pour := func(to, from net.Conn) {
 		buf := make([]byte, 4096)
 		for {
@@ -267,7 +267,7 @@ func TestRedisInboxIsOpenedForAsLongAsTheContext(t *testing.T) {
 		began := time.Now()
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), impatient)
-			_, err := n.Listen(ctx, "c", func(node.Message) { assert.Fail(t, "a message to nobody") })
+			_, err := n.Listen(ctx, "c", func(node.Message) { assert.Fail(t, "a message to a closed inbox") })
 			cancel()
 			require.ErrorIs(t, err, node.ErrCanceled)
 		}
@@ -439,7 +439,7 @@ func TestRedisInboxOfAnotherServer(t *testing.T) {
 	lead(servers[1])
 	_, err := n.Listen(t.Context(), "c", func(node.Message) {})
 	require.ErrorIs(t, err, node.ErrUnreachable)
-	assert.Contains(t, err.Error(), "another server")
+	assert.Contains(t, err.Error(), "different servers")
 	lead(servers[0])
 	messages := listen(t, n, "c")
 	wakes(t, n, "c:1", messages)
@@ -498,7 +498,7 @@ func TestRedisInboxOfAReplica(t *testing.T) {
 }
 
 // The inbox ignores messages of other programs. It closes a connection that violates the protocol.
-func TestRedisInboxHearsNoise(t *testing.T) {
+func TestRedisInboxIgnoresForeignMessages(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	messages := listen(t, n, "c")

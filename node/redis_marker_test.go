@@ -324,11 +324,11 @@ func TestRedisScriptsArePartlyForgottenAndTokensTaken(t *testing.T) {
 
 	only(acquire("o1", "b"))
 	replies = do(n, inspect("a"), with(token, acquire("o1", "a")))
-	assert.Equal(t, node.Reply{Outcome: node.Granted, Token: token}, replies[1], "this one was taken before")
+	assert.Equal(t, node.Reply{Outcome: node.Granted, Token: token}, replies[1], "the name a was taken before")
 
 	only(renew("o1", "b"))
 	replies = do(n, inspect("a"), renew("o1", "c"))
-	assert.Equal(t, node.Reply{Outcome: node.Healed}, replies[1], "it was put back")
+	assert.Equal(t, node.Reply{Outcome: node.Healed}, replies[1], "the renewal put the name back")
 }
 
 // A repeated opening succeeds as well, although its marker is no longer the current one.

@@ -160,7 +160,7 @@ func (s *subscription) onError(err error) bool {
 		return false
 	}
 	if reasonOf(err) == ErrAuth { //nolint:errorlint // a reason is never wrapped
-		err = fmt.Errorf("to follow a lock needs the rights +subscribe and &%s*: %w", redissonPrefix, err)
+		err = fmt.Errorf("following a lock needs the rights +subscribe and &%s*: %w", redissonPrefix, err)
 	}
 	s.inbox.finishRequest(s.requests[0], err)
 	s.requests = s.requests[1:]

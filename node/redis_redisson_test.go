@@ -124,7 +124,7 @@ func TestRedisFollowsAgain(t *testing.T) {
 	lost(t, messages)
 	err := f.Follow("e")
 	require.ErrorIs(t, err, node.ErrUnreachable)
-	require.NoError(t, f.Follow("a"), "it is followed, as of Resubscribed")
+	require.NoError(t, f.Follow("a"), "the inbox follows this lock again from Resubscribed on")
 	f.Unfollow("b")
 	server.Restart()
 	again(t, messages)
@@ -197,17 +197,17 @@ func TestRedisFollowsOnASilentServer(t *testing.T) {
 	require.NoError(t, f.Follow("a"))
 	server.Pause()
 	began := time.Now()
-	require.NoError(t, f.Follow("a"), "it is followed already")
+	require.NoError(t, f.Follow("a"), "the inbox follows this lock already")
 	require.ErrorIs(t, f.Follow("b"), node.ErrUnreachable)
 	assert.Less(t, time.Since(began), soon)
 	server.Resume()
 	resubscribed(t, messages)
-	poll(t, func() bool { return followers(t, server, "redisson_lock__channel:{a}") == 1 }, func() any { return "nobody follows" })
+	poll(t, func() bool { return followers(t, server, "redisson_lock__channel:{a}") == 1 }, func() any { return "the lock has no follower" })
 	require.NoError(t, f.Follow("b"))
 }
 
 // An unexpected answer ends the connection. The follower does not wait for another answer.
-func TestRedisFollowsAServerOfNonsense(t *testing.T) {
+func TestRedisFollowEndsOnUnexpectedAnswers(t *testing.T) {
 	for _, said := range []string{
 		"*2\r\n" + bulk("pong") + bulk(""), "*3\r\n" + bulk("unsubscribe") + bulk("redisson_lock__channel:{a}") + ":1\r\n", "-LOADING wait\r\n", "+OK\r\n*9\r\n",
 	} {

@@ -152,7 +152,7 @@ func TestRedisCloseOfAHungConnection(t *testing.T) {
 }
 
 // Rueidis would read these timeouts as no timeout.
-func TestRedisIsBoundedWhateverTheOptionsSay(t *testing.T) {
+func TestRedisNegativeTimeoutsAreBounded(t *testing.T) {
 	server := start(t)
 	opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}, ConnWriteTimeout: -1}
 	opt.Dialer.Timeout = -1
@@ -264,7 +264,7 @@ func TestRedisReplicaIsLeft(t *testing.T) {
 	for i := range int64(2) {
 		assert.Equal(t, i+1, made.Load(), "a new connection for each attempt")
 		err := failure(t, node.ErrRejected, n, acquire("o2", "b"))
-		assert.False(t, err.Permanent(), "it may be a master again")
+		assert.False(t, err.Permanent(), "the server may become a master again")
 		assert.Contains(t, err.Error(), "is a replica")
 	}
 	command(t, servers[0], "REPLICAOF", "NO", "ONE")
@@ -282,8 +282,8 @@ func TestRedisLockOfAnotherLibrary(t *testing.T) {
 	r := want(t, node.Denied, n, acquire("o1", "a"))
 	assert.Equal(t, node.Holder{Name: "a", Owner: "uuid:1", TTL: node.NoExpiry}, r.Holder)
 	want(t, node.Granted, n, acquire("o2", "b"))
-	assert.Equal(t, "a", want(t, node.Denied, n, acquire("o1", "b", "a")).Holder.Name, "it lives longest")
-	assert.Equal(t, "a", want(t, node.Denied, n, acquire("o1", "a", "b")).Holder.Name, "it lives longest")
+	assert.Equal(t, "a", want(t, node.Denied, n, acquire("o1", "b", "a")).Holder.Name, "the lock on a lives longest")
+	assert.Equal(t, "a", want(t, node.Denied, n, acquire("o1", "a", "b")).Holder.Name, "the lock on a lives longest")
 	assert.Equal(t, r.Holder, want(t, node.Denied, n, renew("o1", "a")).Holder)
 	want(t, node.Absent, n, release("o1", "a"))
 

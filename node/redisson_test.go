@@ -31,7 +31,7 @@ func TestRedissonChannel(t *testing.T) {
 }
 
 // A channel is for exactly those names that are announced there.
-func TestRedissonNamesAreThoseOfTheChannel(t *testing.T) {
+func TestRedissonNamesOfAChannel(t *testing.T) {
 	part := rapid.SampledFrom([]string{"{", "}", "a", "{a}", "b", ":"})
 	rapid.Check(t, func(t *rapid.T) {
 		name := ""

@@ -95,7 +95,7 @@ func near(bounds ...int64) []int64 {
 	return all
 }
 
-// The short way compares whole seconds. It accepts no token that the comparison in microseconds
+// The fast path compares whole seconds. It accepts no token that the comparison in microseconds
 // refuses.
 func TestScriptTakesTokensBySeconds(t *testing.T) {
 	l := newLab(t)
@@ -173,7 +173,7 @@ func TestScriptNotesThatANodeIsOpen(t *testing.T) {
 		take()
 		l.limits = Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
 		assert.Contains(t, take(), "SETTINGS")
-		assert.Equal(t, is, noted(), "it is open to the others still")
+		assert.Equal(t, is, noted(), "the node is still open to clients with the old limits")
 		l.run(Op{Kind: Open, Marker: &Marker{Identity: l.server.ReplicationID()}}, l.now)
 		assert.Empty(t, noted())
 		assert.Contains(t, take(), "RECOVERING")
@@ -219,8 +219,8 @@ func TestScriptRenewsFences(t *testing.T) {
 	}
 }
 
-// The short way of a renewal accepts a fence only if it is correct.
-func TestScriptRenewsFencesTheShortWay(t *testing.T) {
+// The fast path of a renewal accepts a fence only if it is correct.
+func TestFastPathOfRenewalChecksTheFence(t *testing.T) {
 	l := newLab(t)
 	const key, year = "quorumlock:fences", 365 * 24 * time.Hour
 	l.now = l.now/1e6*1e6 + 500_000

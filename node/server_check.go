@@ -26,7 +26,7 @@ func checkFitness(info string) (identity string, err error) {
 	switch role := infoField(info, "role"); {
 	case role == "slave":
 		master := infoField(info, "master_host") + ":" + infoField(info, "master_port")
-		return "", fmt.Errorf("%w of %s: list that instead, or wait if a failover is under way", errReplica, master)
+		return "", fmt.Errorf("%w of %s: list the master, or wait if a failover is under way", errReplica, master)
 	case identity == "":
 		return "", fmt.Errorf("%w: INFO replication has no master_replid, by which a restart is noticed", errMisconfiguredServer)
 	case role != "master":

@@ -113,7 +113,7 @@ func (s *subscription) subscribed(channels []string) error {
 }
 
 // errOtherServer says that the address now leads to another server than the connection of the operations.
-var errOtherServer = errors.New("the address leads to another server than the operations go to")
+var errOtherServer = errors.New("the subscription and the operations reach different servers at this address")
 
 // identify checks, by the reply to INFO, that this is the server that runs the operations. The operations
 // need the right to run INFO too.
@@ -213,8 +213,7 @@ func deadline(d time.Duration) time.Time {
 	return time.Now().Add(d) //nolint:forbidigo // connections have their deadlines by this clock
 }
 
-// Bounds of what a subscription receives at once: a message has three values, and names have any reasonable
-// length.
+// The bounds of one message: a message has three values, and names have any reasonable length.
 const (
 	maxValues = 3
 	maxValue  = 1 << 20
@@ -248,7 +247,7 @@ func readPush(r *bufio.Reader) ([]string, error) {
 }
 
 // readValue reads a string or a number that begins with line. An error of the server becomes a [replyError].
-// It reserves no more memory than bytes have come, whatever length the server announces.
+// It reserves no more memory than bytes have come, for any length that the server announces.
 func readValue(r *bufio.Reader, line string) (string, error) {
 	kind, text := "", ""
 	if line != "" {

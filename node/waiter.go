@@ -16,9 +16,9 @@ import (
 //
 // A fair Acquire takes a free name only if no waiter before it has a privilege. The first waiter has one
 // until 50 ms after it was woken or took the name. It has one again after it came and found another owner.
-// After that the next waiter has it. A waiter for several names gets no new privilege on names that it could
-// have had but for the others, so that they do not stay unused. A waiter that is denied because of a
-// privilege may come again after [Holder.TTL].
+// After that the next waiter has it. A waiter for several names may be denied because of one of them. It
+// gets no new privilege on the free names, so that they do not stay unused. A waiter that is denied because
+// of a privilege may come again after [Holder.TTL].
 type Waiter struct {
 	// ID identifies the waiter: the id of the client, which has no colon, then a colon and any text; see
 	// [WaiterID]. It is empty for no waiter.
@@ -37,9 +37,9 @@ func (w Waiter) client() string {
 	return client
 }
 
-// WaiterID makes the id of a waiter. The argument id is that of the client, a colon, and a text that is
-// unique in the client. patience is how long a free lock is left to the waiter after it was woken, in whole
-// milliseconds, from 50 to 500 ms. A waiter far from the nodes needs more.
+// WaiterID makes the id of a waiter. The argument id is the id of the client, a colon, and a text that is
+// unique in the client. A free lock is left to a woken waiter for the duration patience: whole
+// milliseconds, from 50 to 500. A waiter far from the nodes needs more.
 func WaiterID(id string, patience time.Duration) string {
 	if patience <= basePrivilege {
 		return id

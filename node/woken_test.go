@@ -27,7 +27,7 @@ func noneExpected(t *testing.T, server *redisproc.Server) {
 
 // A node that is out of memory adds no entry for a waiter. It may still grant the lock after a
 // first write. It must not list the waiter as woken, since the list would outlive the queue.
-func TestRedisExpectsNobodyWithoutAnEntry(t *testing.T) {
+func TestRedisListsNoWokenWaiterWithoutAnEntry(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	messages := listen(t, n, "c")
@@ -55,7 +55,7 @@ func TestRedisExpectsNobodyWithoutAnEntry(t *testing.T) {
 
 // A waiter with a short lifetime must not shorten the queue's TTL. The other waiters would stay
 // listed as woken after the queue's end.
-func TestRedisExpectsNobodyLongerThanTheQueueLives(t *testing.T) {
+func TestRedisWokenWaitersExpireWithTheQueue(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	messages := listen(t, n, "c")
@@ -87,7 +87,7 @@ func TestRedisExpectsNobodyLongerThanTheQueueLives(t *testing.T) {
 }
 
 // A release for a waiter removes it from the woken waiters, even if its queue is gone.
-func TestRedisReleaseForgetsWhoWasExpected(t *testing.T) {
+func TestRedisReleaseRemovesTheWokenWaiter(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	for _, reads := range []bool{false, true} {

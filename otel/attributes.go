@@ -98,7 +98,7 @@ func reasonOf(err error) string {
 	return other
 }
 
-// ends are the values of quorumlock.lease.end, except those of a LostError, which has its own.
+// ends are the values of quorumlock.lease.end, except the causes of a LostError.
 var ends = []struct {
 	err error
 	end string

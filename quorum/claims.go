@@ -36,15 +36,15 @@ func (c *Claims) expiries() []time.Duration {
 	return c.inline[:c.nodes]
 }
 
-// Confirm records that node i has confirmed the claim in answer to a command that was sent at sent
-// with this TTL. now is when the answer is processed. It reports whether that counts.
+// Confirm records that node i has confirmed the claim. The command was sent at the time sent, with
+// this TTL, and the answer is processed at now. Confirm reports whether the answer counts.
 //
 // An answer of a recovering node counts only as a re-assertion: this owner's claim there must
-// still be active. Such a node has forgotten to whom it gave the lock before, so its answer
+// still be active. Such a node has forgotten to whom it gave the lock before. So its answer
 // alone does not show that no other owner has a claim there. An active claim of this owner
 // shows that. (DESIGN: counting a heal.)
 //
-// A claim never ends earlier by a confirmation, whatever order answers arrive in.
+// A confirmation never makes a claim end earlier, in any order of the answers.
 func (c *Claims) Confirm(i int, sent, ttl, now time.Duration, recovering bool) bool {
 	e := &c.expiries()[i]
 	if recovering && *e <= now {

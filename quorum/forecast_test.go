@@ -89,7 +89,7 @@ func TestForecast(t *testing.T) {
 	require.Zero(t, f.NextAttempt(recheck), "the first attempt is worthwhile at once")
 }
 
-// The need-th expected time counts, whatever the order, unless the recheck comes first.
+// The need-th expected time counts, in any order, unless the recheck comes first.
 func TestForecastTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 9).Draw(t, "nodes")

@@ -51,9 +51,9 @@ type LatchView struct {
 	Most, Full int
 }
 
-// ViewLatch combines the answers of the nodes, for a rule that needs need of them. known are
-// further ids of this generation that the caller knows. skew is how far the clocks of nodes and
-// clients may differ, in the unit of tokens.
+// ViewLatch combines the answers of the nodes, for a rule that needs `need` of them. The ids in
+// known are further ids of this generation that the caller knows. The clocks of nodes and
+// clients may differ by skew, in the unit of tokens.
 //
 // A node that lost its memory after the latch was set is no witness for what did not happen; only
 // its own ids count. A node that lost its memory at any time and does not know that the latch is
@@ -95,8 +95,8 @@ func ViewLatch(answers []LatchAnswer, need int, known []string, skew uint64) Lat
 }
 
 // MayBeDone reports whether, by the sizes, Count ids may have been confirmed. A confirmed id is on
-// at least need nodes, or was given back to those that forgot it. So at most n-need of n nodes lack
-// it, and every other witness counts it.
+// at least need nodes, or was given back to the nodes that forgot it. So at most n-need of n nodes
+// lack it, and every other witness counts it.
 func (v *LatchView) MayBeDone(answers []LatchAnswer, need int, skew uint64) bool {
 	sum, witnesses := 0, 0
 	for _, a := range answers {

@@ -40,7 +40,7 @@ func TestViewLatch(t *testing.T) {
 		known   []string
 		want    quorum.LatchView
 	}{
-		{"nobody has answered", answers{{}, {}, {}}, nil, quorum.LatchView{}},
+		{"no node has answered", answers{{}, {}, {}}, nil, quorum.LatchView{}},
 		{"too few have", answers{{}, set(2, "x"), {}}, nil, quorum.LatchView{Count: 2, Since: 100, IDs: []string{"x"}, Holders: 1}},
 		{"it is not set", answers{unset, unset, {}}, nil, quorum.LatchView{Known: true, Holders: 2}},
 		{"all agree", answers{set(2, "x"), set(2, "x"), set(2, "x")}, nil, quorum.LatchView{
@@ -243,7 +243,7 @@ func (l *latchNodes) countDown(id string, token uint64) {
 		if v.Count > 0 {
 			l.confirmed[id] = true
 		} else {
-			require.False(l.t, l.set, "it was set")
+			require.False(l.t, l.set, "the latch was set")
 		}
 	}
 }
@@ -255,14 +255,14 @@ func (l *latchNodes) read() {
 	}
 	l.turn(v.Generation)
 	if l.set {
-		require.Equal(l.t, 5, v.Count, "it was set")
+		require.Equal(l.t, 5, v.Count, "the latch was set to 5")
 	}
 	for id := range l.confirmed {
-		require.Contains(l.t, v.IDs, id, "it was confirmed")
+		require.Contains(l.t, v.IDs, id, "the id was confirmed")
 	}
-	require.True(l.t, !l.full || v.Done(), "it was done by the sizes")
+	require.True(l.t, !l.full || v.Done(), "the latch was done by the sizes")
 	for _, id := range v.IDs {
-		require.GreaterOrEqual(l.t, l.attempted[id], l.began[v.Generation], "it counted down before the deletion")
+		require.GreaterOrEqual(l.t, l.attempted[id], l.began[v.Generation], "the id counted down before the deletion")
 		l.confirmed[id] = true
 	}
 }
@@ -412,7 +412,7 @@ func (l *latchNodes) all() (quorum.LatchView, []quorum.LatchAnswer) {
 	return quorum.ViewLatch(answers, l.need, nil, l.skew), answers
 }
 
-func TestWhetherSizesAllowThatALatchIsDone(t *testing.T) {
+func TestMayBeDone(t *testing.T) {
 	node := func(size int) quorum.LatchAnswer {
 		return quorum.LatchAnswer{Told: true, Count: 10, Since: 100, Size: size}
 	}

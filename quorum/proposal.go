@@ -56,8 +56,8 @@ type Answer struct {
 	Unsent, Repeated bool
 }
 
-// NewProposal returns an acquisition that needs need of the given number of nodes. token is the
-// first proposal, and end the last token of its block. Readers ignore both.
+// NewProposal returns an acquisition that needs `need` of the given number of nodes. The first
+// proposal is token, and end is the last token of its block. Readers ignore both.
 func NewProposal(nodes, need int, reads bool, token, end uint64) Proposal {
 	return Proposal{
 		votes: NewTally(nodes, need), taken: NewTally(nodes, need),
@@ -185,8 +185,8 @@ func (p *Proposal) Decided() bool {
 // know a larger one. Usually one more fan-out suffices, else one for each node that answers late.
 func (p *Proposal) NeedsHigherToken() bool { return p.taken.Result() == Lost && !p.Decided() }
 
-// FenceToBeat returns the fence above which need nodes take a token, whatever the others know. See
-// [TokenToBeat].
+// FenceToBeat returns the fence above which need nodes take a token, with any fences on the
+// others. See [TokenToBeat].
 func (p *Proposal) FenceToBeat() uint64 { return TokenToBeat(p.fences, p.taken.Need()) }
 
 // Raise proposes a higher token to the nodes that have not failed. next returns a token above the
@@ -244,7 +244,8 @@ func (p *Proposal) recount() {
 			told = append(told, p.fence(i))
 		}
 	}
-	// A writer's token is certain to be on a majority only, whatever this reader's rule.
+	// A writer's token is certain to be only on a majority, even if this reader's rule needs more
+	// nodes.
 	token := ReadToken(told, n, Majority().Need(n))
 	if len(told) >= need && (p.readToken == 0 || token < p.readToken) {
 		p.readToken = token

@@ -15,8 +15,8 @@ type Tally struct {
 }
 
 // NewTally returns a tally for a round over n nodes, of which need must grant. A need above n is
-// allowed, and lost from the start. It panics unless n is in [0, MaxNodes] and need is at least 1,
-// since a round with need 0 could be won without a grant.
+// allowed, and lost from the start. It panics unless n is in [0, MaxNodes] and need is at least 1:
+// a round with need 0 could be won without a grant.
 func NewTally(n, need int) Tally {
 	if n < 0 || n > MaxNodes || need < 1 {
 		panic(fmt.Sprintf("quorum: no tally for %d of %d nodes", need, n))

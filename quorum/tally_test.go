@@ -38,7 +38,7 @@ func TestTallyRecordRefuses(t *testing.T) {
 	require.Equal(t, quorum.Missing, tally.Vote(64))
 }
 
-func TestTallyOfAllNodesThereMayBe(t *testing.T) {
+func TestTallyOfMaxNodes(t *testing.T) {
 	tally := quorum.NewTally(quorum.MaxNodes, quorum.MaxNodes)
 	for i := range quorum.MaxNodes {
 		require.Equal(t, quorum.Pending, tally.Result())
@@ -57,7 +57,7 @@ func TestTallyThatCannotBeWon(t *testing.T) {
 
 	tooFew := quorum.NewTally(2, 3)
 	require.Equal(t, quorum.Lost, tooFew.Result())
-	require.False(t, tooFew.Blocked(), "nobody denied")
+	require.False(t, tooFew.Blocked(), "no node denied")
 
 	none := quorum.NewTally(0, 1)
 	require.Equal(t, quorum.Lost, none.Result())

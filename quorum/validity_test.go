@@ -156,7 +156,7 @@ func TestValidUntilTwin(t *testing.T) {
 		require.Equal(t, given, expiries, "the argument is left as it was")
 		if got > 0 {
 			require.GreaterOrEqual(t, quorum.Backing(expiries, got-1), need, "valid until then")
-			require.Less(t, quorum.Backing(expiries, got), need, "and no longer")
+			require.Less(t, quorum.Backing(expiries, got), need, "invalid from then on")
 		}
 	})
 }

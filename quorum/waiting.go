@@ -21,9 +21,9 @@ func Backoff(attempt int, least, most time.Duration, jitter float64) time.Durati
 	return span - half + portion(half, jitter)
 }
 
-// FreeAfter returns how long it takes until need nodes are free if no holder releases. told are the
-// remaining TTLs from the denials, one for each node that denied, in any order; negative ones count
-// as 0. free is the number of nodes that did not deny.
+// FreeAfter returns how long it takes until need nodes are free if no holder releases. The entries
+// of told are the remaining TTLs from the denials, one for each node that denied, in any order.
+// Negative ones count as 0. The argument free is the number of nodes that did not deny.
 //
 // The result is 0 if enough nodes are free already, else the (need-free)-th smallest of told. If
 // told has too few entries, it is the largest Duration: never. FreeAfter neither allocates nor

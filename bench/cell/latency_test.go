@@ -30,7 +30,7 @@ func TestHistogramsAreMerged(t *testing.T) {
 	assert.InDelta(t, 1, l.Max, 0.002)
 }
 
-func TestHistogramOfNothing(t *testing.T) {
+func TestEmptyHistogram(t *testing.T) {
 	e, err := NewHistogram().Encode()
 	require.NoError(t, err)
 	l, err := Summarise([][]byte{e})

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestKeysThatAreLeft(t *testing.T) {
+func TestLeftoverKeys(t *testing.T) {
 	c, err := Start(t.Context(), Source{}, 2, 0, None, 0)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()

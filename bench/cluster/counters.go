@@ -104,8 +104,8 @@ var outside = map[string]bool{
 	"subscribe": true, "unsubscribe": true, "psubscribe": true, "ssubscribe": true, "multi": true, "exec": true,
 }
 
-// Since returns the work since an earlier snapshot. The plain commands are those that clients send outside of their
-// scripts.
+// Since returns the work since an earlier snapshot. The plain commands are the commands that clients send outside
+// of their scripts.
 func (s Snapshot) Since(before Snapshot, plain []string) (w Work) {
 	sent := map[string]bool{}
 	for _, p := range plain {

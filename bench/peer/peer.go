@@ -70,7 +70,7 @@ type Client interface {
 
 // Lock is one caller's lock. It is not safe for concurrent use.
 type Lock interface {
-	// Acquire acquires the lock. A peer that waits does so until ctx ends.
+	// Acquire acquires the lock. A peer that waits goes on until ctx ends.
 	Acquire(ctx context.Context) error
 	// Release releases the lock. It is called only after a successful Acquire.
 	Release(ctx context.Context) error
@@ -88,7 +88,7 @@ type Sharer interface {
 // Claim is a holder's share of a lock. The weights of all holders at one time must not exceed the limit of any of
 // them.
 type Claim struct {
-	// Slot is the number of the lock among those that callers contend for; 0 if there is one.
+	// Slot is the number of the lock among the locks that callers contend for; 0 if there is one.
 	Slot          int
 	Weight, Limit int64
 }

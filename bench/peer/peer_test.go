@@ -146,8 +146,8 @@ func TestBatchAcquiresAllItsLocks(t *testing.T) {
 	require.Eventually(t, func() bool { return len(servers[0].Keys()) == 3 }, 5*time.Second, 10*time.Millisecond)
 }
 
-// TestQueuePassesTheTurnOn: the turn passes by a waiter that has left, to the next one in another client.
-func TestQueuePassesTheTurnOn(t *testing.T) {
+// TestQueueSkipsAWaiterThatLeft: the turn passes by a waiter that has left, to the next one in another client.
+func TestQueueSkipsAWaiterThatLeft(t *testing.T) {
 	servers := redisproc.StartN(t, 3)
 	o := Options{TTL: 5 * time.Second, Contenders: 3}
 	for _, s := range servers {

@@ -240,7 +240,7 @@ func TestErrorsAreEscaped(t *testing.T) {
 	assert.NotContains(t, text, "<script>")
 }
 
-func TestAnotherKindOfSystemIsApart(t *testing.T) {
+func TestEtcdHasATableOfItsOwn(t *testing.T) {
 	text, charts := New(runner.Options{Rounds: 1}, nil, []cell.Result{
 		measured(1, "redlock", 1, "", 0), measured(1, "etcd", 1, "", 0),
 	}).markdown()
@@ -250,8 +250,8 @@ func TestAnotherKindOfSystemIsApart(t *testing.T) {
 	assert.NotContains(t, charts["faults.svg"], "etcd")
 }
 
-// TestChartsOfNothing: every chart can be drawn from one cell with only zeros, as of a peer that failed.
-func TestChartsOfNothing(t *testing.T) {
+// TestChartsOfZeros: every chart can be drawn from one cell with only zeros, as of a peer that failed.
+func TestChartsOfZeros(t *testing.T) {
 	for _, s := range runner.Scenarios() {
 		r := cell.Result{Cell: cell.Cell{Scenario: s.Name, Load: s.Full[0].Loads[0], Peer: "redlock", Callers: 1, Processes: 1, Nodes: 1}}
 		_, charts := New(runner.Options{Rounds: 1}, nil, []cell.Result{r}).markdown()

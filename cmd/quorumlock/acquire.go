@@ -108,7 +108,7 @@ func (h *holder) timeUp(err error) error {
 	return &exitError{code: exitNoQuorum, err: err}
 }
 
-// sayWaiting tells the user what the command waits for. With --verbose, the log does.
+// sayWaiting tells the user why the command waits. With --verbose, the log does.
 func (h *holder) sayWaiting(why error) {
 	if !h.verbose {
 		h.say("waiting: %s", reason(why))
@@ -125,7 +125,7 @@ func (h *holder) waitsForItself(err error) error {
 		return nil
 	}
 	return &exitError{code: exitFailure, err: fmt.Errorf(
-		"%q is held by %s, the quorumlock that this one runs under: it would wait for itself for ever", held.Name, quorumlock.DescribeOwner(held.Owner))}
+		"%q is held by %s, the quorumlock command that started this one: each would wait for the other", held.Name, quorumlock.DescribeOwner(held.Owner))}
 }
 
 // rounds records the results of the last rounds of acquisition and renewal.

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// someFacts are of a lock that is held on all of five nodes but one, which does not answer.
+// someFacts describe a lock that is held on four of five nodes. The fifth does not answer.
 func someFacts() *watch.Facts {
 	facts := &watch.Facts{Names: []string{"job"}, Whole: true}
 	for i := range 5 {

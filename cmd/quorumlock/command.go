@@ -71,8 +71,8 @@ const ownersEnv = "QUORUMLOCK_OWNERS"
 // outerOwners returns the owners of the leases that this process itself runs under.
 func outerOwners() []string { return strings.Fields(os.Getenv(ownersEnv)) }
 
-// setEnv sets the environment variables that describe the lock. It replaces those of an outer quorumlock. It removes
-// the nodes' passwords, which the command must not see.
+// setEnv sets the environment variables that describe the lock. It replaces the variables of an outer quorumlock. It
+// removes the nodes' passwords, which the command must not see.
 func (c *command) setEnv(keys []string, lease lease) {
 	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, nodesEnv+"=") })
 	c.cmd.Env = append(inherited,

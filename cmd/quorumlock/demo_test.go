@@ -59,7 +59,7 @@ func TestDemo(t *testing.T) {
 		require.True(t, found, "%q is missing, or not in its place:\n%s", claim, r.stdout)
 		rest = after
 	}
-	assert.Equal(t, 4, strings.Count(r.stdout[strings.Index(r.stdout, "\nSeen: ")+1:], "\n"), "it ends with four lines")
+	assert.Equal(t, 4, strings.Count(r.stdout[strings.Index(r.stdout, "\nSeen: ")+1:], "\n"), "the summary has four lines")
 	requireGrowingTokens(t, r.stdout)
 	requireInOrder(t, r.stdout)
 	requireExplained(t, r.stdout)

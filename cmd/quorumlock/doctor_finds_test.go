@@ -40,7 +40,7 @@ var misconfigurations = []struct {
 		servers := healthy(t)
 		servers[1].Pause()
 		return servers.nodes(), nil
-	}, "reachable", exitErrors, []string{"no answer in time", "a server that hangs"}},
+	}, "reachable", exitErrors, []string{"timeout", "a server that hangs"}},
 	{"a wrong password", func(t *testing.T) (string, []string) {
 		servers := healthy(t)
 		return strings.Replace(servers.nodes(), servers[0].Addr(), "redis://nobody:wr0ng@"+servers[0].Addr(), 1), nil
@@ -115,7 +115,7 @@ var misconfigurations = []struct {
 		_, err := servers[0].Command("SET", "quorumlock:node", "x")
 		require.NoError(t, err)
 		return servers.nodes(), nil
-	}, "marker", exitErrors, []string{"is not what the library keeps there", "DEL quorumlock:node"}},
+	}, "marker", exitErrors, []string{"was not written by the library", "DEL quorumlock:node"}},
 	{"other limits", func(t *testing.T) (string, []string) {
 		servers := newFleet(t, 3, redisproc.WithAOF())
 		servers.open(t, quick)
@@ -149,7 +149,7 @@ var misconfigurations = []struct {
 	{"another service in the place of a server", func(t *testing.T) (string, []string) {
 		servers := healthy(t)
 		return servers[0].Addr() + "," + servers[1].Addr() + "," + greeter(t), nil
-	}, "reachable", exitErrors, []string{"not an answer of a Redis server", "Correct the address"}},
+	}, "reachable", exitErrors, []string{"protocol error", "Correct the address"}},
 	{"a lag that is longer than MaxClockSkew", func(t *testing.T) (string, []string) {
 		servers := healthy(t)
 		redisproc.StartReplica(t, servers[0])
@@ -217,7 +217,7 @@ func TestDoctorFinds(t *testing.T) {
 }
 
 // settle writes new markers on open nodes whose identity changed with a first replica, so that they do not recover
-// now, and on nodes that cannot be opened.
+// now. It does the same on nodes that cannot be opened.
 func (f fleet) settle(t *testing.T) {
 	t.Helper()
 	for _, s := range f {

@@ -145,7 +145,7 @@ func TestDoctorWithTheDocumentedRightsOverTLS(t *testing.T) {
 	assert.Empty(t, d.worse("error warning unknown"))
 	assert.Equal(t, map[string]string{"rights": "note " + d.Nodes[0].Node + " " + d.Nodes[1].Node + " " + d.Nodes[2].Node +
 		": the user locker lacks rights for latches: +zcard\n" +
-		"Permit them, as a user who may, and keep that: with ACL SAVE where the server has an ACL file, else with CONFIG REWRITE.\n" +
+		"Grant them as an administrator, and save that: with ACL SAVE if the server has an ACL file, else with CONFIG REWRITE.\n" +
 		"ACL SETUSER locker +zcard\n"}, d.worse("note"))
 
 	// The printed command must fix the problem.
@@ -194,7 +194,7 @@ func TestDoctorWrongUsage(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"doctor", "no nodes: give --nodes"},
 		{"doctor x --nodes a", "unknown command"},
-		{"doctor --embedded 3", "--embedded means nothing here"},
+		{"doctor --embedded 3", "--embedded has no effect here"},
 		{"doctor --nodes a:b:c", "address 1: address does not parse"},
 		{"doctor --nodes a --max-ttl 0s", "--max-ttl 0s is not positive"},
 		{"doctor --nodes a --max-ttl 1s --max-clock-skew 1s", "--max-clock-skew 1s is over half of --max-ttl 1s"},

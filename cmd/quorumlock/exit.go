@@ -144,16 +144,16 @@ func said(err error) []quorumlock.NodeError {
 func advice(err error) string {
 	if errors.Is(err, node.ErrSettings) {
 		return "all programs that use the same nodes need the same --max-ttl and --max-clock-skew; " +
-			"'quorumlock init --help' says how to set nodes up for others"
+			"'quorumlock init --help' says how to change the limits of the nodes"
 	}
 	recovery, ok := errors.AsType[*node.RecoveryError](err)
 	if !ok {
 		return ""
 	}
-	text := "a node that is new, or has restarted, may have forgotten locks that are still held: it gives no new ones " +
-		"until they have run out. Just wait: that ends by itself"
+	text := "a node that is new, or has restarted, may have forgotten locks that are still held: it gives no new locks " +
+		"until those have expired. Wait: the recovery ends by itself"
 	if !recovery.Restarted {
-		text += ". Only while servers are set up, which no program has ever used, 'quorumlock init' is the way"
+		text += ". Run 'quorumlock init' only for new servers, which no program has ever used"
 	}
 	return text
 }
@@ -178,7 +178,7 @@ func escaped(text string) string {
 	return b.String()
 }
 
-// reason returns why an attempt or a renewal failed, where the context says what was tried.
+// reason returns why an attempt or a renewal failed, if the context already names the attempt.
 func reason(err error) string {
 	text := plain(err)
 	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {

@@ -125,7 +125,7 @@ func (i *initialiser) changeLimits(c *cobra.Command, cfg quorumlock.Config) erro
 	i.printNodes()
 	if err != nil {
 		return &exitError{code: exitNoQuorum, err: fmt.Errorf(
-			"%s failed: put that right, and run it again before any program starts", i.names(inState(admin.Failed)))}
+			"%s failed: fix that, and repeat the command before any program starts", i.names(inState(admin.Failed)))}
 	}
 	i.say("warning: programs with other limits lose their leases on these nodes within their TTL")
 	text := fmt.Sprintf("all %d nodes are set up for %s", len(report.Nodes), inFlags(i.limits))
@@ -163,7 +163,7 @@ func (i *initialiser) became(n admin.NodeReport) (text string) {
 // failure returns why a node failed.
 func failure(err error) string {
 	if errors.Is(err, admin.ErrChanged) {
-		return "it lost its memory, or another client set it up, in the meantime"
+		return "the node lost its memory, or another client set it up, in the meantime"
 	}
 	return nodeReason(err)
 }
@@ -171,8 +171,8 @@ func failure(err error) string {
 // otherLimits is the error for nodes that are set up for other limits than these.
 func (i *initialiser) otherLimits() error {
 	others := func(n admin.NodeReport) bool { return n.State != admin.Failed && n.Limits != i.limits }
-	return fmt.Errorf("nothing was opened, as other limits than %s are in force on %s: use the same for init and all programs, "+
-		"or set the nodes up for others with --change-limits, after all programs that use them have stopped", inFlags(i.limits), i.names(others))
+	return fmt.Errorf("nothing was opened, as the limits of %s are not %s: use the same limits for init and all programs, "+
+		"or change the limits of the nodes with --change-limits, after all programs that use them have stopped", i.names(others), inFlags(i.limits))
 }
 
 // inUse is the error for nodes that must wait, because they may not be new.
@@ -182,17 +182,17 @@ func (i *initialiser) inUse() error {
 		what = "recover, as they restarted or had their limits changed"
 	}
 	return fmt.Errorf("nothing was opened, as not all nodes are new: %s %s. "+
-		"Just wait: by themselves, all nodes are open in %s", i.names(inState(admin.Recovering)), what, span(i.left()))
+		"Wait: all nodes open by themselves in %s", i.names(inState(admin.Recovering)), what, span(i.left()))
 }
 
 // failed is the error for nodes that may not be open.
 func (i *initialiser) failed() error {
 	if i.names(inState(admin.Opened)) != "" {
-		return fmt.Errorf("%s failed when the others were opened: run it again to see their state", i.names(inState(admin.Failed)))
+		return fmt.Errorf("%s failed while the others were opened: repeat the command to see their state", i.names(inState(admin.Failed)))
 	}
-	text := fmt.Sprintf("nothing was opened, as %s failed: put that right, and run it again", i.names(inState(admin.Failed)))
+	text := fmt.Sprintf("nothing was opened, as %s failed: fix that, and repeat the command", i.names(inState(admin.Failed)))
 	if left := i.left(); left > 0 {
-		text += "; or just wait: by themselves, the others are open in " + span(left)
+		text += "; or wait: the others open by themselves in " + span(left)
 	}
 	return errors.New(text)
 }

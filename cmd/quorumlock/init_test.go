@@ -65,7 +65,7 @@ func TestInitDoesNotHurryANodeThatRestarted(t *testing.T) {
 	assert.Equal(t, 4, strings.Count(r.stdout, ": open already\n"))
 	assert.Regexp(t, servers[1].Addr()+`: recovering for another \d+(\.\d)?s\n`, r.stdout)
 	assert.Regexp(t, `^quorumlock: nothing was opened, as not all nodes are new: `+servers[1].Addr()+
-		` may have forgotten locks that are still held\. Just wait: by themselves, all nodes are open in \d+(\.\d)?s\n$`, r.stderr)
+		` may have forgotten locks that are still held\. Wait: all nodes open by themselves in \d+(\.\d)?s\n$`, r.stderr)
 	servers.requireGives(t, exitOK)
 }
 
@@ -81,7 +81,7 @@ func TestInitDoesNotHurryNodesThatAllRestarted(t *testing.T) {
 	r := servers.init(t)
 	assert.Equal(t, exitNoQuorum, r.code)
 	assert.Equal(t, 3, strings.Count(r.stdout, ": recovering for another "))
-	assert.Contains(t, r.stderr, "not all nodes are new: all nodes recover, as they restarted or had their limits changed. Just wait: ")
+	assert.Contains(t, r.stderr, "not all nodes are new: all nodes recover, as they restarted or had their limits changed. Wait: ")
 	servers.requireGives(t, exitNoQuorum)
 }
 
@@ -94,7 +94,7 @@ func TestInitNeedsAllNodes(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(r.stdout, ": recovering for another "))
 	assert.Contains(t, r.stdout, servers[2].Addr()+": failed: unreachable: ")
 	assert.Regexp(t, `^quorumlock: nothing was opened, as `+servers[2].Addr()+
-		` failed: put that right, and run it again; or just wait: by themselves, the others are open in \d+(\.\d)?s\n$`, r.stderr)
+		` failed: fix that, and repeat the command; or wait: the others open by themselves in \d+(\.\d)?s\n$`, r.stderr)
 	servers.requireGives(t, exitNoQuorum)
 
 	servers[2].Restart()
@@ -111,7 +111,7 @@ func TestInitWaitsForANode(t *testing.T) {
 	r := servers.init(t, "--node-timeout", "1500ms")
 	assert.GreaterOrEqual(t, time.Since(began), 1500*time.Millisecond)
 	assert.Equal(t, exitNoQuorum, r.code)
-	assert.Contains(t, r.stdout, servers[0].Addr()+": failed: no answer in time")
+	assert.Contains(t, r.stdout, servers[0].Addr()+": failed: timeout")
 }
 
 func TestInitNoticesTwoAddressesOfOneServer(t *testing.T) {
@@ -121,11 +121,11 @@ func TestInitNoticesTwoAddressesOfOneServer(t *testing.T) {
 	r := call(t, "init", "--nodes", servers.nodes()+","+twice)
 	assert.Equal(t, exitNoQuorum, r.code)
 	assert.Contains(t, r.stdout, ": failed: another node is the same server: it is "+servers[0].Addr()+" by another address")
-	assert.Contains(t, r.stderr, servers[0].Socket()+" failed: put that right")
+	assert.Contains(t, r.stderr, servers[0].Socket()+" failed: fix that")
 	for _, s := range servers {
 		until, err := s.Command("HGET", "quorumlock:node", "until")
 		require.NoError(t, err)
-		assert.NotEqual(t, "0", until, "it was not opened")
+		assert.NotEqual(t, "0", until, "the node was not opened")
 	}
 }
 
@@ -136,8 +136,8 @@ func TestInitWithOtherLimits(t *testing.T) {
 	r := servers.init(t)
 	assert.Equal(t, exitFailure, r.code)
 	assert.Equal(t, servers.lines("open already, set up for --max-ttl 2s and --max-clock-skew 100ms"), r.stdout)
-	assert.Equal(t, "quorumlock: nothing was opened, as other limits than --max-ttl 10s and --max-clock-skew 1s are in force on all nodes: "+
-		"use the same for init and all programs, or set the nodes up for others with --change-limits, after all programs that use them have stopped\n", r.stderr)
+	assert.Equal(t, "quorumlock: nothing was opened, as the limits of all nodes are not --max-ttl 10s and --max-clock-skew 1s: "+
+		"use the same limits for init and all programs, or change the limits of the nodes with --change-limits, after all programs that use them have stopped\n", r.stderr)
 
 	// A run reports it at once, too: waiting would not help.
 	r = call(t, servers.on("echo ran")...)
@@ -159,7 +159,7 @@ func TestChangeLimits(t *testing.T) {
 	r := servers.init(t, append(other, "--change-limits")...)
 	assert.Equal(t, exitNoQuorum, r.code)
 	assert.Contains(t, r.stdout, servers[2].Addr()+": failed: unreachable: ")
-	assert.Equal(t, "quorumlock: "+servers[2].Addr()+" failed: put that right, and run it again before any program starts\n", r.stderr)
+	assert.Equal(t, "quorumlock: "+servers[2].Addr()+" failed: fix that, and repeat the command before any program starts\n", r.stderr)
 
 	servers[2].Restart()
 	r = servers.init(t, append(other, "--change-limits")...)
@@ -186,7 +186,7 @@ func TestInitDoesNotHurryAChangeOfLimits(t *testing.T) {
 	assert.Zero(t, servers.init(t, "--max-ttl", "20s", "--change-limits").code)
 	r := servers.init(t, "--max-ttl", "20s")
 	assert.Equal(t, exitNoQuorum, r.code)
-	assert.Contains(t, r.stderr, "Just wait: by themselves, all nodes are open in ")
+	assert.Contains(t, r.stderr, "Wait: all nodes open by themselves in ")
 }
 
 // TestInitIsOvertaken tests only the messages, because changes during init are hard to cause.
@@ -201,9 +201,9 @@ func TestInitIsOvertaken(t *testing.T) {
 		state("c", admin.Failed, &node.Error{Node: "c", Op: node.Open, Reason: node.ErrRejected, Err: errors.New("\x1b[2J")}),
 	}}}
 	assert.Equal(t, "opened", i.became(i.report.Nodes[0]))
-	assert.Equal(t, "failed: it lost its memory, or another client set it up, in the meantime", i.became(i.report.Nodes[1]))
+	assert.Equal(t, "failed: the node lost its memory, or another client set it up, in the meantime", i.became(i.report.Nodes[1]))
 	assert.Equal(t, `failed: rejected: \x1b[2J`, i.became(i.report.Nodes[2]))
-	assert.EqualError(t, i.failed(), "b and c failed when the others were opened: run it again to see their state")
+	assert.EqualError(t, i.failed(), "b and c failed while the others were opened: repeat the command to see their state")
 }
 
 func TestSpans(t *testing.T) {

@@ -44,7 +44,7 @@ func (a *app) latchCommand() *cobra.Command {
 		{"set NAME COUNT", "Set a latch to a number", func(ctx context.Context, l *quorumlock.Latch, args []string) error {
 			n, err := strconv.Atoi(args[1])
 			if err != nil {
-				return &quorumlock.InvalidError{Problems: []string{fmt.Sprintf("COUNT %q is no number", args[1])}}
+				return &quorumlock.InvalidError{Problems: []string{fmt.Sprintf("COUNT %q is not a number", args[1])}}
 			}
 			return l.Set(ctx, n)
 		}},
@@ -54,7 +54,7 @@ func (a *app) latchCommand() *cobra.Command {
 		{"await NAME", "Wait until a latch has been counted down", func(ctx context.Context, l *quorumlock.Latch, _ []string) error {
 			return l.Await(ctx)
 		}},
-		{"count NAME", "Print how many ids have still to count down", func(ctx context.Context, l *quorumlock.Latch, _ []string) error {
+		{"count NAME", "Print how many ids have not counted down yet", func(ctx context.Context, l *quorumlock.Latch, _ []string) error {
 			left, err := l.Count(ctx)
 			if err == nil {
 				fmt.Fprintln(a.stdout, left)

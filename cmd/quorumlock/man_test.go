@@ -26,7 +26,7 @@ func TestManualPages(t *testing.T) {
 		assert.Contains(t, pages, "quorumlock-"+command+".1")
 		assert.Contains(t, pages["quorumlock.1"]+pages["quorumlock-completion.1"], strings.ReplaceAll("quorumlock-"+command+"(1)", "-", `\-`))
 	}
-	assert.NotContains(t, pages, "quorumlock-man.1", "it is only for packagers")
+	assert.NotContains(t, pages, "quorumlock-man.1", "the command man is only for packagers")
 	for name, page := range pages {
 		assert.Regexp(t, `^\.TH "QUORUMLOCK`, page, name)
 		for line := range strings.Lines(page) {

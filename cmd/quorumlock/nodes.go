@@ -74,7 +74,7 @@ func (f *nodeFlags) list() []string {
 func (f *nodeFlags) refuse(c *cobra.Command) error {
 	for _, name := range []string{"nodes", "embedded", "allow-even", "node-timeout", "max-ttl", "max-clock-skew"} {
 		if c.Flags().Changed(name) {
-			return wrongUsage(c, fmt.Errorf("--%s means nothing here: %s uses no nodes of yours", name, c.Name()))
+			return wrongUsage(c, fmt.Errorf("--%s has no effect here: %s does not use your nodes", name, c.Name()))
 		}
 	}
 	return nil
@@ -158,7 +158,7 @@ func (a *app) watcher(c *cobra.Command, names []string, scan int) (*watch.Watche
 // in-memory nodes mean nothing to it, and why says why not.
 func (a *app) servers(c *cobra.Command, why string) (cfg quorumlock.Config, options []rueidis.ClientOption, err error) {
 	if c.Flags().Changed("embedded") {
-		return cfg, nil, wrongUsage(c, errors.New("--embedded means nothing here: "+why))
+		return cfg, nil, wrongUsage(c, errors.New("--embedded has no effect here: "+why))
 	}
 	if err = a.nodes.check(c); err == nil {
 		cfg, err = a.config(c)

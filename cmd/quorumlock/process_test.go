@@ -53,7 +53,8 @@ func begin(t *testing.T, args ...string) *process {
 func beginCommand(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
-	// The test makes its own pipes: Wait would close those of exec, and children of the command may outlive it.
+	// The test makes its own pipes: Wait would close the pipes of exec, and children of the command may outlive
+	// it.
 	stdin, w, err := os.Pipe()
 	require.NoError(t, err)
 	stdout, stdoutEnd, err := os.Pipe()
@@ -135,7 +136,7 @@ func (p *process) exit() int {
 		return p.cmd.ProcessState.ExitCode()
 	case <-time.After(patience):
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
-		require.FailNow(p.t, "it does not end")
+		require.FailNow(p.t, "the command does not end")
 		return 0
 	}
 }

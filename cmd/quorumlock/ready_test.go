@@ -35,7 +35,7 @@ func TestReady(t *testing.T) {
 	servers[1].Kill()
 	assert.Equal(t, exitNoQuorum, ready("--wait", "300ms").code)
 	servers[1].Restart()
-	assert.Zero(t, ready("--wait", patience.String()).code, "it has recovered")
+	assert.Zero(t, ready("--wait", patience.String()).code, "enough nodes have recovered")
 
 	r = call(t, "ready", "--nodes", servers.nodes())
 	assert.Equal(t, exitNoQuorum, r.code)
@@ -54,7 +54,7 @@ func TestLatchFromTheShell(t *testing.T) {
 	assert.Equal(t, exitFailure, r.code)
 	assert.Contains(t, r.stderr, `latch not set: "l"`)
 	require.Zero(t, latch("set", "l", "2").code)
-	require.Zero(t, latch("set", "l", "2").code, "it may be set twice")
+	require.Zero(t, latch("set", "l", "2").code, "a latch may be set twice to one number")
 	r = latch("set", "l", "3")
 	assert.Equal(t, exitFailure, r.code)
 	assert.Contains(t, r.stderr, `latch "l" is set to 2`)

@@ -31,7 +31,7 @@ others that its holder acquired with it: a lease is lost as a whole. 'quorumlock
 shows owners and permits.
 `
 
-var errNotForced = errors.New("refused without --force: the holder may be alive, and would work on beside the next one until it notices; " +
+var errNotForced = errors.New("refused without --force: the holder may be alive, and would work beside the next holder until it notices the loss; " +
 	"if it is dead, the lock frees itself within its TTL. See who holds it with 'quorumlock status'")
 
 // releaser is one run of release.
@@ -139,7 +139,7 @@ func (r *releaser) warnOf(owners []string, key string, report *lockReport) {
 	for i, owner := range owners {
 		owners[i] = quorumlock.DescribeOwner(owner)
 	}
-	r.say("warning: if %s is alive, it works on until its next renewal fails, and others can have %q %s", strings.Join(owners, " or "), key, whenOpen(report))
+	r.say("warning: if %s is alive, it goes on until its next renewal fails, and others can have %q %s", strings.Join(owners, " or "), key, whenOpen(report))
 }
 
 // evict takes a lock or permits from the chosen owners.

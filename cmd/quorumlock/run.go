@@ -151,7 +151,7 @@ func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 	third := f.effectiveTTL(maxTTL) / 3
 	switch {
 	case len(args) == 0:
-		return errors.New("no command to run: put it behind --")
+		return errors.New("no command to run: put it after --")
 	case len(f.keys) == 0:
 		return errors.New("no --key: the lock needs a name")
 	case f.multi && f.majority:
@@ -175,7 +175,7 @@ func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 	case f.killAfter < 0:
 		return fmt.Errorf("--kill-after %v is negative", f.killAfter)
 	case f.killAfter > third:
-		return fmt.Errorf("--kill-after %v is over a third of the TTL (%v): the command must be dead before another can have the lock; raise --ttl", f.killAfter, third.Truncate(time.Millisecond))
+		return fmt.Errorf("--kill-after %v is over a third of the TTL (%v): the command must be dead before another client can get the lock; raise --ttl", f.killAfter, third.Truncate(time.Millisecond))
 	default:
 		return nil
 	}

@@ -153,7 +153,7 @@ func TestLossStopsTheCommandInTime(t *testing.T) {
 	assert.Equal(t, exitLost, p.exit())
 	info, err := os.Stat(alive)
 	require.NoError(t, err)
-	assert.True(t, info.ModTime().Before(keysGone), "it worked on until %v", info.ModTime().Sub(keysGone))
+	assert.True(t, info.ModTime().Before(keysGone), "the command worked for %v after the keys were gone", info.ModTime().Sub(keysGone))
 	servers.requireClean(t)
 }
 
@@ -181,7 +181,7 @@ func TestRunHealsANode(t *testing.T) {
 	p.reply()
 	assert.Zero(t, p.exit())
 	servers.requireClean(t)
-	assert.Equal(t, 1, strings.Count(p.stderr.String(), "node recovers, as it is new, has restarted or has failed over"), p.stderr.String())
+	assert.Equal(t, 1, strings.Count(p.stderr.String(), "node recovers: it is new, restarted or failed over"), p.stderr.String())
 }
 
 func TestRunWithoutReachableNodes(t *testing.T) {
@@ -198,7 +198,7 @@ func TestRunWithoutReachableNodes(t *testing.T) {
 	}
 }
 
-func TestHangingNodesNoLock(t *testing.T) {
+func TestRunFailsWhenAllNodesHang(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
 	for _, s := range servers {

@@ -133,9 +133,9 @@ func TestMaxHoldStopsTheCommandAndItsChildren(t *testing.T) {
 	assert.Contains(t, p.stderr.String(), "--max-hold 1s is over")
 }
 
-// TestStopKillsWhatDoesNotEnd: the remaining processes of a stopped command are killed, in every way to leave them
+// TestStopKillsRemainingProcesses: the remaining processes of a stopped command are killed, in every way to leave them
 // behind.
-func TestStopKillsWhatDoesNotEnd(t *testing.T) {
+func TestStopKillsRemainingProcesses(t *testing.T) {
 	for name, text := range map[string]string{
 		"the command":                 `trap "" TERM; echo $$; while :; do sleep 0.02; done`,
 		"a child":                     `sh -c 'trap "" TERM; echo $$; while :; do sleep 0.02; done' & wait`,

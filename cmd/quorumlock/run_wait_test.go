@@ -67,7 +67,7 @@ func TestWaitingIsTold(t *testing.T) {
 	require.NoError(t, lease.Release(t.Context()))
 	assert.Equal(t, "ran", p.line())
 	assert.Zero(t, p.exit())
-	assert.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), "it is told once: %s", p.stderr.String())
+	assert.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), "the user is told once: %s", p.stderr.String())
 
 	for _, s := range servers[:3] {
 		s.Kill()
@@ -121,7 +121,7 @@ func TestRunDoesNotWaitForARecovery(t *testing.T) {
 		assert.Equal(t, exitNoQuorum, r.code)
 		assert.Empty(t, r.stdout)
 		assert.Contains(t, r.stderr, ": acquire: recovering: for another ")
-		assert.Equal(t, 1, strings.Count(r.stderr, "'quorumlock init'"), "it is told once: %s", r.stderr)
+		assert.Equal(t, 1, strings.Count(r.stderr, "'quorumlock init'"), "the user is told once: %s", r.stderr)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestRunRefusesToWaitForItself(t *testing.T) {
 		p := begin(t, servers.on(inner+"; echo $?")...)
 		assert.Equal(t, "125", p.line(), name)
 		assert.Zero(t, p.exit())
-		assert.Contains(t, p.stderr.String(), "the quorumlock that this one runs under: it would wait for itself for ever")
+		assert.Contains(t, p.stderr.String(), "the quorumlock command that started this one: each would wait for the other")
 		assert.NotContains(t, p.stderr.String(), "waiting:")
 	}
 	p := begin(t, servers.on(run("k")+" --wait 0s -- echo ran; echo $?")...)

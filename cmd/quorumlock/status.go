@@ -364,7 +364,7 @@ func recoveryText(left time.Duration, begun bool) string {
 }
 
 // anotherName is the advice about a key of another type.
-const anotherName = "give the lock another name, or delete the key if nobody needs it"
+const anotherName = "give the lock another name, or delete the key if no program needs it"
 
 // summary describes the state in a line, with anything unusual.
 func (r *nameReport) summary() string {
@@ -381,7 +381,7 @@ func (r *nameReport) summary() string {
 		text += fmt.Sprintf("; no new locks from %s until recovered", nodeCount(n))
 	}
 	if n := r.wrongType(); n > 0 && r.State != stateWrongType {
-		text += fmt.Sprintf("; on %s a key of another type stands at this name: %s", nodeCount(n), anotherName)
+		text += fmt.Sprintf("; on %s a key of another type has this name: %s", nodeCount(n), anotherName)
 	}
 	if n := r.count(func(n nodeReport) bool { return n.unknown != "" }); r.State == stateFree && n > len(r.Nodes)-r.Need {
 		text += "; whether a semaphore or a latch of this name is in use is not known"
@@ -412,7 +412,7 @@ func (r *nameReport) sentence() string {
 	case statePartial:
 		return r.partialSentence()
 	case stateWrongType:
-		return fmt.Sprintf("%q cannot be locked: on %d of %d nodes a key of another type stands at this name; %s", r.Key, r.wrongType(), total, anotherName)
+		return fmt.Sprintf("%q cannot be locked: on %d of %d nodes a key of another type has this name; %s", r.Key, r.wrongType(), total, anotherName)
 	default:
 		return fmt.Sprintf("%q: no quorum: %d of %d nodes answered (%d needed)", r.Key, r.Answered, total, r.Need)
 	}
@@ -421,7 +421,7 @@ func (r *nameReport) sentence() string {
 // recoveringSentence describes a lock that is not granted now, whether it is held or not.
 func (r *lockReport) recoveringSentence() string {
 	recovering, left := r.count(nodeReport.recovers), span(r.opensIn(nodeReport.free))
-	text := fmt.Sprintf("%q cannot be had now, as %d of %d nodes recover (%d needed): ", r.Key, recovering, len(r.Nodes), r.Need)
+	text := fmt.Sprintf("%q cannot be acquired now, as %d of %d nodes recover (%d needed): ", r.Key, recovering, len(r.Nodes), r.Need)
 	if r.count(func(n nodeReport) bool { return n.toBegin }) > 0 {
 		return text + fmt.Sprintf("enough give new locks %s after the first attempt at a lock; its holder keeps it", left)
 	}

@@ -115,7 +115,7 @@ func TestStatusWithNodesDown(t *testing.T) {
 	assert.EqualValues(t, 3, locks[0]["answered"])
 	nodes := locks[0]["nodes"].([]any)
 	assert.Contains(t, nodes[0].(map[string]any)["error"], "unreachable")
-	assert.Contains(t, nodes[1].(map[string]any)["error"], "no answer in time")
+	assert.Contains(t, nodes[1].(map[string]any)["error"], "timeout")
 
 	servers[2].Kill()
 	locks = jsonStatus(t, servers, exitNoQuorum, "k", "free")
@@ -139,7 +139,7 @@ func TestStatusOfNodesThatRecover(t *testing.T) {
 		r := call(t, append([]string{"status", "k", "--nodes", servers.nodes()}, flags...)...)
 		assert.Zero(t, r.code)
 		assert.Equal(t, 3, strings.Count(r.stdout, "  recovers for 11s from the first attempt at a lock on\n"), r.stdout)
-		assert.Contains(t, r.stdout, `"k" cannot be had now, as 3 of 3 nodes recover (2 needed): enough give new locks 11s after the first attempt at a lock`)
+		assert.Contains(t, r.stdout, `"k" cannot be acquired now, as 3 of 3 nodes recover (2 needed): enough give new locks 11s after the first attempt at a lock`)
 	}
 
 	// The holder does not renew, so a lost lock is not healed.
@@ -239,12 +239,12 @@ func TestKeyOfAnotherType(t *testing.T) {
 
 	r := call(t, "status", "str", "--nodes", servers.nodes())
 	assert.Zero(t, r.code)
-	assert.Contains(t, r.stdout, `"str" cannot be locked: on 2 of 3 nodes a key of another type stands at this name; give the lock another name, or delete the key`)
-	assert.Equal(t, 2, strings.Count(r.stdout, "  a key of another type stands at this name\n"), r.stdout)
+	assert.Contains(t, r.stdout, `"str" cannot be locked: on 2 of 3 nodes a key of another type has this name; give the lock another name, or delete the key`)
+	assert.Equal(t, 2, strings.Count(r.stdout, "  a key of another type has this name\n"), r.stdout)
 
 	r = call(t, "release", "--force", "str", "--nodes", servers.nodes())
 	assert.Equal(t, exitNoQuorum, r.code)
-	assert.Contains(t, r.stdout, servers[0].Addr()+": not removed: a key of another type stands at this name\n")
+	assert.Contains(t, r.stdout, servers[0].Addr()+": not removed: a key of another type has this name\n")
 	assert.NotContains(t, r.stdout, "not held")
 	assert.Equal(t, `quorumlock: nothing was done about a key of another type, which is no lock, at "str" on 2 of 3 nodes: `+anotherName+"\n", r.stderr)
 	assert.Equal(t, []string{"str"}, lockKeys(servers[0]))
@@ -287,7 +287,7 @@ func TestForcedRelease(t *testing.T) {
 		assert.NotContains(t, s.Keys(), "k")
 	}
 	assert.Contains(t, r.stdout, `"k" was removed from 5 of 5 nodes`)
-	assert.Contains(t, r.stderr, fmt.Sprintf("if %s is alive, it works on until its next renewal fails, and others can have %q from now on\n", quorumlock.DescribeOwner(lease.Owner()), "k"))
+	assert.Contains(t, r.stderr, fmt.Sprintf("if %s is alive, it goes on until its next renewal fails, and others can have %q from now on\n", quorumlock.DescribeOwner(lease.Owner()), "k"))
 	ended(t, lease)
 
 	r = call(t, "release", "--force", "k", "--nodes", servers.nodes())

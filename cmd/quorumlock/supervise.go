@@ -66,14 +66,14 @@ func (h *holder) aboutToBeLost(lease lease) string {
 }
 
 // finished returns the result of a command that ended by itself. If the lease had ended before, another client may
-// have held the lock meanwhile, whatever the status.
+// have held the lock in between, even if the command succeeded.
 func (h *holder) finished(lease lease, status error) error {
 	err := lease.Err()
 	if err == nil {
 		return status
 	}
 	h.sayAll(h.pulse.pause(h.ttl()))
-	return &exitError{code: exitLost, err: fmt.Errorf("the command ended when its lease was over already: %w", err)}
+	return &exitError{code: exitLost, err: fmt.Errorf("the command ended after its lease: %w", err)}
 }
 
 const (

@@ -118,7 +118,7 @@ func (f topFlags) checked(c *cobra.Command, keys []string) (topFlags, error) {
 	case f.scan < 0:
 		return f, wrongUsage(c, fmt.Errorf("--scan %d is negative", f.scan))
 	case f.scan == 0 && len(keys) == 0:
-		return f, wrongUsage(c, errors.New("without names there is nothing to show if --scan is 0"))
+		return f, wrongUsage(c, errors.New("--scan 0 needs the names of locks"))
 	case topOrders[f.sort] == nil:
 		return f, wrongUsage(c, fmt.Errorf("--sort %q is none of name, held, ttl and waiters", f.sort))
 	default:

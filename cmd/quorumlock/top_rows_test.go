@@ -58,9 +58,9 @@ func TestTopOfALock(t *testing.T) {
 	assert.Equal(t, 1, r.Nodes[0].Locks)
 }
 
-// TestTopRemembersSinceWhen: a token says since when a lock is held, for as long as it is held. Of a lock without a token,
+// TestTopRemembersTheTimeOfTheGrant: a token tells the time of the grant, as long as the lock is held. Of a lock without a token,
 // top remembers when it saw it first.
-func TestTopRemembersSinceWhen(t *testing.T) {
+func TestTopRemembersTheTimeOfTheGrant(t *testing.T) {
 	const owner = "C:1 web-1/77"
 	look := func(top *topper, at time.Time, owner string, token uint64) topLock {
 		facts := &watch.Facts{Names: []string{"job"}, Nodes: nodesWith(3, map[string]watch.Lock{"job": held("job", owner, time.Second, token)})}
@@ -83,17 +83,17 @@ func TestTopRemembersSinceWhen(t *testing.T) {
 
 	down := &watch.Facts{Names: []string{"job"}, Nodes: []watch.Node{{Err: node.ErrTimeout}, {Err: node.ErrTimeout}, {}}}
 	assert.Empty(t, top.report(noon.Add(2*time.Hour), down).Locks)
-	assert.Equal(t, 2*time.Hour, look(top, noon.Add(3*time.Hour), "C:2 web-1/77", 0).held, "it was not forgotten meanwhile")
+	assert.Equal(t, 2*time.Hour, look(top, noon.Add(3*time.Hour), "C:2 web-1/77", 0).held, "the row was not forgotten in between")
 
 	redisson := look(newTopper(), noon, "d4e5f6a7-0b1c-4d2e-8f3a-112233445566:47", 0)
-	assert.Zero(t, redisson.held, "it has no token at any time")
+	assert.Zero(t, redisson.held, "a lock of Redisson never has a token")
 	assert.True(t, redisson.AtLeast)
 	ahead := look(newTopper(), noon, owner, tokenAt(noon.Add(time.Second)))
 	assert.Zero(t, ahead.held, "clocks differ")
 	assert.False(t, ahead.AtLeast)
 }
 
-func TestTopOfWhatIsUnusual(t *testing.T) {
+func TestTopShowsUnusualLocks(t *testing.T) {
 	slot := node.SlotName(node.PoolName("pool"), 3)
 	facts := &watch.Facts{Nodes: nodesWith(3, nil), Names: []string{"free", "found-free", "alone", "read", slot, "for ever", "text"}}
 	reader := func(owner string) node.Holder {
@@ -212,7 +212,7 @@ func TestTopText(t *testing.T) {
 NODE  LATENCY  LOCKS  NOTE
 x     1.0ms    2      -
 y     1.0ms    3      -
-z     -        -      no answer in time
+z     -        -      timeout
 
 LOCK     NODES  TTL   HELD   WAIT  HOLDER             PURPOSE
 free     -      -     -      0     free               -

@@ -116,12 +116,12 @@ func TestTopWithTheRightsOfPrograms(t *testing.T) {
 	assert.Zero(t, r.code, r.stderr)
 }
 
-func TestTopIsCalledWrongly(t *testing.T) {
+func TestTopWrongUsage(t *testing.T) {
 	for says, args := range map[string][]string{
 		"--json is for --once":                    {"--json"},
 		"--interval 1ms is under 100ms":           {"--interval", "1ms"},
 		"--scan -1 is negative":                   {"--scan", "-1"},
-		"without names there is nothing to show":  {"--scan", "0"},
+		"--scan 0 needs the names of locks":       {"--scan", "0"},
 		"is none of name, held, ttl and waiters":  {"--sort", "size"},
 		"nodes in memory have no locks of others": {"--embedded", "3"},
 		"--node-timeout 0s is not positive":       {"--node-timeout", "0s"},

@@ -46,7 +46,7 @@ func withoutToken(ctx context.Context, out io.Writer) error {
 	if err := s.lateDeposit(ctx, table); err != nil {
 		return err
 	}
-	return s.conclude(ctx, 110, "bob's deposit is lost, and nobody got an error.")
+	return s.conclude(ctx, 110, "bob's deposit is lost, and no error was returned.")
 }
 
 func withToken(ctx context.Context, out io.Writer) error {

@@ -56,7 +56,7 @@ func (s *story) close(ctx context.Context) {
 	_ = s.db.Close()
 }
 
-// lateDeposit is a deposit by alice, who is paused between her read and her write until her lease has ended. Bob
+// lateDeposit is a deposit by alice. She is paused between her read and her write until her lease has ended. Bob
 // deposits meanwhile. It returns the error of alice's deposit.
 func (s *story) lateDeposit(ctx context.Context, t table) error {
 	var meanwhile error

@@ -46,14 +46,14 @@ func Client() (was bool, err error) {
 		}
 		close(mayClose)
 	}()
-	return true, s.live(ctx, mayClose)
+	return true, s.runUntil(ctx, mayClose)
 }
 
 // orphanTime is how long a client whose test has gone lives on.
 const orphanTime = 10 * time.Second
 
-// live works until ctx ends, and then waits until it may close.
-func (s settings) live(ctx context.Context, mayClose <-chan struct{}) (err error) {
+// runUntil works until ctx ends, and then waits until it may close.
+func (s settings) runUntil(ctx context.Context, mayClose <-chan struct{}) (err error) {
 	log, err := os.Create(filepath.Join(s.Dir, s.Label+".log"))
 	if err != nil {
 		return fmt.Errorf("chaos: the log of %s: %w", s.Label, err)
@@ -103,7 +103,8 @@ func (s settings) work(ctx context.Context, client *quorumlock.Client, recorder 
 	return errors.Join(errs...)
 }
 
-// settings are the parameters of a client process: those of the run, with the client's own Seed, and more.
+// settings are the parameters of a client process: the parameters of the run, with the client's own Seed,
+// and more.
 type settings struct {
 	Config
 	// Label is its name in the history.

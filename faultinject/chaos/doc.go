@@ -4,9 +4,9 @@
 // Clients use objects of the kinds that [Config] lists, all at the same time: locks, semaphores, locks of readers and
 // writers, latches, and joined locks. They show their tokens to a resource that refuses stale ones, and that does not
 // use the library. Each client writes its calls and their times to a file, which survives a kill. After the plan all
-// faults are repaired. Then [Run] checks that each object can be acquired again within R and two seconds, that the
-// workers left no key while their clients still live, and that the clients end. Package history checks the recorded
-// calls.
+// faults are repaired. Then [Run] checks that each object can be acquired again within R and two seconds. It checks
+// that the workers left no key while their clients still live, and that the clients end. Package history checks the
+// recorded calls.
 //
 // Latches are not locks: nodes remember them only as long as their memory lasts. Each latch is used for one TTL, so a
 // majority rarely forgets one. A latch that may be forgotten must not be done too early; the other promises do not

@@ -13,22 +13,22 @@ import (
 )
 
 // Begin implements [faultinject.Subject].
-func (a *arena) Begin(ctx context.Context, s faultinject.Step) error {
+func (a *activeRun) Begin(ctx context.Context, s faultinject.Step) error {
 	defer a.begun(s)
 	switch {
 	case s.Fault == faultinject.Freeze:
 		return a.clients[s.Client].signal(syscall.SIGSTOP)
 	case s.Fault == faultinject.Murder:
 		return a.clients[s.Client].kill()
-	case ofWay(s):
-		return a.bend(s, true)
+	case onPath(s):
+		return a.applyFault(s, true)
 	default:
 		return a.during(s, func() error { return faultinject.Begin(ctx, a.Servers[s.Node], s) })
 	}
 }
 
 // begun notes how late a step is.
-func (a *arena) begun(s faultinject.Step) {
+func (a *activeRun) begun(s faultinject.Step) {
 	late := clock.System().Now() - a.report.Began - s.At
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -36,22 +36,22 @@ func (a *arena) begun(s faultinject.Step) {
 }
 
 // End implements [faultinject.Subject].
-func (a *arena) End(ctx context.Context, s faultinject.Step) error {
+func (a *activeRun) End(ctx context.Context, s faultinject.Step) error {
 	switch {
 	case s.Fault == faultinject.Freeze:
 		return a.clients[s.Client].signal(syscall.SIGCONT)
 	case s.Fault == faultinject.Murder:
 		return a.clients[s.Client].start()
-	case ofWay(s):
-		return a.bend(s, false)
+	case onPath(s):
+		return a.applyFault(s, false)
 	default:
 		return a.during(s, func() error { return faultinject.End(ctx, a.Servers[s.Node], s) })
 	}
 }
 
-// ofWay reports whether a fault concerns the ways between clients and nodes. A node that is cut off from all clients
+// onPath reports whether a fault concerns the paths between clients and nodes. A node that is cut off from all clients
 // is cut off itself.
-func ofWay(s faultinject.Step) bool {
+func onPath(s faultinject.Step) bool {
 	switch s.Fault {
 	case faultinject.Part:
 		return s.Client != faultinject.All
@@ -62,13 +62,13 @@ func ofWay(s faultinject.Step) bool {
 	}
 }
 
-// bend starts a fault on the proxies of its ways, or ends it.
-func (a *arena) bend(s faultinject.Step, begin bool) error {
+// applyFault starts a fault on the proxies of its paths, or ends it.
+func (a *activeRun) applyFault(s faultinject.Step, begin bool) error {
 	var errs []error
-	for c, ways := range a.ways {
-		for n, w := range ways {
+	for c, paths := range a.paths {
+		for n, w := range paths {
 			if (s.Client == faultinject.All || s.Client == c) && (s.Node == faultinject.All || s.Node == n) {
-				if err := w.bend(s, begin); err != nil {
+				if err := w.applyFault(s, begin); err != nil {
 					errs = append(errs, fmt.Errorf("chaos: c%d-n%d: %w", c+1, n+1, err))
 				}
 			}
@@ -77,9 +77,9 @@ func (a *arena) bend(s faultinject.Step, begin bool) error {
 	return errors.Join(errs...)
 }
 
-// way is the network between one client and one node. Faults may overlap, on the way itself and on all ways of its
+// path is the network between one client and one node. Faults may overlap, on the path itself and on all paths of its
 // node.
-type way struct {
+type path struct {
 	proxy *faultinject.Proxy
 
 	mu    sync.Mutex
@@ -87,16 +87,16 @@ type way struct {
 	extra time.Duration
 }
 
-func newWay(node string) (*way, error) {
+func newPath(node string) (*path, error) {
 	proxy, err := faultinject.NewProxy(node)
 	if err != nil {
 		return nil, err
 	}
-	return &way{proxy: proxy, cuts: make(map[faultinject.Direction]int)}, nil
+	return &path{proxy: proxy, cuts: make(map[faultinject.Direction]int)}, nil
 }
 
-// bend has a fault begin, or end.
-func (w *way) bend(s faultinject.Step, begin bool) error {
+// applyFault begins or ends a fault.
+func (w *path) applyFault(s faultinject.Step, begin bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch s.Fault {
@@ -114,12 +114,12 @@ func (w *way) bend(s faultinject.Step, begin bool) error {
 		w.extra += s.Amount
 		w.proxy.SetLatency(faultinject.BothWays, w.extra, w.extra/4)
 	default:
-		return fmt.Errorf("%q is not about a way", s)
+		return fmt.Errorf("%q is not about a path", s)
 	}
 	return nil
 }
 
-func (w *way) cut(d faultinject.Direction, begin bool) {
+func (w *path) cut(d faultinject.Direction, begin bool) {
 	if begin {
 		if w.cuts[d]++; w.cuts[d] == 1 {
 			w.proxy.Cut(d)

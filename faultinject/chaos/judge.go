@@ -17,7 +17,7 @@ import (
 )
 
 // judge checks the history.
-func (a *arena) judge(whole bool) error {
+func (a *activeRun) judge(whole bool) error {
 	h, err := history.ReadDir(a.Dir)
 	if err != nil {
 		return err
@@ -37,14 +37,14 @@ func (a *arena) judge(whole bool) error {
 }
 
 // blame reports the violations of the history.
-func (a *arena) blame(h *history.History, result *history.Result) {
+func (a *activeRun) blame(h *history.History, result *history.Result) {
 	for _, v := range result.Violations {
 		switch {
 		case a.TokensOnly && (v.Kind == history.Overlap || v.Kind == history.ActAfterGrant): // tokens protect against that
 		case a.TokensOnly && v.Kind == history.Unexplained: // an overlap may be why
 		case v.Forgetful() && a.forgotten(h, v.Name):
 		default:
-			a.report.violatedBy(kindOf(thing{v.Of, v.Name}), "%v", v)
+			a.report.violatedBy(kindOf(object{v.Of, v.Name}), "%v", v)
 		}
 	}
 	if len(result.Undecided) > 0 {
@@ -53,9 +53,9 @@ func (a *arena) blame(h *history.History, result *history.Result) {
 }
 
 // progress checks when each name was acquired again after the last fault, and that a latch was done.
-func (a *arena) progress(h *history.History) {
+func (a *activeRun) progress(h *history.History) {
 	for _, kind := range a.Kinds {
-		for _, t := range things[kind] {
+		for _, t := range objects[kind] {
 			a.soon(h, kind, fmt.Sprintf("%q was acquired", t.name), func(e history.Event) bool {
 				return e.Kind == history.Acquire && e.Error == "" && e.Of == t.of && slices.Contains(e.Names, t.name)
 			})
@@ -69,12 +69,12 @@ func (a *arena) progress(h *history.History) {
 }
 
 // recovery is how long after the last fault a lock must be acquired at the latest.
-func (a *arena) recovery() time.Duration { return a.limits().Limits().Recovery() + 2*time.Second }
+func (a *activeRun) recovery() time.Duration { return a.limits().Limits().Recovery() + 2*time.Second }
 
 // recoveryOf is how long after the last fault an object of a kind must be acquired at the latest. A latch may be in
 // the middle of its time when the last obstacle is gone, so the next one must be done. A joint acquisition holds some
 // locks while it waits for the others.
-func (a *arena) recoveryOf(kind Kind) time.Duration {
+func (a *activeRun) recoveryOf(kind Kind) time.Duration {
 	if kind == Latch || kind == Join {
 		return a.recovery() + 2*a.TTL
 	}
@@ -82,7 +82,7 @@ func (a *arena) recoveryOf(kind Kind) time.Duration {
 }
 
 // soon checks when something first happened after the last fault.
-func (a *arena) soon(h *history.History, kind Kind, what string, is func(history.Event) bool) {
+func (a *activeRun) soon(h *history.History, kind Kind, what string, is func(history.Event) bool) {
 	bound := a.recoveryOf(kind)
 	first := time.Duration(-1)
 	for _, e := range h.Events() {
@@ -105,7 +105,7 @@ var answered = map[history.Kind]bool{history.Acquire: true, history.Set: true, h
 
 // recovered checks that every client can use the nodes again after the last fault: it acquired something, or learned
 // the holder.
-func (a *arena) recovered(h *history.History) {
+func (a *activeRun) recovered(h *history.History) {
 	for i := range a.clients {
 		place := fmt.Sprintf("c%d", i+1)
 		if !slices.ContainsFunc(h.Events(), func(e history.Event) bool {
@@ -125,7 +125,7 @@ type loss struct {
 }
 
 // during applies a change to a node, and records when that may have made the node lose its memory.
-func (a *arena) during(s faultinject.Step, change func() error) error {
+func (a *activeRun) during(s faultinject.Step, change func() error) error {
 	from := clock.System().Now()
 	err := change()
 	switch s.Fault {
@@ -138,7 +138,7 @@ func (a *arena) during(s faultinject.Step, change func() error) error {
 }
 
 // forgotten reports whether a majority may not remember a latch: too many nodes lost their memory while it was in use. The latch may then lack count-downs, or not be set.
-func (a *arena) forgotten(h *history.History, latch string) bool {
+func (a *activeRun) forgotten(h *history.History, latch string) bool {
 	var first, last time.Duration
 	for _, e := range h.Events() {
 		if e.Of == history.Latch && e.Names[0] == latch {
@@ -159,7 +159,7 @@ func (a *arena) forgotten(h *history.History, latch string) bool {
 
 // leftovers waits until the workers have ended, and then looks for keys of released locks. The clients still run and
 // would renew leaked leases. Locks of killed clients have expired by then. So it need not wait for the TTL.
-func (a *arena) leftovers(ctx context.Context) {
+func (a *activeRun) leftovers(ctx context.Context) {
 	busy, cancel := context.WithTimeout(ctx, clientsEnd)
 	defer cancel()
 	for !a.resource.idle() {
@@ -170,15 +170,15 @@ func (a *arena) leftovers(ctx context.Context) {
 	}
 	idle := time.Now()
 	for _, s := range a.Servers {
-		if !a.swept(ctx, s, idle) {
+		if !a.awaitSweep(ctx, s, idle) {
 			return
 		}
 	}
 }
 
-// swept waits until a server has only keys that are in use, and reports whether that happened. Keys that remain for
+// awaitSweep waits until a server has only keys that are in use, and reports whether that happened. Keys that remain for
 // more than a quarter of the TTL are slow. Keys that outlive the TTL are a violation.
-func (a *arena) swept(ctx context.Context, s faultinject.Server, idle time.Time) bool {
+func (a *activeRun) awaitSweep(ctx context.Context, s faultinject.Server, idle time.Time) bool {
 	var late []string
 	for {
 		left, err := leftOn(ctx, s)

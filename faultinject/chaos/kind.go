@@ -44,14 +44,14 @@ func ParseKinds(text string) ([]Kind, error) {
 	return kinds, nil
 }
 
-// thing is an object that clients contend for, with one name.
-type thing struct {
+// object is something that clients contend for, with one name.
+type object struct {
 	of   history.Type
 	name string
 }
 
 // The objects of each kind. Latches are not among them, because each is new.
-var things = map[Kind][]thing{
+var objects = map[Kind][]object{
 	Lock:      {{history.Lock, "alpha"}, {history.Lock, "beta"}},
 	Semaphore: {{history.Semaphore, "gamma"}},
 	RWLock:    {{history.Lock, "delta"}},
@@ -65,8 +65,8 @@ const (
 )
 
 // kindOf returns the kind of an object.
-func kindOf(t thing) Kind {
-	for kind, all := range things {
+func kindOf(t object) Kind {
+	for kind, all := range objects {
 		if slices.Contains(all, t) {
 			return kind
 		}

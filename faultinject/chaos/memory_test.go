@@ -42,7 +42,7 @@ func TestMemoryLossOfAMajorityExcusesLatchesInUse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, err := history.New(test.events...)
 			require.NoError(t, err)
-			a := &arena{
+			a := &activeRun{
 				Config: Config{Servers: make([]faultinject.Server, 5)}, losses: test.losses,
 				report: &Report{Kinds: map[Kind]*Tally{Latch: {}}},
 			}

@@ -65,18 +65,18 @@ func (t *Tally) addLatch(c history.LatchCounts) {
 }
 
 // tally counts for each kind.
-func (a *arena) tally(h *history.History, result *history.Result) {
+func (a *activeRun) tally(h *history.History, result *history.Result) {
 	for _, kind := range a.Kinds {
 		t := &Tally{}
 		a.report.Kinds[kind] = t
-		for _, thing := range things[kind] {
+		for _, object := range objects[kind] {
 			counts := result.Names
-			if thing.of == history.Semaphore {
+			if object.of == history.Semaphore {
 				counts = result.Semaphores
 			}
-			t.add(counts[thing.name])
+			t.add(counts[object.name])
 			for name, n := range a.resource.refused {
-				if of, _, _ := strings.Cut(name, "#"); of == thing.name {
+				if of, _, _ := strings.Cut(name, "#"); of == object.name {
 					t.Late += n
 				}
 			}
@@ -92,7 +92,7 @@ func (a *arena) tally(h *history.History, result *history.Result) {
 	}
 }
 
-// violatedBy notes a violation that is of one kind of things.
+// violatedBy notes a violation that is of one kind of objects.
 func (r *Report) violatedBy(kind Kind, format string, args ...any) {
 	r.Kinds[kind].Violations++
 	r.violated("%s: %s", kind, fmt.Sprintf(format, args...))

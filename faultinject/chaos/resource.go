@@ -25,13 +25,13 @@ type resource struct {
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
-	// last is the largest token that each thing was written to under. grants counts them, each
-	// when it is seen first, and refused is how often each thing refused one.
+	// last is the largest token of a write to each object. grants counts the tokens, each when
+	// it is seen first. refused is how often each object refused a token.
 	last    map[string]uint64
 	grants  int
 	refused map[string]int
 	latest  time.Time
-	// shown is the time at which a token of each thing, of any slot, was last taken, and at which a latch was last
+	// shown is the time at which a token of each object, of any slot, was last taken, and at which a latch was last
 	// done. dones counts the latter.
 	shown map[string]time.Time
 	dones int
@@ -115,11 +115,11 @@ func (r *resource) answer(verb, name, what string) string {
 	}
 }
 
-// note notes that a thing was shown, unless its token was stale, and returns the answer.
+// note notes that an object was shown, unless its token was stale, and returns the answer.
 func (r *resource) note(name, answer string) string {
 	if answer == taken {
-		thing, _, _ := strings.Cut(name, "#")
-		r.shown[thing] = time.Now()
+		object, _, _ := strings.Cut(name, "#")
+		r.shown[object] = time.Now()
 	}
 	return answer
 }
@@ -145,12 +145,12 @@ func (r *resource) used(kinds []Kind, since time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, kind := range kinds {
-		all := things[kind]
+		all := objects[kind]
 		if kind == Latch {
-			all = []thing{{history.Latch, latches}}
+			all = []object{{history.Latch, latches}}
 		}
-		for _, thing := range all {
-			if !r.shown[thing.name].After(since) {
+		for _, object := range all {
+			if !r.shown[object.name].After(since) {
 				return false
 			}
 		}
@@ -209,18 +209,18 @@ func dial(ctx context.Context, addr string) (*resourceConn, error) {
 // show shows the token of a part of a lease, for each of its slots. A refusal is no error: a late holder is expected
 // to be refused.
 func (d *resourceConn) show(ctx context.Context, part workload.Part) error {
-	verb, objects := write, []string{part.Name}
+	verb, names := write, []string{part.Name}
 	if part.Reads {
 		verb = read
 	}
 	if len(part.Slots) > 0 {
-		objects = nil
+		names = nil
 		for _, slot := range part.Slots {
-			objects = append(objects, fmt.Sprintf("%s#%d", part.Name, slot))
+			names = append(names, fmt.Sprintf("%s#%d", part.Name, slot))
 		}
 	}
-	for _, object := range objects {
-		if err := d.say(ctx, verb, object, strconv.FormatUint(part.Token, 10)); err != nil {
+	for _, name := range names {
+		if err := d.request(ctx, verb, name, strconv.FormatUint(part.Token, 10)); err != nil {
 			return err
 		}
 	}
@@ -231,11 +231,11 @@ func (d *resourceConn) show(ctx context.Context, part workload.Part) error {
 const latches = "latches"
 
 // done reports that a latch is done.
-func (d *resourceConn) done(ctx context.Context) error { return d.say(ctx, done, latches, "1") }
+func (d *resourceConn) done(ctx context.Context) error { return d.request(ctx, done, latches, "1") }
 
-// say sends a line and waits for the answer. Errors after the end of ctx do not count, because the resource may be
+// request sends a line and waits for the answer. Errors after the end of ctx do not count, because the resource may be
 // gone then.
-func (d *resourceConn) say(ctx context.Context, words ...string) error {
+func (d *resourceConn) request(ctx context.Context, words ...string) error {
 	if _, err := fmt.Fprintln(d.conn, strings.Join(words, " ")); err != nil {
 		return unless(ctx, fmt.Errorf("chaos: speaking to the resource: %w", err))
 	}

@@ -37,7 +37,7 @@ func TestResourceRefusesStaleTokens(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"delta": 2, "gamma#1": 1}, r.refused)
 	require.Equal(t, 6, r.seen().grants)
-	require.ErrorContains(t, d.say(t.Context(), "dance", "delta", "1"), "does not understand")
+	require.ErrorContains(t, d.request(t.Context(), "dance", "delta", "1"), "does not understand")
 }
 
 func TestResourceRecordsUses(t *testing.T) {

@@ -58,11 +58,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// arena is a run in progress.
-type arena struct {
+// activeRun is a run in progress.
+type activeRun struct {
 	Config
 	resource *resource
-	ways     [][]*way // by client and node
+	paths    [][]*path // by client and node
 	clients  []*client
 	report   *Report
 	began    time.Time
@@ -80,7 +80,7 @@ const clientsEnd = 20 * time.Second
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	cfg = cfg.withDefaults()
 	report := &Report{Faults: make(map[faultinject.Fault]int), Kinds: make(map[Kind]*Tally)}
-	a := &arena{Config: cfg, report: report, began: time.Now()}
+	a := &activeRun{Config: cfg, report: report, began: time.Now()}
 	for _, step := range cfg.Plan {
 		a.report.Faults[step.Fault]++
 	}
@@ -105,7 +105,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 const PlanFile = "plan.txt"
 
 // prepare refuses a directory with the histories of another run, which clients cannot extend. It writes the plan.
-func (a *arena) prepare() error {
+func (a *activeRun) prepare() error {
 	old, err := filepath.Glob(filepath.Join(a.Dir, "*.jsonl"))
 	switch {
 	case err != nil:
@@ -118,9 +118,9 @@ func (a *arena) prepare() error {
 }
 
 // limits returns the configuration of all clients, without nodes.
-func (a *arena) limits() quorumlock.Config { return settings{Config: a.Config}.config() }
+func (a *activeRun) limits() quorumlock.Config { return settings{Config: a.Config}.config() }
 
-func (a *arena) setUp(ctx context.Context) error {
+func (a *activeRun) setUp(ctx context.Context) error {
 	cfg := a.limits()
 	for _, s := range a.Servers {
 		cfg.Addresses = append(cfg.Addresses, s.Addr())
@@ -144,21 +144,21 @@ func (a *arena) setUp(ctx context.Context) error {
 	return nil
 }
 
-// join adds a client, with its own way to each node.
-func (a *arena) join(i int) error {
+// join adds a client, with its own path to each node.
+func (a *activeRun) join(i int) error {
 	s := settings{Config: a.Config, Label: fmt.Sprintf("c%d", i+1), Resource: a.resource.addr()}
 	s.Wall = time.Duration(i%3-1) * s.skew() * 2 / 5 // behind, right, ahead: as far as is allowed, or nearly
 	s.Seed += uint64(i)
-	var ways []*way
+	var paths []*path
 	for _, server := range a.Servers {
-		w, err := newWay(server.Addr())
+		w, err := newPath(server.Addr())
 		if err != nil {
 			return err
 		}
-		ways = append(ways, w)
+		paths = append(paths, w)
 		s.Nodes = append(s.Nodes, w.proxy.Addr())
 	}
-	a.ways = append(a.ways, ways)
+	a.paths = append(a.paths, paths)
 	c := &client{settings: s}
 	if err := c.start(); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (a *arena) join(i int) error {
 }
 
 // act executes the plan, and then gives the clients time to recover.
-func (a *arena) act(ctx context.Context) error {
+func (a *activeRun) act(ctx context.Context) error {
 	watched, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { a.watch(watched) })
@@ -189,7 +189,7 @@ const patience = 30 * time.Second
 
 // recover gives clients the time of the longest recovery. It waits longer if the machine is too busy for them to
 // finish in time.
-func (a *arena) recover(ctx context.Context) {
+func (a *activeRun) recover(ctx context.Context) {
 	ended := time.Now()
 	longest := time.Duration(0)
 	for _, kind := range a.Kinds {
@@ -204,7 +204,7 @@ func (a *arena) recover(ctx context.Context) {
 }
 
 // watch prints the progress every few seconds.
-func (a *arena) watch(ctx context.Context) {
+func (a *activeRun) watch(ctx context.Context) {
 	for sleep(ctx, 5*time.Second) {
 		s := a.resource.seen()
 		a.say("... %d grants, %d times a latch was done, the last %v ago; %d late writes refused",
@@ -212,7 +212,7 @@ func (a *arena) watch(ctx context.Context) {
 	}
 }
 
-func (a *arena) say(format string, args ...any) {
+func (a *activeRun) say(format string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, _ = fmt.Fprintf(a.Out, "%7.3fs  %s\n", time.Since(a.began).Seconds(), fmt.Sprintf(format, args...))
@@ -220,7 +220,7 @@ func (a *arena) say(format string, args ...any) {
 
 // tearDown ends the clients. First their workers end. The clients follow if all has gone well so far and the workers
 // left nothing. A client that does not end, or fails, has broken a promise.
-func (a *arena) tearDown(ctx context.Context, well bool) error {
+func (a *activeRun) tearDown(ctx context.Context, well bool) error {
 	var errs []error
 	for _, c := range a.clients {
 		errs = append(errs, c.ask())
@@ -239,8 +239,8 @@ func (a *arena) tearDown(ctx context.Context, well bool) error {
 			a.report.violated("c%d: %v", i+1, err)
 		}
 	}
-	for _, ways := range a.ways {
-		for _, w := range ways {
+	for _, paths := range a.paths {
+		for _, w := range paths {
 			errs = append(errs, w.proxy.Close())
 		}
 	}

@@ -174,7 +174,7 @@ func (w *worker) takeTogether(ctx context.Context) *holding {
 func (w *worker) turn(ctx context.Context) error {
 	got := w.take(ctx)
 	if got == nil {
-		sleep(ctx, w.UpTo(w.leisure(20*time.Millisecond))) // it may have failed at once, and would again
+		sleep(ctx, w.UpTo(w.lengthened(20*time.Millisecond))) // it may have failed at once, and would again
 		return nil
 	}
 	longest := time.Now().Add(2 * w.TTL)
@@ -189,7 +189,7 @@ func (w *worker) turn(ctx context.Context) error {
 		}
 	}
 	if got.Careless || got.keepLost && !w.Brisk && w.One(4) {
-		w.cling(ctx, got, longest)
+		w.holdUntilEnd(ctx, got, longest)
 	}
 	if err := got.err(); err != nil {
 		got.Lost(err)
@@ -199,19 +199,19 @@ func (w *worker) turn(ctx context.Context) error {
 		}
 	}
 	_ = got.Record((*history.Holding).Release, func() error { return got.release(ctx) })
-	sleep(ctx, w.UpTo(w.leisure(5*time.Millisecond)))
+	sleep(ctx, w.UpTo(w.lengthened(5*time.Millisecond)))
 	return nil
 }
 
-// leisure lengthens a pause where several kinds are used, so that all kinds together keep the machine as busy as one
+// lengthened returns a longer pause where several kinds are used, so that all kinds together keep the machine as busy as one
 // alone.
-func (w *worker) leisure(pause time.Duration) time.Duration {
+func (w *worker) lengthened(pause time.Duration) time.Duration {
 	return pause * time.Duration(len(w.Kinds)*len(w.Kinds))
 }
 
-// cling is a careless holder, which releases only when its lease ends, or after a long time. It checks its lease all
+// holdUntilEnd is a careless holder, which releases only when its lease ends, or after a long time. It checks its lease all
 // the time: an unobserved end proves nothing.
-func (w *worker) cling(ctx context.Context, got *holding, longest time.Time) {
+func (w *worker) holdUntilEnd(ctx context.Context, got *holding, longest time.Time) {
 	for time.Now().Before(longest) && got.act() == nil && ctx.Err() == nil {
 		sleep(ctx, w.TTL/40)
 	}
@@ -232,7 +232,7 @@ func (w *worker) use(ctx context.Context, got *holding) error {
 			}
 		}
 		if left := time.Until(until); left > 0 && ctx.Err() == nil {
-			sleep(ctx, min(left, w.UpTo(w.leisure(100*time.Millisecond))))
+			sleep(ctx, min(left, w.UpTo(w.lengthened(100*time.Millisecond))))
 			continue
 		}
 		// The lease must have ended if the resource refused its token.

@@ -122,7 +122,7 @@ func TestContainersExpire(t *testing.T) {
 	s := start(t, 1, WithExpiry(2*time.Second)).Servers()[0]
 	id := idOf(t, s)
 	require.Len(t, made(t, client, id), 2)
-	require.NoError(t, s.Pause(t.Context()), "that does not save it")
+	require.NoError(t, s.Pause(t.Context()), "a paused container expires too")
 	require.Eventually(t, func() bool {
 		running, err := client.ListContainers(docker.ListContainersOptions{Filters: map[string][]string{"label": {label + "=" + id}}})
 		return err == nil && len(running) == 0
@@ -160,7 +160,7 @@ func importHere(t *testing.T, client *docker.Client) (ref string) {
 	return ref
 }
 
-func TestImageFromElsewhere(t *testing.T) {
+func TestImportedImage(t *testing.T) {
 	needsDocker(t)
 	ref := importHere(t, newClient(t))
 	var told bytes.Buffer

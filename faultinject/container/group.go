@@ -86,7 +86,8 @@ func (g *group) labels() map[string]string {
 	return map[string]string{label: g.id, expiresLabel: strconv.FormatInt(g.expires.Unix(), 10)}
 }
 
-// removeExpired removes the containers and networks of expired groups. Other programs may do so at the same time.
+// removeExpired removes the containers and networks of expired groups. Other programs may remove them at the same
+// time.
 func removeExpired(ctx context.Context, client *docker.Client) error {
 	containers, err := client.ListContainers(docker.ListContainersOptions{
 		All: true, Filters: map[string][]string{"label": {expiresLabel}}, Context: ctx,

@@ -39,7 +39,7 @@ type server struct {
 	client *docker.Client // of its own: it is not made for concurrent starts
 	dir    string         // mounted as sharedDir
 	proxy  *faultinject.Proxy
-	calls  sync.WaitGroup // to the engine, that nobody waits for otherwise
+	calls  sync.WaitGroup // to the engine, in the background
 
 	mu        sync.Mutex
 	id        string // empty while there is none

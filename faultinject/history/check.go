@@ -28,7 +28,7 @@ type Result struct {
 	Verdict Verdict
 	// Violations are the reasons for Illegal, sorted by name. A lease appears in at most two.
 	Violations []Violation
-	// Undecided are the names that the time did not suffice for.
+	// Undecided are the names for which the time was too short.
 	Undecided []string
 	// Total counts all leases together, Names those of each lock, and Semaphores those of each semaphore. An event
 	// with several names counts once in Total, and once for each name.
@@ -122,7 +122,7 @@ func (h *History) of(s subject) []Event {
 	return events
 }
 
-// inspectWhole lists violations that do not concern two leases: those of a semaphore as a whole, and those of a
+// inspectWhole lists violations that do not concern two leases: violations of a semaphore as a whole, and of a
 // latch.
 func (h *History) inspectWhole(s subject, start time.Duration) []Violation {
 	f := finder{subject: s, start: start}
@@ -270,8 +270,8 @@ type Counts struct {
 	// Released and ReleasesFailed count the releases that returned without and with an error.
 	Released, ReleasesFailed int
 	// Silence is the longest time without a grant, between the first call and the last time in the history.
-	// SilenceFrom is its begin, counted from the first call. A lease that is held for a long time makes a silence,
-	// too.
+	// SilenceFrom is its start, counted from the first call. A lease that is held for a long time causes a
+	// silence, too.
 	Silence, SilenceFrom time.Duration
 }
 

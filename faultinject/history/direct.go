@@ -64,8 +64,8 @@ func (i *inspector) overlaps() {
 }
 
 // overlap reports whether lease a was valid at an instant at which b was valid. The grant of a returned no later than
-// that of b, and b was valid at some instant of its acquisition. The times say until when each certainly excluded the
-// other.
+// the grant of b, and b was valid at some instant of its acquisition. The times say until when each certainly
+// excluded the other.
 func overlap(a *lease, aUntil time.Duration, b *lease, bUntil time.Duration) bool {
 	throughout := a.grant.Return < b.grant.Call || bUntil > b.grant.Return
 	return aUntil > b.grant.Return && throughout
@@ -93,7 +93,7 @@ func (l *lease) proof(until time.Duration) Event {
 	return l.lastSeen()
 }
 
-// who describes a lease: "A3f (client c1/w2, token 5)".
+// who identifies a lease: "A3f (client c1/w2, token 5)".
 func who(l *lease) string {
 	role := ""
 	if !l.writes() {
@@ -126,7 +126,7 @@ func (i *inspector) tokens() {
 }
 
 // preceding summarises the leases that come before another by their tokens: the last requested, the last seen valid,
-// and the last that excluded readers. writer is the last writer, and gone the lease before it that was seen last.
+// and the last that excluded readers. writer is the last writer. Of the leases before it, gone is the one seen last.
 type preceding struct {
 	asked, seen, alone, writer, gone *lease
 }

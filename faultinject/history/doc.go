@@ -28,10 +28,10 @@
 //
 // A [Log] collects the events of several recorders in memory instead, for clients in one process.
 //
-// Times are those of clock.System. All processes of one machine share this clock, and no program sets it:
-// CLOCK_BOOTTIME on Linux, and the time since boot on macOS and Windows. On other systems it counts from the start of
-// the process, and only the history of a single process is meaningful. Containers see the clock of their host, unless
-// their time namespace has an offset.
+// Times come from clock.System. All processes of one machine share this clock, and no program sets it: CLOCK_BOOTTIME
+// on Linux, and the time since boot on macOS and Windows. On other systems it counts from the start of the process,
+// and only the history of a single process is meaningful. Containers see the clock of their host, unless their time
+// namespace has an offset.
 //
 // A killed process loses no recorded event, and leaves at most a torn last line. Every prefix of a file is a sound
 // history: a missing event only makes the history prove less. Do not record nested leases: they share the token of

@@ -48,7 +48,7 @@ const (
 	CountDown Kind = "countdown"
 	// Await waits until a latch is done.
 	Await Kind = "await"
-	// Count asks how many ids have still to count down.
+	// Count asks how many ids have not counted down yet.
 	Count Kind = "count"
 	// Delete deletes a latch.
 	Delete Kind = "delete"
@@ -76,7 +76,8 @@ type Event struct {
 	Names []string `json:"names"`
 	// Lease is the Op of the acquisition that gave the lease; 0 for an acquisition.
 	Lease uint64 `json:"lease,omitempty"`
-	// Owner and Token are those of the lease. Both are empty in an acquisition that was not granted.
+	// Owner and Token are the owner and the token of the lease. Both are empty in an acquisition
+	// that was not granted.
 	Owner string `json:"owner,omitempty"`
 	Token uint64 `json:"token,omitempty"`
 	// Reads marks a lease that was requested by a reader.
@@ -129,7 +130,7 @@ func (e Event) String() string {
 	return b.String()
 }
 
-// asked describes what the call requested besides its names.
+// asked describes the request of the call besides its names.
 func (e Event) asked() string {
 	switch e.Kind {
 	case Acquire:

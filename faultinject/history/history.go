@@ -59,7 +59,7 @@ func (h *History) span() (first, last time.Duration) {
 	return h.events[0].Call, last
 }
 
-// id identifies an operation among those of all clients.
+// id identifies an operation among the operations of all clients.
 type id struct {
 	client string
 	op     uint64

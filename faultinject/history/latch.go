@@ -188,7 +188,7 @@ type latchState struct {
 	counted int
 }
 
-// left returns how many ids have still to count down.
+// left returns how many ids have not counted down yet.
 func (s latchState) left() int { return max(0, s.set-s.counted) }
 
 // count counts down for an id. A repetition changes nothing.

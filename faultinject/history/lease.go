@@ -140,7 +140,7 @@ func leasesOf(events []Event) []*lease {
 }
 
 // add records an event about the lease. A call without a return may not have happened. But from the call of a
-// downgrade on, the lease may be a reader's, whatever the result.
+// downgrade on, the lease may be a reader's, even after an error.
 func (l *lease) add(e Event) {
 	if e.Kind == Downgrade && l.downgrade == nil {
 		l.downgrade = &e
@@ -166,8 +166,8 @@ func (l *lease) lastSeen() Event {
 	return l.seen[len(l.seen)-1]
 }
 
-// validUntil is a time until which the lease had certainly not ended: the last event that saw it valid did so no
-// earlier than its call.
+// validUntil is a time until which the lease had certainly not ended: the call of the last event that saw it
+// valid.
 func (l *lease) validUntil() time.Duration { return l.lastSeen().Call }
 
 // writes reports whether the lease was granted to a writer, which excludes all others.

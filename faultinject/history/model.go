@@ -48,10 +48,10 @@ const (
 // its place and tokens must grow, so grants have one order. (Readers with one token may have any; the code orders
 // them by return. If that order is illegal, so are all others.) A writer's grant can only come after the ends of all
 // leases before it. A reader's grant comes after the writers before it have ended or become readers. An end comes
-// after all acts that saw its lease valid. So it is known of each step which others must come before it, and there is
-// no other constraint. The earliest instant of a step is the latest call of all these. If any order is legal, the
-// order by earliest instants is. Porcupine gets this order and needs one pass over the history.
-// choice left, and needs one pass over the history.
+// after all acts that saw its lease valid. So for each step, the steps that must come before it are known, and there
+// is no other constraint. The earliest instant of a step is the latest call of all these. If any order is legal, the
+// order by earliest instants is legal. Porcupine gets this order, has no choice left, and needs one pass over the
+// history.
 type step struct {
 	kind  stepKind
 	turn  int
@@ -134,7 +134,8 @@ func operations(leases []*lease, until time.Duration, rows *rows) []porcupine.Op
 	for i := range order {
 		order[i] = i
 	}
-	// Steps with equal earliest instants are in order already: each was added after those that come before it.
+	// Steps with equal earliest instants are in order already: each was added after the steps that come before
+	// it.
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(o.earliest[a], o.earliest[b]) })
 	for turn, i := range order {
 		o.ops[i].Input.(*step).turn = turn
@@ -149,7 +150,7 @@ type ordering struct {
 	ops      []porcupine.Operation
 	earliest []time.Duration // earliest instant of each step
 	// granted is the earliest instant of the grant so far. opened is the earliest instant at which readers may join
-	// the leases so far, and free that at which all have ended.
+	// the leases so far. free is the earliest instant at which all of them have ended.
 	granted, opened, free time.Duration
 }
 

@@ -37,8 +37,9 @@ type permits struct {
 }
 
 // most returns the largest size that the semaphore can have had at an instant between two times. The configured size
-// counts unless another was certainly set before. Each set size counts unless another was certainly set after it and
-// before that time. A Resize that failed, or has no return, may take effect at any time since its call.
+// counts unless another size was certainly set before. Each set size counts unless another was certainly set after
+// it, and before the end of the period. A Resize that failed, or has no return, may take effect at any time since
+// its call.
 func (p *permits) most(from, to time.Duration, configured int) int {
 	var settled time.Duration // the last call of those that were set before
 	for _, r := range p.resizes {

@@ -85,7 +85,7 @@ func (s *simulation) end(e Event, from time.Duration) {
 	case 3:
 		e.Kind, e.Call = Lost, e.Return
 	case 4:
-		e.Kind, e.Error = Act, "its time ran out"
+		e.Kind, e.Error = Act, "it expired"
 	default:
 		if earliest > s.now {
 			return // its time ran out before its client knew that it had it

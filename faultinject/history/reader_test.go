@@ -39,7 +39,7 @@ func TestTornLastLineIsLeftOut(t *testing.T) {
 	}
 	h, err := Read(strings.NewReader(callLine + returnLine + whole))
 	require.NoError(t, err)
-	require.Len(t, h.Events(), 2, "it lacks nothing but the end of the line")
+	require.Len(t, h.Events(), 2, "the last event lacks only the end of its line")
 }
 
 func TestReadNamesTheLine(t *testing.T) {
@@ -100,9 +100,9 @@ func TestReadNamesTheLine(t *testing.T) {
 	}
 }
 
-// TestHistoriesOfLocksHaveNothingNew: the format of locks has not changed since other types were added, so both
+// TestFormatOfLockHistoriesIsUnchanged: the format of locks has not changed since other types were added, so both
 // versions can read it.
-func TestHistoriesOfLocksHaveNothingNew(t *testing.T) {
+func TestFormatOfLockHistoriesIsUnchanged(t *testing.T) {
 	h, err := Read(strings.NewReader(callLine + returnLine + actLine))
 	require.NoError(t, err)
 	var out bytes.Buffer
@@ -162,7 +162,7 @@ func TestReadReturnsErrorsOfItsInput(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 }
 
-func TestNewNamesTheEvent(t *testing.T) {
+func TestErrorOfNewNamesTheEvent(t *testing.T) {
 	_, err := New(Event{Client: "c1", Op: 1, Kind: Acquire, Names: []string{"job\xff"}, Call: 1})
 	require.ErrorContains(t, err, "event 1: the name")
 }

@@ -36,9 +36,9 @@ type Recorder struct {
 	err    error
 }
 
-// NewRecorder writes to out, one Write per event, and does not close it. The client's name must differ from those of
-// all other processes in the same history, including a process that this one replaces. All of them must use the same
-// clock; nil means clock.System.
+// NewRecorder writes to out, one Write per event, and does not close it. The client's name must differ from the
+// names of all other processes in the same history, including a process that this one replaces. All of them must use
+// the same clock; nil means clock.System.
 func NewRecorder(client string, out io.Writer, c clock.Clock) *Recorder {
 	if c == nil {
 		c = clock.System()
@@ -237,7 +237,7 @@ func (h *Holding) Act(valid func() error) error {
 }
 
 // Release releases the lease by calling release, and records its times and its result, which it returns. After that
-// call the lease must have ended, whatever the result. release must return nil only if the lease had not ended by
+// call the lease must have ended, even after an error. release must return nil only if the lease had not ended by
 // itself.
 func (h *Holding) Release(release func() error) error {
 	return h.recorder.during(h.begin(Release), release)

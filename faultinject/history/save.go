@@ -80,7 +80,7 @@ func (r *Result) describe(to io.Writer) error {
 	return out.Flush()
 }
 
-// surroundings writes the name's events around those that prove the violation.
+// surroundings writes the name's events around the events that prove the violation.
 func (h *History) surroundings(out io.Writer, v Violation, start time.Duration) {
 	var events []Event
 	var proofs []int
@@ -163,8 +163,8 @@ func (r *Result) visualize(out io.Writer) error {
 	return porcupine.Visualize(shown, info, out)
 }
 
-// window returns the leases around those that prove the violation, each with its last acts. It returns all leases if
-// the violation names none.
+// window returns the leases around the leases that prove the violation, each with its last acts. It returns all
+// leases if the violation names none.
 func (v Violation) window(leases []*lease) []*lease {
 	var shown []*lease
 	to := 0

@@ -61,8 +61,8 @@ func TestSaveWritesViolations(t *testing.T) {
 	require.NotContains(t, page, "acquire b", "a name that nothing is wrong with")
 }
 
-// TestShownPartIsIllegalByItself: a picture of a legal part would explain nothing.
-func TestShownPartIsIllegalByItself(t *testing.T) {
+// TestEachPictureShowsAnIllegalPart: a picture of a legal part would explain nothing.
+func TestEachPictureShowsAnIllegalPart(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
 		s := newSimulation(r, 3, 30, 20)
 		for range 60 {

@@ -77,7 +77,7 @@ func (s *script) downgrade(l Event, call, ret time.Duration) { s.about(l, Downgr
 func (s *script) act(l Event, call, ret time.Duration)     { s.about(l, Act, call, ret, "") }
 func (s *script) refused(l Event, call, ret time.Duration) { s.about(l, Act, call, ret, "over") }
 func (s *script) release(l Event, call, ret time.Duration) { s.about(l, Release, call, ret, "") }
-func (s *script) lost(l Event, at time.Duration)           { s.about(l, Lost, at, at, "its time ran out") }
+func (s *script) lost(l Event, at time.Duration)           { s.about(l, Lost, at, at, "it expired") }
 
 func (s *script) releaseFailed(l Event, call, ret time.Duration) {
 	s.about(l, Release, call, ret, "no quorum")

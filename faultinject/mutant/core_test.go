@@ -12,7 +12,7 @@ import (
 // for its own Proposal and Claims. Package quorum has the scopes that it explores.
 var ofTheCore = []string{"any-heal-counts", "grant-without-a-second-look", "no-second-token-round"}
 
-// TestMutantsOfTheCore shows that the exploration is able to find what it looks for.
+// TestMutantsOfTheCore shows that the exploration finds the mutants that break its rules.
 func TestMutantsOfTheCore(t *testing.T) {
 	if *budget == 0 {
 		t.Skip("no budget: run it with -args -budget=10000")
@@ -28,7 +28,7 @@ func TestMutantsOfTheCore(t *testing.T) {
 			command.Dir = root
 			out, err := command.CombinedOutput()
 			require.Error(t, err, "the exploration did not find it:\n%s\n%s", m.Rule, m.Then)
-			require.Contains(t, string(out), "--- FAIL: TestEveryOrderOfEvents", "it does not compile")
+			require.Contains(t, string(out), "--- FAIL: TestEveryOrderOfEvents", "no test failed: the mutant does not compile")
 		})
 	}
 }

@@ -32,7 +32,7 @@ const most = 20 * time.Minute
 // atOnce is the number of mutants that are built and run at a time. Each run has one core to itself.
 const atOnce = 4
 
-// TestMutants builds the simulation with each mutant, and has it run until it sees a promise
+// TestMutants builds the simulation with each mutant, and runs it until it sees a promise
 // broken. The seeds are the same each time, so the count is too.
 func TestMutants(t *testing.T) {
 	if *budget == 0 {
@@ -108,7 +108,7 @@ func build(t *testing.T, m mutant.Mutant) (binary string) {
 	return binary
 }
 
-// result is what came of one mutant.
+// result is the result of one mutant.
 type result struct {
 	mutant            mutant.Mutant
 	seeds             int // until it was found; 0 if it was not

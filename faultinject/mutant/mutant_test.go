@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/mutant"
 )
 
-// This is what fails when the code moves on: bring the edit up to date then.
+// This test fails when the code has changed. Then update the edit.
 func TestEveryMutantFitsTheSource(t *testing.T) {
 	source, err := filepath.Abs(root)
 	require.NoError(t, err)

@@ -50,7 +50,7 @@ func processes(t *testing.T, group *faultinject.Group) (all []*os.Process) {
 		require.NoError(t, err)
 		p, err := os.FindProcess(pid)
 		require.NoError(t, err)
-		require.NoError(t, p.Signal(syscall.Signal(0)), "it runs")
+		require.NoError(t, p.Signal(syscall.Signal(0)), "the process runs")
 		all = append(all, p)
 	}
 	return all

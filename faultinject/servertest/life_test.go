@@ -19,7 +19,7 @@ func answers(t *testing.T, s faultinject.Server) {
 	require.Equal(t, "0", command(t, s, "DBSIZE"))
 	require.Equal(t, "maxmemory-policy\nnoeviction", command(t, s, "CONFIG", "GET", "maxmemory-policy"))
 
-	require.NoError(t, s.Start(within(t)), "it runs already")
+	require.NoError(t, s.Start(within(t)), "the server runs already")
 	require.Equal(t, "+PONG", c.ask(t, "PING"))
 	_, err = s.Command(within(t), "NO-SUCH")
 	require.ErrorContains(t, err, "n1: command NO-SUCH: ERR unknown command")
@@ -31,13 +31,13 @@ func killKeepsData(t *testing.T, s faultinject.Server) {
 		require.Equal(t, "+OK", dial(t, addr).ask(t, "SET k "+value))
 		before := identity(t, s)
 		require.NoError(t, s.Kill(within(t)))
-		require.NoError(t, s.Kill(within(t)), "it is down already")
-		require.NoError(t, s.Resume(within(t)), "it is not paused")
+		require.NoError(t, s.Kill(within(t)), "the server is down already")
+		require.NoError(t, s.Resume(within(t)), "the server is not paused")
 		require.True(t, refused(addr))
 		require.NoError(t, s.Start(within(t)))
 		require.Equal(t, addr, s.Addr())
 		require.Equal(t, value, dial(t, addr).ask(t, "GET k"))
-		require.NotEqual(t, before, identity(t, s), "it is another run")
+		require.NotEqual(t, before, identity(t, s), "each start has another run id")
 	}
 }
 
@@ -49,7 +49,7 @@ func identity(t *testing.T, s faultinject.Server) string {
 func stopKeepsData(t *testing.T, s faultinject.Server) {
 	require.Equal(t, "+OK", dial(t, s.Addr()).ask(t, "SET k v"))
 	require.NoError(t, s.Stop(within(t)))
-	require.NoError(t, s.Stop(within(t)), "it is down already")
+	require.NoError(t, s.Stop(within(t)), "the server is down already")
 	require.True(t, refused(s.Addr()))
 	_, err := s.Command(within(t), "PING")
 	require.ErrorContains(t, err, "n1: command PING")
@@ -93,14 +93,14 @@ func pauseHangs(t *testing.T, s faultinject.Server) {
 	require.Equal(t, "+PONG", old.ask(t, "PING"))
 	for range 3 {
 		require.NoError(t, s.Pause(within(t)))
-		require.NoError(t, s.Pause(within(t)), "it is paused already")
+		require.NoError(t, s.Pause(within(t)), "the server is paused already")
 		fresh := dial(t, s.Addr())
 		old.send(t, "INCR old")
 		fresh.send(t, "INCR fresh")
 		old.requireSilence(t)
 		fresh.requireSilence(t)
 		require.NoError(t, s.Resume(within(t)))
-		require.NoError(t, s.Resume(within(t)), "it is not paused")
+		require.NoError(t, s.Resume(within(t)), "the server is not paused")
 		require.Regexp(t, `^:\d$`, old.receive(t))
 		require.Regexp(t, `^:\d$`, fresh.receive(t))
 	}

@@ -12,12 +12,12 @@ func cutOffSilencesOld(t *testing.T, s faultinject.Server) {
 	c := dial(t, s.Addr())
 	for _, reply := range []string{":1", ":2", ":3"} {
 		require.NoError(t, s.CutOff(within(t)))
-		require.NoError(t, s.CutOff(within(t)), "it is cut off already")
+		require.NoError(t, s.CutOff(within(t)), "the server is cut off already")
 		c.send(t, "INCR k")
 		c.requireSilence(t)
-		require.NotEqual(t, reply[1:], command(t, s, "GET", "k"), "it did not get through, but others see the server")
+		require.NotEqual(t, reply[1:], command(t, s, "GET", "k"), "the command did not get through, but other connections see the server")
 		require.NoError(t, s.Heal(within(t)))
-		require.NoError(t, s.Heal(within(t)), "it is healed already")
+		require.NoError(t, s.Heal(within(t)), "the network is healed already")
 		require.Equal(t, reply, c.receive(t))
 	}
 }

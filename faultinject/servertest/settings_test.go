@@ -95,7 +95,7 @@ func memoryLimitStays(t *testing.T, s faultinject.Server) {
 	require.Equal(t, "v", dial(t, s.Addr()).ask(t, "GET k"))
 
 	require.NoError(t, s.Kill(within(t)))
-	require.NoError(t, s.SetMaxMemory(within(t), 0), "it is down")
+	require.NoError(t, s.SetMaxMemory(within(t), 0), "the server is down")
 	require.NoError(t, s.Start(within(t)))
 	require.Equal(t, "+OK", dial(t, s.Addr()).ask(t, "SET k w"))
 }

@@ -310,8 +310,8 @@ func Shrink(c *Case, fails func(*Case) bool) *Case {
 	s.try(&d, func(d *dropped) { d.exact = true })
 	for before := -1; before != len(d.tasks)+len(d.faults) && s.left > 0; {
 		before = len(d.tasks) + len(d.faults)
-		s.thin(&d, func(d *dropped) *[]int { return &d.tasks })
-		s.thin(&d, func(d *dropped) *[]int { return &d.faults })
+		s.dropRuns(&d, func(d *dropped) *[]int { return &d.tasks })
+		s.dropRuns(&d, func(d *dropped) *[]int { return &d.faults })
 	}
 	s.try(&d, func(d *dropped) { d.calm = true })
 	s.try(&d, func(d *dropped) { d.exact = true })
@@ -340,8 +340,8 @@ func (s *shrinker) try(d *dropped, change func(*dropped)) bool {
 	return true
 }
 
-// thin drops shorter and shorter runs of a list, as long as the case fails.
-func (s *shrinker) thin(d *dropped, list func(*dropped) *[]int) {
+// dropRuns drops shorter and shorter runs of a list, as long as the case fails.
+func (s *shrinker) dropRuns(d *dropped, list func(*dropped) *[]int) {
 	for size := (len(*list(d)) + 1) / 2; size > 0; size /= 2 {
 		for at := 0; at < len(*list(d)); {
 			end := min(at+size, len(*list(d)))

@@ -57,7 +57,7 @@ func Draw(seed uint64) *Case {
 	c.Tasks = d.tasks(len(c.Clients))
 	c.Faults = d.faults(len(c.Nodes), len(c.Clients))
 	if d.IntN(4) == 0 {
-		d.drill(c)
+		d.directedCase(c)
 	}
 	// From a source of its own, so that cases without a crowd stay the same.
 	crowd := drawer{workload.NewDrawer(seed, 6), d.moments}
@@ -192,7 +192,7 @@ func (d drawer) faults(nodes, processes int) faultinject.Plan {
 		}
 	}
 	if d.IntN(8) == 0 {
-		plan = append(plan, d.storm(nodes, processes)...)
+		plan = append(plan, d.memoryLosses(nodes, processes)...)
 	}
 	return plan
 }
@@ -210,8 +210,8 @@ func (d drawer) split(nodes, processes int) faultinject.Plan {
 	return plan
 }
 
-// storm makes nodes lose their memory one after the other.
-func (d drawer) storm(nodes, processes int) faultinject.Plan {
+// memoryLosses makes nodes lose their memory one after the other.
+func (d drawer) memoryLosses(nodes, processes int) faultinject.Plan {
 	at, gap := d.when(span-2*ttl), d.UpTo(ttl/2)
 	var plan faultinject.Plan
 	for k, i := range d.Perm(nodes) {
@@ -271,7 +271,7 @@ func (d drawer) when(most time.Duration) time.Duration {
 func (d drawer) crowd(c *Case) {
 	switch d.IntN(8) {
 	case 0:
-		d.duels(c)
+		d.raceReleases(c)
 		return
 	case 1, 2:
 		d.quiet(c)
@@ -305,9 +305,9 @@ func (d drawer) crowd(c *Case) {
 	}
 }
 
-// duels make one client release the lock when the request of another arrives, so that one node processes them in
+// raceReleases make one client release the lock when the request of another arrives, so that one node processes them in
 // either order.
-func (d drawer) duels(c *Case) {
+func (d drawer) raceReleases(c *Case) {
 	d.quiet(c)
 	c.Tasks = nil
 	all := d.IntN(4) == 0
@@ -331,8 +331,8 @@ func (d drawer) quiet(c *Case) {
 
 // waits draws how all tasks wait: mostly in one way, or each in its own.
 func (d drawer) waits(c *Case) {
-	ways := []quorumlock.Waiting{quorumlock.WaitDefault, quorumlock.WaitQueued, quorumlock.WaitFair, quorumlock.WaitSpin}
-	all, mixed := ways[d.IntN(len(ways))], d.IntN(4) == 0
+	modes := []quorumlock.Waiting{quorumlock.WaitDefault, quorumlock.WaitQueued, quorumlock.WaitFair, quorumlock.WaitSpin}
+	all, mixed := modes[d.IntN(len(modes))], d.IntN(4) == 0
 	c.Handover = quorumlock.Handover{
 		Off:      d.IntN(4) == 0,
 		MaxCount: []int{0, 0, 1, 3}[d.IntN(4)],
@@ -347,7 +347,7 @@ func (d drawer) waits(c *Case) {
 		t.Try = t.Try && !inTurn
 		t.Waiting, t.NoHandover = all, d.IntN(8) == 0
 		if mixed {
-			t.Waiting = ways[d.IntN(len(ways))]
+			t.Waiting = modes[d.IntN(len(modes))]
 		}
 	}
 }
@@ -385,42 +385,42 @@ func DrawPermits(seed uint64) *Case {
 	return c
 }
 
-// The clients of a drill.
+// The clients of a directed case.
 const (
 	holder = 0
 	rival  = 1
 )
 
-// drill makes the case one of the cases that are known to break a protocol which lacks a rule. They hardly happen by
+// directedCase makes the case one of the cases that are known to break a protocol which lacks a rule. They hardly happen by
 // chance: they need several events in one order, within a fraction of a TTL. The exact times are still random, and
-// most drills miss.
-func (d drawer) drill(c *Case) {
+// most of these cases miss.
+func (d drawer) directedCase(c *Case) {
 	c.Opened, c.Timeout = true, ttl/3
 	c.Clients[holder].Wall, c.Clients[rival].Wall = 0, 0
 	c.Weather.Lose, c.Weather.Forget = 0, 0
 	c.Tasks, c.Faults = nil, nil
 	if d.IntN(4) == 0 {
-		d.freezeDrill(c)
+		d.freezeCase(c)
 		return
 	}
 	c.Weather.Most = min(c.Weather.Most, ttl/100)
 	switch {
 	case d.IntN(4) == 0:
-		d.skewDrill(c)
+		d.skewCase(c)
 	case len(c.Nodes)%2 == 0:
 	case len(c.Nodes) == 1 || d.IntN(3) == 0:
-		d.relapseDrill(c)
+		d.relapseCase(c)
 	default:
-		d.healDrill(c)
+		d.healCase(c)
 	}
 }
 
-// healDrill: a holder is cut off from two nodes, one renewal sooner from the first than from the second. A rival
+// healCase: a holder is cut off from two nodes, one renewal sooner from the first than from the second. A rival
 // acquires on the first, which forgets that while the rival's request to the second is in flight; and the holder
 // reaches the first again. Of five nodes, one more is the rival's.
 //
 // A renewal is due every third of a TTL, which determines the times.
-func (d drawer) healDrill(c *Case) {
+func (d drawer) healCase(c *Case) {
 	nodes := d.Perm(len(c.Nodes))
 	first, second := nodes[0], nodes[1]
 	began := d.Between(ttl/100, 3*ttl/2)
@@ -438,9 +438,9 @@ func (d drawer) healDrill(c *Case) {
 	d.loses(c, lost, first)
 }
 
-// relapseDrill: a node loses its memory, the holder re-asserts its claim there, and the node loses that too while it
+// relapseCase: a node loses its memory, the holder re-asserts its claim there, and the node loses that too while it
 // recovers. Then the holder cannot reach it any more. The rival's other nodes have not been the holder's for long.
-func (d drawer) relapseDrill(c *Case) {
+func (d drawer) relapseCase(c *Case) {
 	nodes := d.Perm(len(c.Nodes))
 	began := d.Between(ttl/100, ttl)
 	lost := began + d.Between(ttl/4, ttl)
@@ -455,9 +455,9 @@ func (d drawer) relapseDrill(c *Case) {
 	}
 }
 
-// skewDrill: a client with a fast clock holds the lock briefly, and all nodes forget that. A client with a slow clock
+// skewCase: a client with a fast clock holds the lock briefly, and all nodes forget that. A client with a slow clock
 // acquires the lock when they have recovered.
-func (d drawer) skewDrill(c *Case) {
+func (d drawer) skewCase(c *Case) {
 	c.Clients[holder].Wall = mostAhead - d.UpTo(maxSkew/10)
 	c.Clients[rival].Wall = -d.Between(mostBehind, ttl*9/10)
 	began := d.Between(ttl/100, 2*ttl)
@@ -469,9 +469,9 @@ func (d drawer) skewDrill(c *Case) {
 	}
 }
 
-// freezeDrill: the holder freezes while its renewal is in flight. It wakes when its lease is over, but the
+// freezeCase: the holder freezes while its renewal is in flight. It wakes when its lease is over, but the
 // confirmations of nodes are not. Or it freezes during its acquire, and wakes after another client has held the lock.
-func (d drawer) freezeDrill(c *Case) {
+func (d drawer) freezeCase(c *Case) {
 	began := d.Between(ttl/100, 2*ttl)
 	if d.IntN(2) == 0 {
 		at := began + d.UpTo(2*c.Weather.Most)

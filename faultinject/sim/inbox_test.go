@@ -33,10 +33,10 @@ func listen(t *testing.T, test func(l *listening)) {
 		c.Weather = Weather{Least: time.Millisecond, Most: 2 * time.Millisecond}
 		w := newWorld(c, false)
 		w.open()
-		w.ways, w.processes = [][]*way{newWays(1)}, []*process{nil}
+		w.paths, w.processes = [][]*path{newPaths(1)}, []*process{nil}
 		w.start(0)
 		l := &listening{T: t, world: w, server: w.servers[0]}
-		l.link = newLink(w.processes[0], l.server, w.ways[0][0], 1)
+		l.link = newLink(w.processes[0], l.server, w.paths[0][0], 1)
 		inbox, err := l.link.Listen(t.Context(), "c", l.keep)
 		require.NoError(t, err)
 		l.inbox = inbox
@@ -92,8 +92,8 @@ func (l *listening) wake() (heard bool) {
 	return l.do(node.Op{Kind: node.Leave, Waiter: waiter}).Outcome == node.Released
 }
 
-func (l *listening) bend(fault faultinject.Fault, begin bool) {
-	l.link.way.bend(faultinject.Step{Fault: fault}, begin)
+func (l *listening) applyFault(fault faultinject.Fault, begin bool) {
+	l.link.path.applyFault(faultinject.Step{Fault: fault}, begin)
 }
 
 const noticed = keepalive + nodeBound + 10*time.Millisecond
@@ -125,11 +125,11 @@ func TestCutLosesSubscription(t *testing.T) {
 	for _, fault := range []faultinject.Fault{faultinject.Part, faultinject.Mute, faultinject.Deafen} {
 		t.Run(string(fault), func(t *testing.T) {
 			listen(t, func(l *listening) {
-				l.bend(fault, true)
+				l.applyFault(fault, true)
 				l.after(noticed, node.Lost)
 				require.True(l, l.wake(), "the server does not know yet")
 				l.after(noticed, node.Lost)
-				l.bend(fault, false)
+				l.applyFault(fault, false)
 				l.after(longestWait+10*time.Millisecond, node.Lost, node.Resubscribed)
 				require.True(l, l.wake())
 				l.after(3*time.Millisecond, node.Lost, node.Resubscribed, node.Woken)
@@ -141,10 +141,10 @@ func TestCutLosesSubscription(t *testing.T) {
 
 func TestShortCutOnlyDelays(t *testing.T) {
 	listen(t, func(l *listening) {
-		l.bend(faultinject.Mute, true)
+		l.applyFault(faultinject.Mute, true)
 		require.True(l, l.wake())
 		l.after(keepalive / 2)
-		l.bend(faultinject.Mute, false)
+		l.applyFault(faultinject.Mute, false)
 		l.after(3*time.Millisecond, node.Woken)
 		l.after(ttl, node.Woken)
 	})
@@ -203,10 +203,10 @@ func TestLostMessageEndsSubscription(t *testing.T) {
 // TestLateSubscription: a request that arrives after its client stopped waiting leaves no subscription.
 func TestLateSubscription(t *testing.T) {
 	listen(t, func(l *listening) {
-		l.bend(faultinject.Part, true)
+		l.applyFault(faultinject.Part, true)
 		_, err := l.link.Listen(l.Context(), "d", func(node.Message) { l.Error("it was never confirmed") })
 		require.ErrorIs(l, err, node.ErrTimeout)
-		l.bend(faultinject.Part, false)
+		l.applyFault(faultinject.Part, false)
 		l.after(ttl) // the first subscription has come through
 		require.Len(l, l.server.subscribers(), 1)
 	})

@@ -65,7 +65,7 @@ func (w *world) judge() {
 	}
 	latch := slices.DeleteFunc(h.Events(), func(e history.Event) bool { return e.Of != history.Latch })
 	if len(latch) == 0 {
-		w.blame(h, budget)
+		w.addViolations(h, budget)
 	} else {
 		w.explain(slices.DeleteFunc(h.Events(), func(e history.Event) bool { return e.Of == history.Latch }), budget)
 		w.judgeLatch(latch)
@@ -80,11 +80,11 @@ func (w *world) explain(events []history.Event, allowed time.Duration) {
 		w.violated(Counting, "%v", err)
 		return
 	}
-	w.blame(h, allowed)
+	w.addViolations(h, allowed)
 }
 
-// blame adds the violations that the checker finds in a history. A forgotten latch excuses some of them.
-func (w *world) blame(h *history.History, allowed time.Duration) {
+// addViolations adds the violations that the checker finds in a history. A forgotten latch excuses some of them.
+func (w *world) addViolations(h *history.History, allowed time.Duration) {
 	for _, v := range history.Check(h, allowed).Violations {
 		if w.latch.excused && v.Forgetful() {
 			continue
@@ -175,7 +175,7 @@ func (w *world) latchWakes(calls latchCalls, c history.Event) {
 		patience = patienceAfter + 4*w.c.Weather.Most
 		since = max(since, span+limits.Recovery())
 	}
-	if w.latch.legible(max(since, c.Call), c.Return) > patience {
+	if w.latch.readableFor(max(since, c.Call), c.Return) > patience {
 		w.violatedAt(c.Return, Waking, "%s waited from %v to %v, and the latch was %s by %v: %v", c.Client, c.Call, c.Return, why, since, c.Error)
 	}
 }

@@ -35,7 +35,7 @@ func DrawLatches(seed uint64) *Case {
 	d := drawer{Drawer: workload.NewDrawer(seed, 9)}
 	c.Kind = OfLatches
 	if d.IntN(4) > 0 {
-		d.spare(c)
+		d.spareMajority(c)
 	}
 	for i, clock := range c.Clients {
 		c.Clients[i].Wall = min(max(clock.Wall, -mostApart), mostApart)
@@ -62,8 +62,8 @@ func DrawLatches(seed uint64) *Case {
 	return c
 }
 
-// spare keeps a majority of the nodes from losing their memory; others lose it instead.
-func (d drawer) spare(c *Case) {
+// spareMajority keeps a majority of the nodes from losing their memory; others lose it instead.
+func (d drawer) spareMajority(c *Case) {
 	c.Sound = quorum.Majority().Need(len(c.Nodes))
 	rest := len(c.Nodes) - c.Sound
 	c.Faults = slices.DeleteFunc(c.Faults, func(s faultinject.Step) bool {
@@ -104,7 +104,7 @@ func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
 		d.calls(c, soon+d.UpTo(ttl/10), workload.LatchCall{Kind: history.Set, Count: count})
 	}
 	if scatters := !c.undisturbed() && d.IntN(4) == 0; scatters {
-		d.scatter(c, at(), to, n)
+		d.cutOffInTurn(c, at(), to, n)
 	} else {
 		d.counts(c, at, n)
 	}
@@ -134,10 +134,10 @@ func (d drawer) counts(c *Case, at func() time.Duration, n int) {
 	}
 }
 
-// scatter draws n count-downs of one client. In each, the client is cut off from another node, and
+// cutOffInTurn draws n count-downs of one client. In each, the client is cut off from another node, and
 // has noticed that by an earlier call. So if n is large enough, each node lacks an id, and the
 // waiters have to read ids.
-func (d drawer) scatter(c *Case, from, to time.Duration, n int) {
+func (d drawer) cutOffInTurn(c *Case, from, to time.Duration, n int) {
 	client, first := d.IntN(len(c.Clients)), d.IntN(len(c.Nodes))
 	each := min(to-from, 2*ttl) / time.Duration(n)
 	for id := range n {
@@ -181,7 +181,7 @@ func (w *world) useLatch(index int, t Task) {
 		if t.Endless {
 			until = lastCall
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), until-w.now()+grain(index))
+		ctx, cancel := context.WithTimeout(context.Background(), until-w.now()+taskOffset(index))
 		_ = w.call(ctx, p, index, *t.Latch)
 		cancel()
 		time.Sleep(time.Duration(rng.Int64N(int64(ttl / 4))))
@@ -244,7 +244,7 @@ func (w *world) readsInTheEnd(newcomer *process) {
 			return
 		}
 		if !pause(bound, ttl/20) {
-			w.latch.unreadable(w, err)
+			w.latch.checkUnreadable(w, err)
 			return
 		}
 	}
@@ -271,9 +271,9 @@ type latchMemory struct {
 	set bool
 	// forgot marks nodes that have lost their memory since, and have not got it back.
 	forgot []bool
-	// nodes are the nodes' knowledge. stuck are the periods in which too few nodes knew enough to read the latch.
-	nodes []latchNode
-	stuck []stuck
+	// nodes are the nodes' knowledge. unreadable are the periods in which too few nodes knew enough to read the latch.
+	nodes      []latchNode
+	unreadable []unreadablePeriod
 	// excused is set if too many nodes have forgotten: the latch may be lost.
 	excused bool
 }
@@ -347,8 +347,8 @@ func (l *latchMemory) answered(w *world, server int, r node.Reply) {
 	}
 }
 
-// unreadable checks whether the latch may be unreadable at the end.
-func (l *latchMemory) unreadable(w *world, err error) {
+// checkUnreadable checks whether the latch may be unreadable at the end.
+func (l *latchMemory) checkUnreadable(w *world, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.excused && !tooMany(unaware(l.nodes)) {
@@ -379,8 +379,8 @@ func newLatchNode(s *node.LatchState) latchNode {
 }
 
 // unaware returns the nodes that may have forgotten parts of the latest generation. They have lost their memory,
-// perhaps since it began, and have neither got it back nor been told since that the latch is set, while no node knows
-// of an earlier time.
+// perhaps since it began. Since then, they have neither got it back nor been told that the latch is set. No node
+// knows of an earlier time.
 func unaware(nodes []latchNode) []bool {
 	var latest, first uint64
 	for _, n := range nodes {
@@ -399,31 +399,31 @@ func unaware(nodes []latchNode) []bool {
 	return is
 }
 
-// stuck is a period in which the latch could not be read, because too many nodes were unaware.
-type stuck struct {
+// unreadablePeriod is a period in which the latch could not be read, because too many nodes were unaware.
+type unreadablePeriod struct {
 	from, to time.Duration
 }
 
 // knows records a node's knowledge from now on.
 func (l *latchMemory) knows(server int, n latchNode, now time.Duration) {
 	l.nodes[server] = n
-	last := len(l.stuck) - 1
-	was := last >= 0 && l.stuck[last].to == forever
+	last := len(l.unreadable) - 1
+	was := last >= 0 && l.unreadable[last].to == forever
 	switch is := tooMany(unaware(l.nodes)); {
 	case is && !was:
-		l.stuck = append(l.stuck, stuck{now, forever})
+		l.unreadable = append(l.unreadable, unreadablePeriod{now, forever})
 	case was && !is:
-		l.stuck[last].to = now
+		l.unreadable[last].to = now
 	}
 }
 
 // forever is the end of a period that has not ended.
 const forever = time.Duration(math.MaxInt64)
 
-// legible returns the longest period, between two times, in which the latch could be read because enough nodes were
+// readableFor returns the longest period, between two times, in which the latch could be read because enough nodes were
 // aware.
-func (l *latchMemory) legible(from, to time.Duration) (longest time.Duration) {
-	for _, s := range append(slices.Clone(l.stuck), stuck{from: to, to: forever}) {
+func (l *latchMemory) readableFor(from, to time.Duration) (longest time.Duration) {
+	for _, s := range append(slices.Clone(l.unreadable), unreadablePeriod{from: to, to: forever}) {
 		longest = max(longest, min(s.from, to)-from)
 		from = max(from, s.to)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestUnaware(t *testing.T) {
+func TestUnawareNodes(t *testing.T) {
 	of := func(generation, since uint64) latchNode {
 		return latchNode{generation: generation, since: since, set: since != 0}
 	}
@@ -44,12 +44,12 @@ func TestUnaware(t *testing.T) {
 	}
 }
 
-func TestLegible(t *testing.T) {
-	l := &latchMemory{stuck: []stuck{{2, 5}, {6, 10}, {20, forever}}}
+func TestReadableFor(t *testing.T) {
+	l := &latchMemory{unreadable: []unreadablePeriod{{2, 5}, {6, 10}, {20, forever}}}
 	for _, tc := range []struct{ from, to, want time.Duration }{
 		{0, 1, 1}, {0, 3, 2}, {0, 8, 2}, {3, 5, 0}, {3, 7, 1}, {3, 12, 2}, {3, 20, 10}, {12, 15, 3}, {12, 30, 8}, {21, 30, 0}, {5, 4, 0},
 	} {
-		require.Equal(t, tc.want, l.legible(tc.from, tc.to), "from %d to %d", tc.from, tc.to)
+		require.Equal(t, tc.want, l.readableFor(tc.from, tc.to), "from %d to %d", tc.from, tc.to)
 	}
-	require.Equal(t, 7*time.Second, (&latchMemory{}).legible(time.Second, 8*time.Second))
+	require.Equal(t, 7*time.Second, (&latchMemory{}).readableFor(time.Second, 8*time.Second))
 }

@@ -17,7 +17,7 @@ type link struct {
 	server  *server
 	rng     *rand.Rand
 
-	way *way
+	path *path
 
 	mu sync.Mutex
 	// sent and arrived count exchanges. broken is set if the last one failed, so that the next must connect first.
@@ -29,8 +29,8 @@ type link struct {
 
 var _ node.Node = (*link)(nil)
 
-func newLink(p *process, s *server, w *way, seed uint64) *link {
-	return &link{process: p, server: s, way: w, rng: rand.New(rand.NewPCG(seed, 3)), released: make(map[string]bool)}
+func newLink(p *process, s *server, w *path, seed uint64) *link {
+	return &link{process: p, server: s, path: w, rng: rand.New(rand.NewPCG(seed, 3)), released: make(map[string]bool)}
 }
 
 // Name implements [node.Node].
@@ -68,7 +68,7 @@ func (l *link) exchange(ops []node.Op, replies []node.Reply) (err error, unsent 
 		return node.ErrClosed, true
 	}
 	x := l.newExchange(ops)
-	l.server.world.Go(x.travel)
+	l.server.world.Go(x.deliverRequest)
 	bound := time.NewTimer(nodeBound + x.settle)
 	defer bound.Stop()
 	select {
@@ -125,14 +125,14 @@ func (l *link) newExchange(ops []node.Op) *exchange {
 	}
 }
 
-func (x *exchange) travel() {
-	x.link.way.there.pass(x.there, x.settle)
+func (x *exchange) deliverRequest() {
+	x.link.path.there.pass(x.there, x.settle)
 	if x.lostThere {
 		return
 	}
 	x.link.server.arrive(func(alive bool) {
 		ran := x.run(alive)
-		x.link.server.world.Go(x.travelBack)
+		x.link.server.world.Go(x.deliverReply)
 		if ran && x.double {
 			x.link.server.world.Go(x.again)
 		}
@@ -140,7 +140,7 @@ func (x *exchange) travel() {
 }
 
 // run runs the batch on the server. A server that has restarted knows nothing of the connection. Requests of an old
-// connection do not run after those of a new one, which kills it first, unless the weather allows that.
+// connection do not run after the commands of a new one, which kills it first, unless the weather allows that.
 func (x *exchange) run(alive bool) bool {
 	l := x.link
 	l.mu.Lock()
@@ -180,8 +180,8 @@ func (x *exchange) inOrder() {
 	}
 }
 
-func (x *exchange) travelBack() {
-	x.link.way.back.pass(x.back, x.settle)
+func (x *exchange) deliverReply() {
+	x.link.path.back.pass(x.back, x.settle)
 	if !x.lostBack {
 		close(x.done)
 	}
@@ -195,19 +195,19 @@ func (x *exchange) again() {
 	x.link.server.arrive(func(alive bool) { second.run(alive) })
 }
 
-// way is the network between one client and one server.
-type way struct{ there, back direction }
+// path is the network between one client and one server.
+type path struct{ there, back direction }
 
-func newWays(servers int) []*way {
-	ways := make([]*way, servers)
-	for i := range ways {
-		ways[i] = &way{}
+func newPaths(servers int) []*path {
+	paths := make([]*path, servers)
+	for i := range paths {
+		paths[i] = &path{}
 	}
-	return ways
+	return paths
 }
 
-// bend has a fault begin, or end.
-func (w *way) bend(step faultinject.Step, begin bool) {
+// applyFault begins or ends a fault.
+func (w *path) applyFault(step faultinject.Step, begin bool) {
 	switch step.Fault {
 	case faultinject.Part:
 		w.there.cut(begin)
@@ -222,7 +222,7 @@ func (w *way) bend(step faultinject.Step, begin bool) {
 	}
 }
 
-// direction is one direction of a way.
+// direction is one direction of a path.
 type direction struct {
 	mu    sync.Mutex
 	cuts  int

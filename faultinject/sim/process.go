@@ -35,7 +35,7 @@ type process struct {
 	since time.Time
 }
 
-func newProcess(w *world, label string, c Clock, ways []*way, seed uint64) *process {
+func newProcess(w *world, label string, c Clock, paths []*path, seed uint64) *process {
 	p := &process{label: label, recorder: w.log.Recorder(label, w.ticks), dead: make(chan struct{})}
 	skewed := clock.NewSkewed(w.clock, c.Rate)
 	skewed.StepWall(c.Wall)
@@ -44,7 +44,7 @@ func newProcess(w *world, label string, c Clock, ways []*way, seed uint64) *proc
 	cfg.Jitter = lockedRand(seed)
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	for i, s := range w.servers {
-		cfg.Nodes = append(cfg.Nodes, node.Node(newLink(p, s, ways[i], seed+uint64(i)+1)))
+		cfg.Nodes = append(cfg.Nodes, node.Node(newLink(p, s, paths[i], seed+uint64(i)+1)))
 	}
 	client, err := quorumlock.New(cfg)
 	if err != nil {
@@ -132,7 +132,7 @@ type processClock struct {
 }
 
 func (c processClock) AfterFunc(d time.Duration, f func()) clock.Timer {
-	return processTimer{c.process, c.Clock.AfterFunc(d+c.process.grain(), func() {
+	return processTimer{c.process, c.Clock.AfterFunc(d+c.process.timerOffset(), func() {
 		c.process.awake()
 		f()
 	})}
@@ -143,10 +143,10 @@ type processTimer struct {
 	clock.Timer
 }
 
-func (t processTimer) Reset(d time.Duration) bool { return t.Timer.Reset(d + t.process.grain()) }
+func (t processTimer) Reset(d time.Duration) bool { return t.Timer.Reset(d + t.process.timerOffset()) }
 
-// grain returns a different offset for each timer that is set at one instant.
-func (p *process) grain() time.Duration {
+// timerOffset returns a different offset for each timer that is set at one instant.
+func (p *process) timerOffset() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.timers++

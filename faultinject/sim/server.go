@@ -21,7 +21,7 @@ type server struct {
 
 	mu  sync.Mutex
 	rng *rand.Rand
-	// down counts the faults that keep it from running, paused those that suspend it.
+	// down counts the faults that keep it from running, paused the faults that suspend it.
 	down, paused int
 	// life counts its starts: a connection does not outlive one.
 	life int
@@ -66,8 +66,8 @@ func (s *server) currentLife() int {
 	return s.life
 }
 
-// saveNowAndThen updates its disk, which is some time behind.
-func (s *server) saveNowAndThen(ctx context.Context, rng *rand.Rand) {
+// saveFromTimeToTime updates its disk, which is some time behind.
+func (s *server) saveFromTimeToTime(ctx context.Context, rng *rand.Rand) {
 	for pause(ctx, time.Duration(rng.Int64N(int64(ttl)/2))) {
 		s.Save()
 	}
@@ -137,7 +137,7 @@ func (s *server) begin(fault faultinject.Fault) {
 func (s *server) restart() {
 	for _, sub := range s.subscribers() {
 		sub.send(frame{kind: end})
-		sub.letGo()
+		sub.dropByServer()
 	}
 	s.Crash()
 	s.world.latch.lost(s.world, s.index)
@@ -186,12 +186,12 @@ func (w *world) inflict(step faultinject.Step) {
 		w.look()
 		p.thaw()
 	case faultinject.Murder:
-		w.murder(step)
+		w.killOnRequest(step)
 		return
 	case faultinject.Part, faultinject.Deafen, faultinject.Mute, faultinject.Slow:
-		w.bend(step, true)
+		w.applyFault(step, true)
 		time.Sleep(step.For)
-		w.bend(step, false)
+		w.applyFault(step, false)
 	default:
 		w.servers[step.Node].begin(step.Fault)
 		time.Sleep(step.For)
@@ -213,7 +213,7 @@ func length(step faultinject.Step) string {
 	}
 }
 
-func (w *world) murder(step faultinject.Step) {
+func (w *world) killOnRequest(step faultinject.Step) {
 	w.mu.Lock()
 	p := w.processes[step.Client]
 	w.processes[step.Client] = nil
@@ -228,12 +228,12 @@ func (w *world) murder(step faultinject.Step) {
 	w.note("%s starts", w.process(step.Client).label)
 }
 
-// bend starts a fault on its ways, or ends it.
-func (w *world) bend(step faultinject.Step, begin bool) {
-	for client, ways := range w.ways {
-		for server, way := range ways {
+// applyFault starts a fault on its paths, or ends it.
+func (w *world) applyFault(step faultinject.Step, begin bool) {
+	for client, paths := range w.paths {
+		for server, path := range paths {
 			if (step.Client == faultinject.All || step.Client == client) && (step.Node == faultinject.All || step.Node == server) {
-				way.bend(step, begin)
+				path.applyFault(step, begin)
 			}
 		}
 	}

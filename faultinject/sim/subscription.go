@@ -240,14 +240,14 @@ func newSubscription(b *inbox) *subscription {
 
 // ask sends the request to the server.
 func (s *subscription) ask() {
-	if !s.passThere() || s.inbox.chance(s.server.world.weather().Lose) {
+	if !s.reachesServer() || s.inbox.chance(s.server.world.weather().Lose) {
 		return
 	}
 	s.server.arrive(func(alive bool) {
 		if !alive || !s.server.admit(s) {
 			s.server.world.Go(s.carry)
 			s.send(frame{kind: end})
-			s.letGo()
+			s.dropByServer()
 			return
 		}
 		s.send(frame{kind: confirmation})
@@ -255,10 +255,10 @@ func (s *subscription) ask() {
 	})
 }
 
-// passThere lets a piece travel to the server, and reports whether it arrives.
-func (s *subscription) passThere() bool {
+// reachesServer lets a piece travel to the server, and reports whether it arrives.
+func (s *subscription) reachesServer() bool {
 	w := s.server.world.weather()
-	s.inbox.link.way.there.pass(w.Least+s.inbox.draw(w.Most-w.Least), s.inbox.draw(time.Millisecond))
+	s.inbox.link.path.there.pass(w.Least+s.inbox.draw(w.Most-w.Least), s.inbox.draw(time.Millisecond))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.broken
@@ -307,7 +307,7 @@ func (s *subscription) carry() {
 				return
 			}
 		}
-		s.inbox.link.way.back.pass(time.Until(f.at), f.settle)
+		s.inbox.link.path.back.pass(time.Until(f.at), f.settle)
 		if f.lost {
 			s.mu.Lock()
 			s.broken = true
@@ -377,7 +377,7 @@ func (s *subscription) watch() bool {
 func (s *subscription) ping() bool {
 	answer := make(chan struct{})
 	s.server.world.Go(func() {
-		if !s.passThere() {
+		if !s.reachesServer() {
 			return
 		}
 		s.server.arrive(func(alive bool) {
@@ -419,13 +419,13 @@ func (s *subscription) hangUp() {
 			time.Sleep(s.inbox.draw(2 * ttl))
 		}
 		w := s.server.world.weather()
-		s.inbox.link.way.there.pass(w.Least+s.inbox.draw(w.Most-w.Least), s.inbox.draw(time.Millisecond))
-		s.server.arrive(func(bool) { s.letGo() })
+		s.inbox.link.path.there.pass(w.Least+s.inbox.draw(w.Most-w.Least), s.inbox.draw(time.Millisecond))
+		s.server.arrive(func(bool) { s.dropByServer() })
 	})
 }
 
-// letGo makes the server drop the subscription.
-func (s *subscription) letGo() {
+// dropByServer makes the server drop the subscription.
+func (s *subscription) dropByServer() {
 	s.mu.Lock()
 	remote, first := s.remote, !s.gone
 	s.gone = true

@@ -40,7 +40,7 @@ func (w *world) perform(index int, t Task) {
 // use uses a lease, up to its release.
 func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand, index int) {
 	if t.Nested {
-		lease = w.nest(p, lease, t, index)
+		lease = w.acquireNested(p, lease, t, index)
 	}
 	if t.Downgrade {
 		t.Hold /= 2
@@ -57,7 +57,7 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 		<-lease.Context().Done()
 		w.acts(lease)
 		// The lease is watched for a while: nothing may revive it.
-		time.Sleep(min(time.Duration(rng.Int64N(int64(ttl))), max(span-w.now(), 0)+grain(index)))
+		time.Sleep(min(time.Duration(rng.Int64N(int64(ttl))), max(span-w.now(), 0)+taskOffset(index)))
 		w.acts(lease)
 	}
 	w.note("%s lets go of %v (%s)", p.label, t.Names, w.short(lease.Owner()))
@@ -76,7 +76,7 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	// Not derived from ctx, whose end would wake all waiters in random order.
 	patience, cancel := context.WithCancel(context.Background())
 	if !t.Endless {
-		patience, cancel = context.WithTimeout(context.Background(), min(t.Patience, span-w.now()+grain(index)))
+		patience, cancel = context.WithTimeout(context.Background(), min(t.Patience, span-w.now()+taskOffset(index)))
 	}
 	defer cancel()
 	w.note("%s wants %v%s", p.label, t.Names, waitingOf(t))
@@ -114,8 +114,8 @@ func waitingOf(t Task) string {
 	}
 }
 
-// nest acquires a lock again within its lease, and releases one of the two. It returns the remaining one.
-func (w *world) nest(p *process, outer *quorumlock.Lease, t Task, index int) *quorumlock.Lease {
+// acquireNested acquires a lock again within its lease, and releases one of the two. It returns the remaining one.
+func (w *world) acquireNested(p *process, outer *quorumlock.Lease, t Task, index int) *quorumlock.Lease {
 	began := w.now()
 	inner, err := t.Lock(p.client).Acquire(outer.Context())
 	switch {
@@ -146,7 +146,7 @@ func (w *world) nest(p *process, outer *quorumlock.Lease, t Task, index int) *qu
 
 // keep acts under the lease from time to time, until it should be released, and reports whether it ended before.
 func (w *world) keep(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand, index int) (over bool) {
-	until := span + grain(index)
+	until := span + taskOffset(index)
 	if t.Endless {
 		until = max(until, w.now()+lateHold)
 	}
@@ -196,8 +196,8 @@ func (w *world) needOf(t Task) int {
 	return quorum.Majority().Need(len(w.servers))
 }
 
-// grain separates actions of tasks at one instant.
-func grain(index int) time.Duration { return time.Duration(index+1) * time.Microsecond }
+// taskOffset separates actions of tasks at one instant.
+func taskOffset(index int) time.Duration { return time.Duration(index+1) * time.Microsecond }
 
 // downgrade turns a writer into a reader. That is recorded before another process can see it.
 func (w *world) downgrade(p *process, lease *quorumlock.Lease, t Task) {

@@ -64,8 +64,8 @@ func (w *world) waits(p *process, t Task, cancel context.CancelFunc) (over func(
 	}
 }
 
-// oversee checks from time to time that no wait is too long, until all tasks are done.
-func (w *world) oversee(done <-chan struct{}) {
+// watchWaits checks from time to time that no wait is too long, until all tasks are done.
+func (w *world) watchWaits(done <-chan struct{}) {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
 	for {
@@ -179,7 +179,7 @@ func (c *Case) orderly() bool {
 	})
 }
 
-// freeOn counts the servers on which none of the names is held.
+// freeOn counts the servers on which no name is held.
 func freeOn(names []string, states []node.Reply) (n int) {
 	for _, r := range states {
 		if !slices.ContainsFunc(r.Holders, func(h node.Holder) bool { return slices.Contains(names, h.Name) }) {

@@ -111,7 +111,7 @@ func (w *witness) granted(p *process, lease *quorumlock.Lease, u workload.Use, w
 		w.granting[name]++
 	}
 	for _, other := range w.leases {
-		if other.has(r.held) && (!r.reads || !other.reads) && other.goesOn() {
+		if other.has(r.held) && (!r.reads || !other.reads) && other.mayBeUsed() {
 			w.confirm(other)
 		}
 	}
@@ -121,9 +121,9 @@ func (w *witness) granted(p *process, lease *quorumlock.Lease, u workload.Use, w
 	}
 }
 
-// goesOn reports whether a process may rely on a lease: the lease is valid, or its context has not ended although the
+// mayBeUsed reports whether a process may rely on a lease: the lease is valid, or its context has not ended although the
 // process had time to end it.
-func (r *record) goesOn() bool {
+func (r *record) mayBeUsed() bool {
 	err := r.lease.Err()
 	return err == nil || r.ctx.Err() == nil && (r.process.settled() || errors.Is(err, quorumlock.ErrReleased))
 }
@@ -278,7 +278,7 @@ func (w *witness) tell(format string, args ...any) {
 // appear.
 func (w *witness) short(owner string) string {
 	if owner == "" {
-		return "nobody"
+		return "no owner"
 	}
 	w.naming.Lock()
 	defer w.naming.Unlock()

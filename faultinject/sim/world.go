@@ -41,8 +41,8 @@ type world struct {
 	// ended is the time of the end; 0 before.
 	ended   time.Duration
 	servers []*server
-	// ways are the ways of each client to each server, for any of its processes.
-	ways [][]*way
+	// paths are the paths of each client to each server, for any of its processes.
+	paths [][]*path
 	*witness
 	waiters   waiters
 	latch     latchMemory
@@ -73,7 +73,7 @@ func play(c *Case, traced bool) *world {
 		w.open()
 	}
 	for i := range c.Clients {
-		w.ways = append(w.ways, newWays(len(c.Nodes)))
+		w.paths = append(w.paths, newPaths(len(c.Nodes)))
 		w.processes = append(w.processes, nil)
 		w.start(i)
 	}
@@ -82,7 +82,7 @@ func play(c *Case, traced bool) *world {
 	defer cancel()
 	for i, s := range w.servers {
 		rng := rand.New(rand.NewPCG(c.Seed, uint64(100+i)))
-		w.Go(func() { s.saveNowAndThen(busy, rng) })
+		w.Go(func() { s.saveFromTimeToTime(busy, rng) })
 	}
 	for _, step := range c.Faults {
 		w.Go(func() { w.inflict(step) })
@@ -95,12 +95,12 @@ func play(c *Case, traced bool) *world {
 		tasks.Go(func() { w.perform(c.number(i), task) })
 	}
 	done := make(chan struct{})
-	w.Go(func() { w.oversee(done) })
+	w.Go(func() { w.watchWaits(done) })
 	<-busy.Done()
-	w.calm()
+	w.endFaults()
 	tasks.Wait()
 	close(done)
-	w.epilogue()
+	w.checkAfterFaults()
 	w.ended = w.now()
 	return w
 }
@@ -127,7 +127,7 @@ func (w *world) start(client int) {
 		label = fmt.Sprintf("%s.%d", label, w.started-len(w.c.Clients)+1)
 	}
 	w.clients[label] = client
-	w.processes[client] = newProcess(w, label, w.c.Clients[client], w.ways[client], w.c.Seed+uint64(1000*w.started))
+	w.processes[client] = newProcess(w, label, w.c.Clients[client], w.paths[client], w.c.Seed+uint64(1000*w.started))
 }
 
 func (w *world) process(client int) *process {
@@ -160,7 +160,7 @@ func (w *world) weather() Weather {
 	return w.c.Weather
 }
 
-func (w *world) calm() {
+func (w *world) endFaults() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.quiet = true
@@ -179,13 +179,13 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// epilogue checks the state after the faults: a newcomer acquires every lock in time, and all keys are gone.
-func (w *world) epilogue() {
-	if w.tidy() {
+// checkAfterFaults checks the state after the faults: a newcomer acquires every lock in time, and all keys are gone.
+func (w *world) checkAfterFaults() {
+	if w.cleanedUp() {
 		pause(context.Background(), ttl*3/4)
 		w.nothingLeft()
 	}
-	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, newWays(len(w.servers)), w.c.Seed+7)
+	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, newPaths(len(w.servers)), w.c.Seed+7)
 	bound, cancel := context.WithTimeout(context.Background(), limits.Recovery()+2*time.Second)
 	defer cancel()
 	for _, name := range names {
@@ -232,8 +232,8 @@ func (w *world) oldProcesses() {
 	}
 }
 
-// tidy reports whether every owner was able to clean up.
-func (w *world) tidy() bool {
+// cleanedUp reports whether every owner was able to clean up.
+func (w *world) cleanedUp() bool {
 	weather := w.c.Weather
 	return weather.Lose == 0 && weather.Double == 0 && !weather.Unordered && weather.Forget == 0 &&
 		!slices.ContainsFunc(w.c.Faults, func(s faultinject.Step) bool { return s.Fault == faultinject.Murder })

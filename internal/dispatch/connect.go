@@ -12,7 +12,7 @@ import (
 // connects before it takes a batch, so the time that this takes is not taken off any TTL.
 
 // ErrConnecting is why a node that is not connected yet has not been asked.
-var ErrConnecting = errors.New("it is not connected yet")
+var ErrConnecting = errors.New("still connecting")
 
 // Connection says that a node is connected, or why it is not.
 type Connection struct {

@@ -12,21 +12,21 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// patient is a call that waits so long for its answer.
+// patient sets the deadline of a call to d from now.
 func patient(s *sender, c *Call, d time.Duration) *Call {
 	c.Deadline = s.nodes.env.Clock.Now() + d
 	return c
 }
 
-// count is how many calls were answered.
+// count returns how many calls were answered.
 func (a *answers) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.told)
 }
 
-// A call whose deadline passes is answered alone: the others of its exchange, and of the queue, wait
-// on, and the node is not given up.
+// A call whose deadline passes is answered alone. The other calls of its exchange and of the queue
+// go on waiting, and the node is not given up.
 func TestSenderAnswersACallAtItsDeadline(t *testing.T) {
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		gate := make(chan struct{})
@@ -47,12 +47,12 @@ func TestSenderAnswersACallAtItsDeadline(t *testing.T) {
 		queued := a.of(t, "queued")
 		require.ErrorIs(t, queued.Err, node.ErrBusy)
 		require.ErrorIs(t, queued.Err, node.ErrTimeout)
-		require.True(t, queued.Unsent, "it cannot have happened")
+		require.True(t, queued.Unsent, "a queued call cannot have happened")
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
 		require.Equal(t, 3, a.count())
 		require.ErrorIs(t, a.of(t, "short").Err, node.ErrTimeout)
-		require.False(t, a.of(t, "short").Unsent, "it may have happened")
+		require.False(t, a.of(t, "short").Unsent, "a call that was sent may have happened")
 		require.Error(t, a.of(t, "undo").Err)
 		require.False(t, s.overdue)
 
@@ -87,7 +87,7 @@ func TestDeadlineEndsWithItsCall(t *testing.T) {
 	})
 }
 
-// The watchdog runs once a millisecond at most, however many deadlines there are.
+// The watchdog runs at most once a millisecond, for any number of deadlines.
 func TestManyDeadlines(t *testing.T) {
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		gate := make(chan struct{})
@@ -124,7 +124,7 @@ type lateAnswers struct {
 
 func (a *lateAnswers) AnswerLate(*Call, *node.Reply) { a.late.Add(1) }
 
-// An undo that was late and is repeated gets no other late answer.
+// An undo that was late and is repeated gets no second late answer.
 func TestLateUndoIsAnsweredOnce(t *testing.T) {
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, _ *answers) {
 		a, gate := &lateAnswers{}, make(chan struct{})

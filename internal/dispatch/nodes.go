@@ -1,9 +1,9 @@
 // Package dispatch carries operations to nodes and their answers back.
 //
 // Each node has one sender: a queue, and at most one goroutine that sends the queue, batch after
-// batch, in order. A sender measures how fast its node answers, gives up
-// on exchanges that take too long, probes a node that failed instead of flooding it, and
-// keeps undos that failed until they succeed or are pointless.
+// batch, in order. A sender measures how fast its node answers, and gives up on exchanges that
+// take too long. It probes a node that failed instead of flooding it. It keeps undos that failed
+// until they succeed or are pointless.
 //
 // The package knows nothing of locks and leases: it reports answers to a [Receiver], and
 // news about a node to [Events].

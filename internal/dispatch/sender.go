@@ -22,12 +22,11 @@ const (
 
 // sender carries calls to one node: a queue, and at most one goroutine.
 //
-// A call to an idle sender is sent at once, in a goroutine of the errgroup. Calls that
-// come while an exchange is under way wait, and leave together in one pipelined exchange
-// (group commit). So a lone caller sees a plain parallel fan-out, a thousand callers
-// share a few goroutines and round trips, and an idle client has no goroutine at all. One
-// exchange at a time also keeps the order: an operation never overtakes one that was
-// submitted before it.
+// A call to an idle sender is sent at once, in a goroutine of the errgroup. Calls that come
+// while an exchange is under way wait, and leave together in one pipelined exchange (group
+// commit). So a lone caller sees a plain parallel fan-out. A thousand callers share a few
+// goroutines and round trips. An idle client has no goroutine at all. One exchange at a time
+// also keeps the order: an operation never overtakes one that was submitted before it.
 type sender struct {
 	index int
 	node  node.Node

@@ -184,7 +184,7 @@ func TestSenderGathersWhileItSends(t *testing.T) {
 	})
 }
 
-func TestSenderTellsWhoWaitsTooLong(t *testing.T) {
+func TestSenderAnswersAllCallsAtItsTimeout(t *testing.T) {
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		gate := make(chan struct{})
 		nd.set(gate, nil)
@@ -198,9 +198,9 @@ func TestSenderTellsWhoWaitsTooLong(t *testing.T) {
 		require.Equal(t, timeoutMax, s.nodes.env.Clock.Now()-began)
 
 		require.ErrorIs(t, a.of(t, "sent").Err, node.ErrTimeout)
-		require.False(t, a.of(t, "sent").Unsent, "it may have happened")
+		require.False(t, a.of(t, "sent").Unsent, "a call that was sent may have happened")
 		require.ErrorIs(t, a.of(t, "queued").Err, node.ErrDown)
-		require.True(t, a.of(t, "queued").Unsent, "it cannot have happened")
+		require.True(t, a.of(t, "queued").Unsent, "a queued call cannot have happened")
 		require.ErrorIs(t, a.of(t, "undo").Err, node.ErrDown)
 
 		// Nothing new is risked on it, but undos are taken.
@@ -238,7 +238,7 @@ func TestSenderProbesANodeThatFailed(t *testing.T) {
 				synctest.Wait()
 				require.True(t, a.of(t, owner).Unsent)
 			} else {
-				require.ErrorIs(t, err, node.ErrUnreachable, "it says why")
+				require.ErrorIs(t, err, node.ErrUnreachable, "the error says why")
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -278,8 +278,8 @@ func TestSenderRetriesAnUndoThatWasRejected(t *testing.T) {
 		require.NoError(t, s.submit(undoFor(s, a, "undo", time.Minute)))
 		time.Sleep(10*time.Second - time.Millisecond)
 		synctest.Wait()
-		require.Len(t, nd.owners(), 20, "at a steady pace")
-		require.Zero(t, nd.probes, "it does answer")
+		require.Len(t, nd.owners(), 20, "retries have a steady pace")
+		require.Zero(t, nd.probes, "a node that answers is not probed")
 		nd.set(nil, nil)
 		time.Sleep(probePauseMax)
 		synctest.Wait()
@@ -301,17 +301,17 @@ func TestSenderDoesNotFloodANodeThatRejects(t *testing.T) {
 		for _, batch := range nd.owners() {
 			sent += len(batch)
 		}
-		require.Greater(t, sent, 6000+100, "it is tried every half second all the same")
+		require.Greater(t, sent, 6000+100, "a kept undo is retried every half second all the same")
 		require.Less(t, sent, 6000+130)
 
 		nd.set(nil, nil)
 		time.Sleep(probePauseMax)
 		synctest.Wait()
-		require.Empty(t, s.kept, "the first that succeeds brings the rest with it")
+		require.Empty(t, s.kept, "the first undo that succeeds brings the rest with it")
 	})
 }
 
-func TestSenderBoundsWhatWaits(t *testing.T) {
+func TestSenderBoundsItsQueue(t *testing.T) {
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		gate := make(chan struct{})
 		nd.set(gate, nil)
@@ -374,8 +374,8 @@ func TestFailureOfABatch(t *testing.T) {
 		require.NoError(t, failureOf([]node.Reply{says(reason, false), {Outcome: node.Denied}}))
 	}
 	for _, reason := range []error{node.ErrRejected, node.ErrWrongType, node.ErrAuth} {
-		require.NoError(t, failureOf([]node.Reply{says(reason, false)}), "it answers")
+		require.NoError(t, failureOf([]node.Reply{says(reason, false)}), "a node that rejects an operation does answer")
 	}
-	require.ErrorIs(t, failureOf([]node.Reply{says(node.ErrAuth, true)}), node.ErrAuth, "it lets nobody in")
+	require.ErrorIs(t, failureOf([]node.Reply{says(node.ErrAuth, true)}), node.ErrAuth, "a node that admits no client has failed")
 	require.True(t, UndoFailed(&node.Reply{}), "no answer is no confirmation")
 }

@@ -54,8 +54,8 @@ func run(t *testing.T, env string, args ...string) string {
 	return string(out)
 }
 
-// TestSacredCommands checks the two commands of the quick start, which must never change.
-func TestSacredCommands(t *testing.T) {
+// TestQuickStartCommandsNeverChange checks the two commands of the quick start, which must never change.
+func TestQuickStartCommandsNeverChange(t *testing.T) {
 	code, _ := read(t, "README.md").blocks()
 	var all []string
 	for _, b := range code {

@@ -7,7 +7,7 @@ import (
 )
 
 // checkClocks compares the nodes' clocks with each other, and with the clock of this machine. Two clocks that are
-// MaxClockSkew apart cannot both be within half of that of a third. So each is compared with this machine's clock
+// MaxClockSkew apart cannot both be within half of it of a third. So each is compared with this machine's clock
 // alone.
 func checkClocks(f *Facts) []Finding {
 	findings := f.notAsked()
@@ -20,7 +20,7 @@ func checkClocks(f *Facts) []Finding {
 			findings = append(findings, unknown(n.Clock.Err, "TIME").on(n))
 		case n.Clock.Value.Error > f.Limits.MaxClockSkew/2:
 			findings = append(findings, Finding{
-				Severity: Unknown, Found: fmt.Sprintf("answers take so long that its clock is known to within %v only", rounded(n.Clock.Value.Error)),
+				Severity: Unknown, Found: fmt.Sprintf("answers are slow, so its clock is known only to within %v", rounded(n.Clock.Value.Error)),
 			}.on(n))
 		default:
 			told = append(told, n)
@@ -51,7 +51,7 @@ func (f *Facts) severityOf(o Offset) Severity {
 }
 
 // clockWhy explains why clocks matter.
-const clockWhy = "Fencing tokens are made of time, and what nodes remember ends by it. A node refuses programs whose clock is ahead of its own by more " +
+const clockWhy = "Fencing tokens are made of time, and keys on the nodes expire by time. A node refuses programs whose clock is ahead of its own by more " +
 	"than MaxClockSkew, or behind by MaxTTL."
 
 // clockOf checks the clock of one node.
@@ -63,7 +63,7 @@ func (f *Facts) clockOf(n *Node) *Finding {
 	}
 	return &Finding{
 		Severity: severity, Found: fmt.Sprintf("the clock is %s this machine's; MaxClockSkew is %v", o, f.Limits.MaxClockSkew), Why: clockWhy,
-		Do: "Correct the clock of the server's machine, by slewing: a step ends locks early, or late. If it has to be a step, stop the server first, " +
+		Do: "Correct the clock of the server's machine, by slewing: a step makes locks expire early, or late. If a step is necessary, stop the server first, " +
 			"and start it afterwards.",
 		Commands: []string{"chronyc tracking"},
 	}
@@ -119,8 +119,8 @@ func checkTrips(f *Facts, n *Node) []Finding {
 	finding := Finding{
 		Found: fmt.Sprintf("an answer takes %v, and %v at worst of %d; programs wait for %v", rounded(usual), rounded(slowest), len(n.Trips), f.Timeout),
 		Why:   "An answer that comes too late does not count, and its effects are undone.",
-		Do: fmt.Sprintf("Find out what is slow: the network, a busy server, swapping, or forks. If it is meant, raise NodeTimeoutMax "+
-			"(--node-timeout) to %v, in all programs, with TTLs of three times that at least.", roundUp(4*slowest)),
+		Do: fmt.Sprintf("Find out what is slow: the network, a busy server, swapping, or forks. If the delay is normal, raise NodeTimeoutMax "+
+			"(--node-timeout) to %v, in all programs, with TTLs of at least three times that.", roundUp(4*slowest)),
 		Commands: []string{"SLOWLOG GET 10", "LATENCY LATEST"},
 	}
 	switch {

@@ -42,9 +42,9 @@ func isMarked(n *Node) bool { return n.Unreached == nil && n.Marker.Known() && n
 
 // strangeMarker is the finding for a key of another type at the marker's name.
 var strangeMarker = Finding{
-	Severity: Error, Found: "the key " + markerKey + " is not what the library keeps there",
-	Why:      "Another program wrote it, and the node can give no locks.",
-	Do:       "Find out who writes to keys that begin with quorumlock:, and delete it. The node recovers then, and opens by itself.",
+	Severity: Error, Found: "the key " + markerKey + " was not written by the library",
+	Why:      "Another program wrote it, so the node can give no locks.",
+	Do:       "Find out which program writes to keys that begin with quorumlock:, and delete this key. Then the node recovers, and opens by itself.",
 	Commands: []string{"DEL " + markerKey},
 }
 
@@ -55,7 +55,7 @@ func restarted(length time.Duration) Finding {
 	return Finding{
 		Severity: Warning, Found: fmt.Sprintf("the server restarted, failed over, or got its first replica; it gives no new locks for %v from the first attempt on", length),
 		Why: "It may have forgotten locks that are still held.",
-		Do:  "Wait, and do not run quorumlock init. Find out what it was, if not you (docs/failures.md, \"Recoveries that nobody caused\").",
+		Do:  "Wait, and do not run quorumlock init. Find the cause, if it was not you (docs/failures.md, \"Unexplained recoveries\").",
 	}
 }
 
@@ -63,7 +63,7 @@ func recovering(left time.Duration) Finding {
 	return Finding{
 		Severity: Warning, Found: fmt.Sprintf("the node recovers, and gives no new locks for another %v", roundUp(left)),
 		Why: "It is new, or may have forgotten locks that are still held.",
-		Do:  "Wait: it ends by itself. Find out why the server restarted or was flushed, if that was not you.",
+		Do:  "Wait: the recovery ends by itself. Find out why the server restarted or was flushed, if it was not you.",
 	}
 }
 
@@ -72,11 +72,11 @@ func (f *Facts) unmarked(names []string) Finding {
 	finding := Finding{
 		Severity: Warning, Nodes: names,
 		Found: fmt.Sprintf("the node has no marker (the key quorumlock:node); it gives no locks for %v from the first attempt on", f.Limits.Recovery()),
-		Why:   "It is new, or has lost its memory; it cannot tell, and so waits until all that it may have forgotten has run out.",
-		Do:    "Wait, and do not run quorumlock init: others were in use.",
+		Why:   "It is new, or has lost its memory; it cannot tell which. So it waits until every lock that it may have forgotten has expired.",
+		Do:    "Wait, and do not run quorumlock init: other nodes were in use.",
 	}
 	if len(f.names(isMarked)) == 0 {
-		finding.Do = "If the servers were never in use, open them, when all of them answer. If they were, wait: they open by themselves."
+		finding.Do = "If no server was ever in use, open them once all of them answer. Otherwise wait: they open by themselves."
 		finding.Commands = []string{fmt.Sprintf("quorumlock init --max-ttl %v --max-clock-skew %v", f.Limits.MaxTTL, f.Limits.MaxClockSkew)}
 	}
 	return finding
@@ -107,9 +107,9 @@ func (f *Facts) otherLimits(l node.Limits) Finding {
 	return Finding{
 		Severity: Error, Found: fmt.Sprintf("the node is set up for MaxTTL %v and MaxClockSkew %v, not %v and %v",
 			l.MaxTTL, l.MaxClockSkew, f.Limits.MaxTTL, f.Limits.MaxClockSkew),
-		Why: "All programs must have the same, as each relies on it of the others; the node refuses programs with others.",
-		Do: "If the programs have what the node has, say so to doctor too (--max-ttl, --max-clock-skew). " +
-			"If not, configure them alike; or stop all of them, and set the nodes up anew.",
+		Why: "All programs must have the same limits, as each relies on the others. The node refuses programs with other limits.",
+		Do: "If the programs have the limits of the node, pass these to doctor too (--max-ttl, --max-clock-skew). " +
+			"If not, configure all programs alike. Or stop all of them, and change the limits of the nodes.",
 		Commands: []string{fmt.Sprintf("quorumlock init --change-limits --max-ttl %v --max-clock-skew %v", f.Limits.MaxTTL, f.Limits.MaxClockSkew)},
 	}
 }

@@ -35,10 +35,10 @@ func (n *Node) danger() Severity {
 
 func (f *Facts) unguarded(n *Node) Finding {
 	return Finding{
-		Severity: n.danger(), Found: "the server has replicas, or is to have some, and min-replicas-to-write is 0",
-		Why: "A master that is cut off from its replicas goes on giving locks while one of them is promoted: two could have one lock.",
-		Do: "Servers of a set need no replicas: do without, if nothing else needs them. With them, set this on the replicas too, in their " +
-			"configuration files as well, have MaxClockSkew at 2s or more, and two replicas (docs/servers.md, \"Behind Sentinel\").",
+		Severity: n.danger(), Found: "the server has replicas, or Sentinels watch it, and min-replicas-to-write is 0",
+		Why: "A master that is cut off from its replicas goes on giving locks while one of them is promoted. Then two clients could hold one lock.",
+		Do: "The nodes need no replicas: remove them, if no other program needs them. Otherwise set this on the replicas too, and in their " +
+			"configuration files. Set MaxClockSkew to 2s or more, and have two replicas (docs/servers.md, \"Behind Sentinel\").",
 		Commands: []string{"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-max-lag 1", "CONFIG REWRITE"},
 	}
 }
@@ -71,14 +71,14 @@ func (n *Node) checkGoodReplicas(info Info) []Finding {
 	case good < needed:
 		return []Finding{{
 			Severity: Error, Found: fmt.Sprintf("%d replicas keep up, and min-replicas-to-write demands %d", good, needed),
-			Why:      "A master without its replicas takes no writes, so it gives no locks.",
-			Do:       "Bring the replicas back. If the server is to have none, and no Sentinel watches it, turn the setting off.",
+			Why:      "A master without its replicas accepts no writes, so it gives no locks.",
+			Do:       "Bring the replicas back. If the server needs no replicas, and no Sentinel watches it, turn the setting off.",
 			Commands: []string{"CONFIG SET min-replicas-to-write 0", "CONFIG REWRITE"},
 		}}
 	case good == needed:
 		return []Finding{{
 			Severity: Note, Found: fmt.Sprintf("%d replicas keep up, as many as min-replicas-to-write demands", good),
-			Why: "When one is lost, or promoted, the master gives no locks.", Do: "Have one more replica than that.",
+			Why: "When one of them is lost, or promoted, the master gives no locks.", Do: "Add a replica.",
 		}}
 	default:
 		return nil
@@ -95,9 +95,9 @@ const (
 func (f *Facts) tooLate(n *Node, lag int) Finding {
 	finding := Finding{
 		Severity: n.danger(), Found: fmt.Sprintf("min-replicas-max-lag is %d s, and MaxClockSkew is %v", lag, f.Limits.MaxClockSkew),
-		Why: "A master that is cut off goes on for the lag and a second. MaxClockSkew must be that long, or its successor gives locks that the " +
-			"old one gave last, and that have not run out.",
-		Do: fmt.Sprintf("Lower the lag to %d s, on the replicas too; MaxClockSkew must be %v at least then.", shortLag, leastFor),
+		Why: "A master that is cut off gives locks for the lag and a second more. MaxClockSkew must be at least that long. Otherwise the " +
+			"new master can give a lock again that the old one gave last.",
+		Do: fmt.Sprintf("Lower the lag to %d s, on the replicas too. MaxClockSkew must then be at least %v.", shortLag, leastFor),
 	}
 	if lag > shortLag {
 		finding.Commands = []string{fmt.Sprintf("CONFIG SET min-replicas-max-lag %d", shortLag), "CONFIG REWRITE"}

@@ -28,7 +28,7 @@ func checkRights(f *Facts, n *Node) (findings []Finding) {
 		if len(missing) > 0 {
 			findings = append(findings, Finding{
 				Severity: c.severity, Found: fmt.Sprintf("the server does not know %s, which %s need", commands(missing), c.purpose), Why: c.why,
-				Do: "Take the rename-command for them out of the configuration file, or the version that lacks them out of service, and restart the server.",
+				Do: "Remove the rename-command for them from the configuration file, and restart the server. If its version lacks them, replace the server.",
 			})
 		}
 		if denied := n.rules(c.purpose, Denied); len(denied) > 0 {
@@ -53,7 +53,7 @@ func (n *Node) rules(purpose string, v Verdict) (rules []string) {
 func (n *Node) denied(purpose string, severity Severity, why string, rules, untried []string) Finding {
 	return Finding{
 		Severity: severity, Found: fmt.Sprintf("the user %s lacks rights for %s: %s", n.User, purpose, strings.Join(rules, " ")), Why: why,
-		Do:       "Permit them, as a user who may, and keep that: with ACL SAVE where the server has an ACL file, else with CONFIG REWRITE.",
+		Do:       "Grant them as an administrator, and save that: with ACL SAVE if the server has an ACL file, else with CONFIG REWRITE.",
 		Commands: []string{fmt.Sprintf("ACL SETUSER %s %s", n.User, strings.Join(append(rules, untried...), " "))},
 	}
 }

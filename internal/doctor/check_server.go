@@ -48,7 +48,7 @@ var checkMode = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
 	}
 	return []Finding{{
 		Severity: Error, Found: "the server runs as part of a Redis Cluster",
-		Why: "A cluster spreads keys over its servers, and a script reaches only those of one. The library refuses the server.",
+		Why: "A cluster spreads keys over its servers, and a script reaches only the keys of one server. The library refuses the server.",
 		Do:  "Run an independent server for each node: set \"cluster-enabled no\" in its configuration file, and restart it.",
 	}}
 })
@@ -70,7 +70,7 @@ var checkRole = byInfo(func(_ *Facts, n *Node, info Info) []Finding {
 	return []Finding{{
 		Severity: Error, Found: "the server is a replica of " + master,
 		Why: "A replica has a copy of its master's data: it gives no locks, and its vote would not be independent.",
-		Do:  "List " + master + " instead, unless it is a node already; or make the server independent, if it is to be a node of its own.",
+		Do:  "List " + master + " instead, unless it is a node already; or make the server independent, if it should be a node of its own.",
 		// The server then has another identity, and recovers first.
 		Commands: []string{"REPLICAOF NO ONE"},
 	}}
@@ -84,7 +84,7 @@ func checkUsable(_ *Facts, n *Node) []Finding {
 	if n.Info.Value["loading"] == "1" || strings.Contains(n.Refused.Error(), "LOADING") {
 		return []Finding{{
 			Severity: Warning, Found: "the server is loading its data from disk",
-			Why: "Until it has, it answers nothing.", Do: "Wait, and look again.",
+			Why: "Until it is done, it answers no command.", Do: "Wait, and look again.",
 		}}
 	}
 	return []Finding{{
@@ -110,20 +110,20 @@ func evicts(info Info) bool {
 var checkEviction = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
 	switch {
 	case info["maxmemory_policy"] == "":
-		return []Finding{{Severity: Unknown, Found: "INFO does not tell the maxmemory-policy"}}
+		return []Finding{{Severity: Unknown, Found: "INFO does not show the maxmemory-policy"}}
 	case evicts(info):
 		return []Finding{{
 			Severity: Error, Found: "maxmemory-policy is " + info["maxmemory_policy"],
 			Why: "A lock that is evicted is an unnoticed loss of memory: two clients could hold it. So the library refuses the server.",
-			Do: "Set it to noeviction, in the configuration file too (CONFIG REWRITE does that, where there is one). " +
-				"A server that is shared with a cache needs an instance of its own for locks.",
+			Do: "Set it to noeviction, in the configuration file too (CONFIG REWRITE does that, if there is one). " +
+				"If the server also serves as a cache, run another one for locks.",
 			Commands: []string{"CONFIG SET maxmemory-policy noeviction", "CONFIG REWRITE"},
 		}}
 	case info.number("evicted_keys") > 0:
 		return []Finding{{
 			Severity: Warning, Found: fmt.Sprintf("%d keys were evicted since the server started", info.number("evicted_keys")),
-			Why: "Locks may have been among them, unnoticed. The policy is right by now.",
-			Do:  "Nothing, if that is longer ago than the MaxTTL. CONFIG RESETSTAT sets the count back.",
+			Why: "Locks may have been among them, unnoticed. The present policy is right.",
+			Do:  "Nothing, if that was longer ago than the MaxTTL. CONFIG RESETSTAT resets the count.",
 		}}
 	default:
 		return nil
@@ -141,7 +141,7 @@ var checkMemory = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
 	f := Finding{
 		Severity: Warning, Found: fmt.Sprintf("%d%% of maxmemory are used", used*100/limit),
 		Why:      "A server that is out of memory gives no locks.",
-		Do:       "Find out what fills it, as locks are small; or allow it more, in the configuration file too.",
+		Do:       "Find out what fills it, as locks are small. Or raise the limit, in the configuration file too.",
 		Commands: []string{fmt.Sprintf("CONFIG SET maxmemory %d", max(2*used, 2*limit)), "CONFIG REWRITE"},
 	}
 	if used >= limit {
@@ -157,16 +157,16 @@ var checkPersistence = byInfo(func(_ *Facts, n *Node, info Info) []Finding {
 	case info["aof_last_write_status"] == "err":
 		return []Finding{{
 			Severity: Error, Found: "the last write to the append-only file failed",
-			Why: "Until one succeeds, the server refuses all writes, so it gives no locks.",
-			Do:  "Look at the server's log and at its disk. It goes on by itself once there is space.",
+			Why: "Until a write succeeds, the server refuses all commands that write, so it gives no locks.",
+			Do:  "Look at the server's log and at its disk. It recovers by itself once there is space.",
 		}}
 	case info["rdb_last_bgsave_status"] == "err":
 		return []Finding{checkSnapshot(n)}
 	case info["aof_enabled"] == "0":
 		return []Finding{{
 			Severity: Note, Found: "appendonly is off",
-			Why: "Exclusion does not rest on it. With it a server keeps the limits it was set up for, and quorumlock init can tell " +
-				"a server that was in use from a new one, also if all of them restarted together.",
+			Why: "Exclusion does not depend on it. With it, a server keeps its limits, and quorumlock init can tell " +
+				"a server that was in use from a new one, even if all of them restarted together.",
 			Do:       "Leave it, or turn it on, with any appendfsync, in the configuration file too.",
 			Commands: []string{"CONFIG SET appendonly yes", "CONFIG REWRITE"},
 		}}
@@ -180,7 +180,7 @@ func checkSnapshot(n *Node) Finding {
 	f := Finding{
 		Severity: Warning, Found: "the last snapshot failed",
 		Why: "With stop-writes-on-bgsave-error, the server refuses all writes after that, so it gives no locks.",
-		Do: "Look at the server's log and at its disk. A server that is there for locks only needs no snapshots: turn them off, " +
+		Do: "Look at the server's log and at its disk. A server for locks alone needs no snapshots: turn them off, " +
 			"in the configuration file too.",
 		Commands: []string{`CONFIG SET save ""`, "CONFIG REWRITE"},
 	}
@@ -201,8 +201,8 @@ func checkLua(_ *Facts, n *Node) []Finding {
 	case Missing:
 		return []Finding{{
 			Severity: Error, Found: "the server runs no Lua scripts: " + err.Error(),
-			Why: "All that the library asks of a server is a script, so that it happens as a whole or not at all.",
-			Do:  "Take the rename-command for EVAL or EVALSHA, or what else turns scripts off, out of the configuration file, and restart the server.",
+			Why: "Every operation of the library is a script, which runs as a whole or not at all.",
+			Do:  "Remove the rename-command for EVAL or EVALSHA from the configuration file, or any other setting that turns scripts off. Restart the server.",
 		}}
 	case Permitted: // it ran, and failed
 		if strings.Contains(n.Lua.Error(), "replicate_commands") {
@@ -210,7 +210,7 @@ func checkLua(_ *Facts, n *Node) []Finding {
 		}
 		return []Finding{{
 			Severity: Error, Found: "a script failed: " + n.Lua.Error(),
-			Why: "All that the library asks of a server is a script.",
+			Why: "Every operation of the library is a script.",
 			Do:  "Use a server that runs scripts as Redis does (guarantees.md, A9).",
 		}}
 	default:
@@ -221,7 +221,7 @@ func checkLua(_ *Facts, n *Node) []Finding {
 // unreplicated is the finding for a server before 7.0 that replicates scripts instead of their commands.
 var unreplicated = Finding{
 	Severity: Error, Found: "lua-replicate-commands is no",
-	Why:      "The server then runs no script that asks for the time and writes, as all do that give locks.",
+	Why:      "Then the server runs no script that reads the time and writes. All scripts that give locks do both.",
 	Do:       "Set it to yes, which is the default, in the configuration file too.",
 	Commands: []string{"CONFIG SET lua-replicate-commands yes", "CONFIG REWRITE"},
 }

@@ -40,8 +40,8 @@ func checkCount(f *Facts) []Finding {
 	case n%2 == 0 && !f.AllowEven:
 		return []Finding{{
 			Severity: Error, Found: fmt.Sprintf("%d nodes are an even number", n),
-			Why: fmt.Sprintf("They survive the loss of no more nodes than %d would, and programs refuse them.", n-1),
-			Do:  "Add a node or take one away, in the lists of all programs; or set Config.AllowEven in all of them, and --allow-even here.",
+			Why: fmt.Sprintf("They survive the loss of no more nodes than %d nodes do, and programs refuse them.", n-1),
+			Do:  "Add or remove a node, in the lists of all programs. Or set Config.AllowEven in all of them, and --allow-even here.",
 		}}
 	case n == 1:
 		return []Finding{{
@@ -73,25 +73,25 @@ func checkReachable(f *Facts) (findings []Finding) {
 func unreachable(err error) Finding {
 	f := Finding{
 		Severity: Error, Found: err.Error(),
-		Why: "A node that does not answer has no vote: the set survives the loss of so many fewer others.",
+		Why: "A node that does not answer has no vote, so the set survives the loss of fewer other nodes.",
 	}
 	switch text := err.Error(); {
 	case errors.Is(err, errSentinel):
 		f.Do = "Name the master set that it watches: redis://HOST:26379?master_set=NAME, with addr=HOST:PORT for each further Sentinel."
 	case strings.Contains(text, "certificate") || strings.Contains(text, "x509"):
-		f.Do = "Have this machine trust the server's certificate: name the file of its CA in $SSL_CERT_FILE, and use a host name that is in the certificate."
+		f.Do = "Make this machine trust the server's certificate: name the file of its CA in $SSL_CERT_FILE, and use a host name that is in the certificate."
 	case errors.Is(err, errPlain):
-		f.Do = "Write redis:// instead of rediss:// in the address; or name the port of the server that has TLS (tls-port)."
+		f.Do = "Write redis:// instead of rediss:// in the address, or use the server's port for TLS (tls-port)."
 	case errors.Is(err, node.ErrAuth):
-		f.Do = "Correct user and password in the address, redis://user:password@host:port (special characters as %XX); or make the user as docs/servers.md says."
+		f.Do = "Correct user and password in the address, redis://user:password@host:port (special characters as %XX); or create the user as docs/servers.md says."
 		f.Commands = []string{"ACL LIST"}
 	case errors.Is(err, node.ErrTimeout):
-		f.Do = "Something listens there and says nothing: a server that hangs, a firewall that drops, or a port with TLS (rediss://). " +
+		f.Do = "The address accepts connections and does not answer: a server that hangs, a firewall that drops packets, or a port with TLS (rediss://). " +
 			"Look at the server, and at its log."
 	case errors.Is(err, node.ErrMisconfigured):
 		f.Do = "Correct the database in the address, or the server's protected-mode and bind."
 	case errors.Is(err, node.ErrProtocol):
-		f.Do = "Correct the address: what listens there is no Redis server."
+		f.Do = "Correct the address: no Redis server listens there."
 	default:
 		f.Do = "Start the server, or correct the address; look at its bind, protected-mode and port, and at firewalls between it and this machine."
 	}
@@ -115,8 +115,8 @@ func checkIdentity(f *Facts) []Finding {
 		case id == "":
 			findings = append(findings, Finding{
 				Severity: Error, Found: "INFO has no master_replid",
-				Why: "By it a restart is noticed, and a server that may have forgotten locks. So the library refuses the server.",
-				Do:  "Use Redis 6.2.7 or later, or Valkey, without a proxy between.",
+				Why: "The library notices by it that a server restarted, and may have forgotten locks. So it refuses the server.",
+				Do:  "Use Redis 6.2.7 or later, or Valkey, without a proxy.",
 			}.on(n))
 		case twice && !isReplica(n) && !isReplica(first):
 			findings = append(findings, Finding{
@@ -162,8 +162,8 @@ func checkAlike(f *Facts) []Finding {
 		if len(slices.Compact(slices.Sorted(slices.Values(values)))) > 1 {
 			findings = append(findings, Finding{
 				Severity: Note, Found: c.name + " differs: " + strings.Join(said, ", "),
-				Why: "Nothing breaks. But servers of one set that are set up differently were mostly not meant to be.",
-				Do:  "Set them up alike, or leave it if it is meant.",
+				Why: "Nothing breaks. But differences between servers of one set are mostly mistakes.",
+				Do:  "Configure them alike, or ignore this if the difference is intended.",
 			})
 		}
 	}

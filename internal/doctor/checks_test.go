@@ -46,7 +46,7 @@ func with(change func(f *Facts, n *Node, info Info)) *Facts {
 	return f
 }
 
-// found returns a report's findings as "check severity nodes", without those that are OK.
+// found returns a report's findings as "check severity nodes", without the findings that are OK.
 func found(r *Report) (all []string) {
 	for _, c := range r.Checks {
 		for _, f := range c.Findings {
@@ -230,7 +230,7 @@ func trial(rule, purpose string, v Verdict) func(*Facts, *Node, Info) {
 	}
 }
 
-// TestUnknownIsNotOK: an unknown fact is never reported as well, whatever the check.
+// TestUnknownIsNotOK: no check reports an unknown fact as OK.
 func TestUnknownIsNotOK(t *testing.T) {
 	aboutTheList := map[string]bool{"count": true}
 	unknown := healthy()

@@ -75,7 +75,7 @@ func examine(ctx context.Context, opt rueidis.ClientOption, cfg *Config) Node {
 }
 
 // errPlain is for an address with rediss:// and a server that speaks plain text there.
-var errPlain = errors.New("the address demands TLS, and the server speaks none at this port")
+var errPlain = errors.New("the address demands TLS, but the server does not speak TLS at this port")
 
 // isPlain reports whether there is a Redis server without TLS at an address that demands TLS.
 func isPlain(ctx context.Context, opt rueidis.ClientOption) bool {
@@ -90,7 +90,7 @@ func isPlain(ctx context.Context, opt rueidis.ClientOption) bool {
 }
 
 // errSentinel is for the address of a Sentinel, instead of a server that it watches.
-var errSentinel = errors.New("this is a Sentinel, and no node")
+var errSentinel = errors.New("this is a Sentinel, not a node")
 
 // reasonOf returns a node's error without the node's name, which the report prints beside it.
 func reasonOf(err error) error {
@@ -238,7 +238,7 @@ func (e *examiner) serverTime(ctx context.Context) (time.Time, error) {
 	}
 	parts, err := answer.AsIntSlice()
 	if err != nil || len(parts) != 2 {
-		return time.Time{}, errors.New("the answer to TIME is no time")
+		return time.Time{}, errors.New("the answer to TIME is not a time")
 	}
 	return time.Unix(parts[0], parts[1]*int64(time.Microsecond)), nil
 }

@@ -26,7 +26,7 @@ type probe struct {
 // pattern returns the rule for the key or the channel that the command needs, or "".
 func (p probe) pattern() string {
 	switch {
-	case slices.Contains(p.args, nobodys):
+	case slices.Contains(p.args, absentKey):
 		return rights.Keys
 	case slices.Contains(p.args, inbox):
 		return rights.Inboxes
@@ -35,14 +35,14 @@ func (p probe) pattern() string {
 	}
 }
 
-// nobodys is a key that does not exist, inbox an inbox without messages.
+// absentKey is a key that does not exist, inbox an inbox without messages.
 const (
-	nobodys = "quorumlock:doctor"
-	inbox   = "quorumlock:inbox:doctor"
+	absentKey = "quorumlock:doctor"
+	inbox     = "quorumlock:inbox:doctor"
 )
 
-// nobody is the id of a client that cannot exist.
-var nobody = strconv.FormatInt(math.MaxInt64, 10)
+// absentClient is the id of a client that does not exist.
+var absentClient = strconv.FormatInt(math.MaxInt64, 10)
 
 // probes are the commands of each rule, except for rules that nothing depends on.
 var probes = map[string]probe{
@@ -51,27 +51,27 @@ var probes = map[string]probe{
 	"+time":        {args: []string{"TIME"}},
 	"+eval":        {args: []string{"EVAL", "return 1", "0"}},
 	"+evalsha":     {args: []string{"EVALSHA", strings.Repeat("0", 40), "0"}},
-	"+getrange":    {args: []string{"GETRANGE", nobodys, "0", "0"}},
-	"+exists":      {args: []string{"EXISTS", nobodys}},
-	"+pttl":        {args: []string{"PTTL", nobodys}},
-	"+hget":        {args: []string{"HGET", nobodys, "f"}},
-	"+hmget":       {args: []string{"HMGET", nobodys, "f"}},
-	"+hkeys":       {args: []string{"HKEYS", nobodys}},
-	"+zrange":      {args: []string{"ZRANGE", nobodys, "0", "-1"}},
-	"+zrank":       {args: []string{"ZRANK", nobodys, "m"}},
-	"+zscore":      {args: []string{"ZSCORE", nobodys, "m"}},
-	"+zcard":       {args: []string{"ZCARD", nobodys}},
+	"+getrange":    {args: []string{"GETRANGE", absentKey, "0", "0"}},
+	"+exists":      {args: []string{"EXISTS", absentKey}},
+	"+pttl":        {args: []string{"PTTL", absentKey}},
+	"+hget":        {args: []string{"HGET", absentKey, "f"}},
+	"+hmget":       {args: []string{"HMGET", absentKey, "f"}},
+	"+hkeys":       {args: []string{"HKEYS", absentKey}},
+	"+zrange":      {args: []string{"ZRANGE", absentKey, "0", "-1"}},
+	"+zrank":       {args: []string{"ZRANK", absentKey, "m"}},
+	"+zscore":      {args: []string{"ZSCORE", absentKey, "m"}},
+	"+zcard":       {args: []string{"ZCARD", absentKey}},
 	"+client|info": {args: []string{"CLIENT", "INFO"}},
-	"+client|kill": {args: []string{"CLIENT", "KILL", "ID", nobody}},
+	"+client|kill": {args: []string{"CLIENT", "KILL", "ID", absentClient}},
 	"+subscribe":   {args: []string{"SUBSCRIBE", inbox}},
-	"+del":         {args: []string{"DEL", nobodys}, writes: true},
-	"+set":         {args: []string{"SET", nobodys, "v", "XX"}, writes: true},
-	"+setrange":    {args: []string{"SETRANGE", nobodys, "0", ""}, writes: true},
-	"+pexpire":     {args: []string{"PEXPIRE", nobodys, "1"}, writes: true},
-	"+hset":        {args: []string{"HSET", nobodys, "f", "v", "f"}, writes: true},
-	"+hdel":        {args: []string{"HDEL", nobodys, "f"}, writes: true},
-	"+zadd":        {args: []string{"ZADD", nobodys, "XX", "1", "m"}, writes: true},
-	"+zrem":        {args: []string{"ZREM", nobodys, "m"}, writes: true},
+	"+del":         {args: []string{"DEL", absentKey}, writes: true},
+	"+set":         {args: []string{"SET", absentKey, "v", "XX"}, writes: true},
+	"+setrange":    {args: []string{"SETRANGE", absentKey, "0", ""}, writes: true},
+	"+pexpire":     {args: []string{"PEXPIRE", absentKey, "1"}, writes: true},
+	"+hset":        {args: []string{"HSET", absentKey, "f", "v", "f"}, writes: true},
+	"+hdel":        {args: []string{"HDEL", absentKey, "f"}, writes: true},
+	"+zadd":        {args: []string{"ZADD", absentKey, "XX", "1", "m"}, writes: true},
+	"+zrem":        {args: []string{"ZREM", absentKey, "m"}, writes: true},
 	"+publish":     {args: []string{"PUBLISH", inbox, ""}, writes: true},
 }
 
@@ -166,7 +166,7 @@ func verdictOf(err error) (Verdict, error) {
 	case strings.Contains(text, "unknown command"), strings.Contains(text, "Unknown Redis command"), strings.Contains(text, "Unknown command"):
 		return Missing, err
 	case isReply(err) && passes(text):
-		return Untried, fmt.Errorf("the server is not in a state to say: %w", err)
+		return Untried, fmt.Errorf("the server cannot tell in its present state: %w", err)
 	case isReply(err):
 		return Permitted, nil // the server parsed it and found it invalid
 	default:

@@ -117,10 +117,10 @@ func TestTLSToAPlainPort(t *testing.T) {
 	for _, opts := range [][]redisproc.Option{nil, {redisproc.WithPassword("secret")}} {
 		found := worse(reportOf(t, "rediss://"+redisproc.Start(t, opts...).Addr()), "reachable")
 		require.NotEmpty(t, found)
-		assert.Contains(t, found[0].Found, "speaks none at this port")
+		assert.Contains(t, found[0].Found, "does not speak TLS at this port")
 		assert.Contains(t, found[0].Do, "redis:// instead of rediss://")
 	}
 	hung := redisproc.Start(t)
 	hung.Pause()
-	assert.NotContains(t, worse(reportOf(t, "rediss://"+hung.Addr()), "reachable")[0].Found, "speaks none")
+	assert.NotContains(t, worse(reportOf(t, "rediss://"+hung.Addr()), "reachable")[0].Found, "does not speak TLS")
 }

@@ -52,7 +52,7 @@ func (e *examiner) tryRights(ctx context.Context, names []string) {
 		}
 	}
 	if !shown[rights.Keys] {
-		e.tryKey(ctx, try, rights.Keys, nobodys)
+		e.tryKey(ctx, try, rights.Keys, absentKey)
 	}
 	if !shown[rights.Inboxes] {
 		e.note(rights.Inboxes, rights.ForWaiting, Untried, errHidden)
@@ -69,7 +69,7 @@ func (e *examiner) tryRights(ctx context.Context, names []string) {
 }
 
 // errHidden is for a right that only other rights could show.
-var errHidden = errors.New("the user may run no command that shows it")
+var errHidden = errors.New("no command that shows it is allowed to the user")
 
 // tryKey tests the right to a key by a script that does nothing with it. It is for a user who may not run the
 // commands that do.

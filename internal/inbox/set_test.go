@@ -143,7 +143,7 @@ func TestFailedSubscriptionIsRetried(t *testing.T) {
 		l.fail(nil)
 		nodes, settled := s.Listening()
 		require.Zero(t, nodes)
-		require.True(t, settled, "it is too early for the next try")
+		require.True(t, settled, "no other try is due yet")
 		time.Sleep(retryAfter)
 		s.Listening()
 		synctest.Wait()

@@ -18,7 +18,7 @@ func (x *Call) Await() (o Outcome) {
 		}
 	}()
 	need := x.latches.need
-	var l looks
+	var l readPolicy
 	for {
 		var inboxes quorum.Set
 		if w != nil {
@@ -100,10 +100,10 @@ type glance struct {
 	mayBeDone, forgetful bool
 }
 
-// looks decides when a waiter reads the ids of a latch. Usually it never does: it reads the
+// readPolicy decides when a waiter reads the ids of a latch. Usually it never does: it reads the
 // sizes, and the latch is done once enough nodes have enough ids. It must read the ids if each node
 // lacks some, or if a node has lost its memory and needs them all.
-type looks struct {
+type readPolicy struct {
 	last glance
 	// glances counts the glances at a latch that may be done, since the ids were read. read is how
 	// many ids there were: while the sum of sizes equals it, there is nothing new to read.
@@ -115,12 +115,12 @@ type looks struct {
 	soon bool
 }
 
-// patientLooks bounds the glances at a latch that may be done while its sizes still grow. As long
+// patientGlances bounds the glances at a latch that may be done while its sizes still grow. As long
 // as they grow, a node with enough ids is about to report.
-const patientLooks = 8
+const patientGlances = 8
 
 // shouldRead reports whether the waiter should read the ids after a glance.
-func (l *looks) shouldRead(g glance) bool {
+func (l *readPolicy) shouldRead(g glance) bool {
 	grows := g.sum != l.last.sum
 	l.last, l.soon = g, g.mayBeDone && g.most >= g.count
 	switch {
@@ -136,26 +136,26 @@ func (l *looks) shouldRead(g glance) bool {
 		return false
 	}
 	l.glances++
-	return g.count <= node.MaxListed || !grows || l.glances >= patientLooks
+	return g.count <= node.MaxListed || !grows || l.glances >= patientGlances
 }
 
 // recordRead records that the caller tried to read the ids, and whether it read them.
-func (l *looks) recordRead(g glance, read bool) {
+func (l *readPolicy) recordRead(g glance, read bool) {
 	l.glances, l.read = 0, 0
 	if read {
 		l.read = g.read
 	}
 	if g.forgetful {
-		l.rest, l.pause = l.pause, min(2*l.pause+1, patientLooks)
+		l.rest, l.pause = l.pause, min(2*l.pause+1, patientGlances)
 	}
 }
 
 // watcher is a call that waits for a latch. The mutex of the latches guards its fields, except
-// nudged.
+// signals.
 type watcher struct {
 	latches *Latches
 	name    string
-	nudged  chan struct{}
+	signals chan struct{}
 	// listening are the nodes that were asked to report, and toldBy the nodes that have since.
 	// mustAsk is set if the watcher should ask in any case. askedSettled is set if the last round
 	// was asked with all subscriptions made.
@@ -167,7 +167,7 @@ type watcher struct {
 
 // addWatcher routes messages about a latch to a new watcher, from its next round on.
 func (l *Latches) addWatcher(name string) *watcher {
-	w := &watcher{latches: l, name: name, nudged: make(chan struct{}, 1)}
+	w := &watcher{latches: l, name: name, signals: make(chan struct{}, 1)}
 	l.mu.Lock()
 	l.watchers[w] = struct{}{}
 	l.mu.Unlock()
@@ -195,7 +195,7 @@ func (l *Latches) eachWatcherOf(name string, f func(*watcher)) {
 	for w := range l.watchers {
 		if w.name == name {
 			f(w)
-			w.nudge()
+			w.signal()
 		}
 	}
 }
@@ -216,13 +216,13 @@ func (l *Latches) SubscriptionsChanged() {
 	defer l.mu.Unlock()
 	for w := range l.watchers {
 		w.mustAsk = true
-		w.nudge()
+		w.signal()
 	}
 }
 
-func (w *watcher) nudge() {
+func (w *watcher) signal() {
 	select {
-	case w.nudged <- struct{}{}:
+	case w.signals <- struct{}{}:
 	default:
 	}
 }
@@ -260,7 +260,7 @@ func (w *watcher) wait(x *Call, soon bool) Stop {
 		if left <= 0 {
 			return NotStopped
 		}
-		if stop := x.sleep(left, w.nudged); stop != NotStopped {
+		if stop := x.sleep(left, w.signals); stop != NotStopped {
 			return stop
 		}
 	}

@@ -131,15 +131,15 @@ func (r *round) hopeless() bool {
 	return permanent > len(r.nodes)-r.need()
 }
 
-// sleep waits for d, or until it is nudged. It says if the context or the client ends first.
-func (x *Call) sleep(d time.Duration, nudged <-chan struct{}) Stop {
+// sleep waits for d, or until a signal. It says if the context or the client ends first.
+func (x *Call) sleep(d time.Duration, signals <-chan struct{}) Stop {
 	late := make(chan struct{})
 	timer := x.latches.env.Clock.AfterFunc(max(d, 0), func() { close(late) })
 	defer timer.Stop()
 	select {
 	case <-late:
 		return NotStopped
-	case <-nudged:
+	case <-signals:
 		return NotStopped
 	case <-x.ctx.Done():
 		return ByContext

@@ -36,7 +36,7 @@ type batch struct {
 	begun   bool
 }
 
-// CountDown counts down for an id. Its outcome is that of a round that sent the id.
+// CountDown counts down for an id. Its outcome is the outcome of a round that sent the id.
 func (x *Call) CountDown(id string) Outcome {
 	return x.retry(func() (*round, Outcome) {
 		b := x.joinBatch(id)

@@ -53,7 +53,7 @@ type Env struct {
 	// Inbox is the id under which nodes send messages to the client. A node keeps it for Keep.
 	Inbox string
 	Keep  time.Duration
-	// Recheck is the longest pause between two looks of a waiter. SettleTime returns how long most
+	// Recheck is the longest pause between two glances of a waiter. SettleTime returns how long most
 	// nodes need for an answer, with a margin.
 	Recheck    time.Duration
 	SettleTime func() time.Duration

@@ -69,7 +69,7 @@ type Refusal struct {
 }
 
 // errForgotten is why the answer of a node did not count.
-var errForgotten = errors.New("it has lost its memory since the latch was set, and has not got it back yet")
+var errForgotten = errors.New("the node lost its memory after the latch was set, and may lack count-downs")
 
 // shortage says why too few nodes agreed. Requires r.mu.
 func (r *round) shortage() *Shortage {

@@ -30,9 +30,9 @@ type round struct {
 	decided chan struct{}
 
 	mu sync.Mutex
-	// answers are the last answers of the nodes, and told the same without ids.
-	answers, told []quorum.LatchAnswer
-	nodes         []nodeState
+	// answers are the last answers of the nodes, and summaries are the same without ids.
+	answers, summaries []quorum.LatchAnswer
+	nodes              []nodeState
 	// granted are the nodes that did as asked. repaired are the nodes that were given their missing
 	// ids.
 	granted, repaired quorum.Set
@@ -66,9 +66,9 @@ type nodeState struct {
 	// the reading lostBefore. readBefore is the latest reading in which the node listed its ids.
 	lost                   int64
 	lostBefore, readBefore int
-	// goal is how many ids a reading has to reach. gift are the ids that the node is being given.
-	goal int
-	gift gift
+	// goal is how many ids a reading has to reach. refill are the ids that the node is being given.
+	goal   int
+	refill refill
 }
 
 // reading says to which reading an operation belongs.
@@ -78,19 +78,19 @@ type reading struct {
 	first  bool
 }
 
-// gift is a set of ids that a node is being given, in pieces.
-type gift struct {
+// refill is a set of ids that a node is being given, in pieces.
+type refill struct {
 	ask node.LatchOp
 	// all are the ids, and sent is how many of them were sent.
 	all  []string
 	sent int
-	// busy is set until the node has answered the last piece: no other gift begins before.
+	// busy is set until the node has answered the last piece: no other refill begins before.
 	busy bool
 }
 
 // next returns the operation that gives the next piece. Only the last piece says that the node is
 // whole.
-func (g *gift) next() *node.LatchOp {
+func (g *refill) next() *node.LatchOp {
 	ask := g.ask
 	ask.IDs = g.all[g.sent:min(g.sent+node.MaxListed, len(g.all))]
 	if g.sent += len(ask.IDs); g.sent < len(g.all) {
@@ -104,7 +104,7 @@ func (r *round) env() *Env { return &r.call.latches.env }
 func (r *round) need() int { return r.call.latches.need }
 
 func (r *round) init(nodes int) {
-	r.answers, r.told = make([]quorum.LatchAnswer, nodes), make([]quorum.LatchAnswer, nodes)
+	r.answers, r.summaries = make([]quorum.LatchAnswer, nodes), make([]quorum.LatchAnswer, nodes)
 	r.nodes = make([]nodeState, nodes)
 	r.begun = make(map[*node.LatchOp]reading)
 	r.decided = make(chan struct{})
@@ -194,7 +194,7 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 	if reply.Err != nil || s == nil {
 		n.err = reply.Err
 		if c.Op.Latch != nil && c.Op.Latch.Exact {
-			n.gift.busy = false
+			n.refill.busy = false
 		}
 		return true
 	}
@@ -209,8 +209,8 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 	if before := &r.answers[i]; before.Generation == a.Generation && n.recoveryEnd == s.Until && n.born == s.Born {
 		a.IDs = before.IDs
 	}
-	n.recoveryEnd, n.born, n.err, r.told[i] = s.Until, s.Born, nil, a
-	r.told[i].IDs = nil
+	n.recoveryEnd, n.born, n.err, r.summaries[i] = s.Until, s.Born, nil, a
+	r.summaries[i].IDs = nil
 	granted := reply.Outcome == node.Granted
 	if granted {
 		r.granted = r.granted.With(i)
@@ -224,7 +224,7 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 		a.IDs = read
 		n.readBefore = max(n.readBefore, r.begun[c.Op.Latch].number)
 	case c.Op.Latch.Exact:
-		g := &n.gift
+		g := &n.refill
 		if granted {
 			sent := g.all[:g.sent]
 			if len(sent) < len(g.all) && r.submitTo(i, g.next(), 0) {
@@ -302,7 +302,7 @@ func (r *round) view() quorum.LatchView {
 
 // sizes is the combined answers without ids. Requires r.mu.
 func (r *round) sizes() quorum.LatchView {
-	return quorum.ViewLatch(r.told, r.need(), nil, r.skew())
+	return quorum.ViewLatch(r.summaries, r.need(), nil, r.skew())
 }
 
 // skew is how far clocks may differ, in the unit of tokens.
@@ -341,23 +341,23 @@ func (r *round) repair() {
 	}
 	for i, a := range r.answers {
 		n := &r.nodes[i]
-		if !a.Told || r.repaired.Has(i) || n.gift.busy {
+		if !a.Told || r.repaired.Has(i) || n.refill.busy {
 			continue
 		}
-		refill := r.ask.List && v.Count > 0 && !v.Member(a, r.skew())
-		if refill && !r.forgot(i, &v) || v.Holds(a) && !refill {
+		lacksIDs := r.ask.List && v.Count > 0 && !v.Member(a, r.skew())
+		if lacksIDs && !r.forgot(i, &v) || v.Holds(a) && !lacksIDs {
 			continue
 		}
 		r.repaired = r.repaired.With(i)
-		g := gift{ask: node.LatchOp{Exact: true, Generation: v.Generation, Void: true}}
+		g := refill{ask: node.LatchOp{Exact: true, Generation: v.Generation, Void: true}}
 		if v.Count > 0 {
 			g.ask.Count, g.ask.Since, g.ask.Chosen, g.all = v.Count, v.Since, v.Chosen, v.Missing(a)
 		}
-		if refill {
+		if lacksIDs {
 			g.ask.Whole = n.recoveryEnd
 		}
-		n.gift = g
-		n.gift.busy = r.submitTo(i, n.gift.next(), 0)
+		n.refill = g
+		n.refill.busy = r.submitTo(i, n.refill.next(), 0)
 	}
 }
 
@@ -388,15 +388,15 @@ func (r *round) decideIfDone(news bool) {
 
 // anyForgot reports whether an answer is of a node that has lost its memory. Requires r.mu.
 func (r *round) anyForgot(v *quorum.LatchView) bool {
-	return slices.ContainsFunc(r.told, func(a quorum.LatchAnswer) bool { return a.Told && !v.Member(a, r.skew()) })
+	return slices.ContainsFunc(r.summaries, func(a quorum.LatchAnswer) bool { return a.Told && !v.Member(a, r.skew()) })
 }
 
 // glance sums up the sizes. Requires r.mu.
 func (r *round) glance(v *quorum.LatchView) glance {
 	g := glance{
-		count: v.Count, most: v.Most, mayBeDone: v.MayBeDone(r.told, r.need(), r.skew()), forgetful: r.anyForgot(v),
+		count: v.Count, most: v.Most, mayBeDone: v.MayBeDone(r.summaries, r.need(), r.skew()), forgetful: r.anyForgot(v),
 	}
-	for i, a := range r.told {
+	for i, a := range r.summaries {
 		g.sum += a.Size
 		g.read += len(r.answers[i].IDs)
 	}

@@ -29,9 +29,9 @@ func TestIDsAreOfOneGeneration(t *testing.T) {
 
 	repairs := &dispatch.Call{Op: &node.Op{Kind: node.Latch, Latch: &node.LatchOp{Exact: true}}}
 	r.recordReply(repairs, &node.Reply{Outcome: node.Denied, Latch: &node.LatchState{Count: 1, Since: 1}})
-	assert.Equal(t, []string{"q"}, r.merged().IDs, "it still has them")
+	assert.Equal(t, []string{"q"}, r.merged().IDs, "the node still has its ids")
 	r.recordReply(repairs, &node.Reply{Outcome: node.Denied, Latch: &node.LatchState{Generation: 5, Count: 1, Since: 6}})
-	assert.Empty(t, r.merged().IDs, "it has others now, if any")
+	assert.Empty(t, r.merged().IDs, "ids of the earlier generation do not count")
 }
 
 // Two calls share a round, and one gives up before the round is decided. Then a node reports that

@@ -224,7 +224,7 @@ var errNoFence = errors.New("granted a reader the lock without a fencing token")
 type errImplausible time.Duration
 
 func (e errImplausible) Error() string {
-	return fmt.Sprintf("reported an implausible fencing token, %v ahead of ours", time.Duration(e))
+	return fmt.Sprintf("reported an implausible fencing token, %v ahead of the proposed one", time.Duration(e))
 }
 
 // proposeHigher proposes a token above the fences that the nodes told. Requires a.grant.mu.

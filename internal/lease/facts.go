@@ -19,7 +19,7 @@ var (
 	ErrHeld = errors.New("held by another")
 	ErrLost = errors.New("lease lost")
 	// ErrCutShort marks the error of an attempt whose context ended before the votes decided.
-	ErrCutShort = errors.New("the attempt was cut short")
+	ErrCutShort = errors.New("the call ended before enough nodes answered")
 )
 
 // Errors makes the errors that callers see of facts. The errors of Held must match ErrHeld, and the

@@ -189,7 +189,7 @@ func (g *Grant) recordReply(i int, sent time.Duration, r *node.Reply) quorum.Vot
 }
 
 // errHealUncounted explains why a renewal that a node accepted did not count.
-var errHealUncounted = errors.New("restored the lock, which counts from the first renewal after its recovery")
+var errHealUncounted = errors.New("restored the lock: its vote counts from the first renewal after the recovery")
 
 // minGain bounds the work for late votes: a vote that extends a lease by less is ignored, to save a
 // clock read.
@@ -246,7 +246,7 @@ func (g *Grant) reasonToEnd(now, takes time.Duration) error {
 	case g.lease.reachedLimit(now):
 		return ErrHoldLimit
 	case now >= g.validUntil && g.spec.Fixed:
-		return g.expired("its TTL ran out, and it does not renew")
+		return g.expired("its TTL expired, and a Fixed lock is not renewed")
 	case now >= g.validUntil:
 		return g.expired("no quorum of nodes confirmed a renewal in time")
 	}

@@ -228,7 +228,7 @@ func (l *Lease) overAt(now time.Duration) error {
 	case l.reachedLimit(now):
 		return ErrHoldLimit
 	case now >= l.grant.validUntil:
-		return l.grant.expired("its time ran out")
+		return l.grant.expired("it expired")
 	default:
 		return nil
 	}

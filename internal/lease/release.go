@@ -39,7 +39,7 @@ func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 	case l.reachedLimit(now):
 		cause = ErrHoldLimit
 	case now >= g.validUntil && !errors.Is(cause, ErrLost):
-		cause = g.expired("its time had run out before it was released")
+		cause = g.expired("it expired before it was released")
 	}
 	g.state = stateEnded
 	l.end(cause)
@@ -282,7 +282,7 @@ func (q *lossInquiry) misses(i int) bool {
 func (q *lossInquiry) loss() Loss {
 	r := q.release
 	g := r.lease.grant
-	l := Loss{Spec: g.spec, Owner: g.owner, Cause: Gone, Reason: "too few nodes still had it when it was released"}
+	l := Loss{Spec: g.spec, Owner: g.owner, Cause: Gone, Reason: "too few nodes still had the lease at its release"}
 	holders := make([]string, len(q.replies))
 	for i := range q.replies {
 		err := errGone
@@ -306,7 +306,7 @@ func (q *lossInquiry) loss() Loss {
 }
 
 // errGone is the error of a node that did not have the lease when it was released.
-var errGone = errors.New("it did not have the lease any more")
+var errGone = errors.New("the node no longer had the lease")
 
 // otherHolder returns a holder with another owner id. Readers stand as one, which names no owner.
 func otherHolder(holders []node.Holder, owner string) (node.Holder, bool) {

@@ -82,7 +82,7 @@ func validity(t *testing.T, c *cluster) {
 		if !valid {
 			break
 		}
-		require.Less(t, time.Since(began), fixed.TTL+soon, "it ends")
+		require.Less(t, time.Since(began), fixed.TTL+soon, "a Fixed lease ends with its TTL")
 		require.LessOrEqual(t, time.Until(until), fixed.TTL)
 	}
 	require.Zero(t, lease.Remaining())
@@ -158,7 +158,7 @@ func releaseIsBounded(t *testing.T, c *cluster) {
 	ctx, cancel := context.WithTimeout(t.Context(), quorumlock.DefaultTTL)
 	defer cancel()
 	require.ErrorContains(t, client.Close(ctx), "did not confirm")
-	require.Less(t, time.Since(began), quorumlock.DefaultTTL/2, "and Close")
+	require.Less(t, time.Since(began), quorumlock.DefaultTTL/2, "the node timeouts bound Close too")
 }
 
 func expiredRelease(t *testing.T, c *cluster) {

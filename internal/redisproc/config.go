@@ -20,7 +20,7 @@ type config struct {
 	tls      bool
 	aof      bool
 	faketime []string      // where libfaketime may be; empty for the true clock
-	clock    time.Duration // what the clock is off by at first
+	clock    time.Duration // the offset of the clock at first
 	args     []string
 	program  string // of WithProgram
 	debug    bool
@@ -178,8 +178,8 @@ func dataDir() (string, error) {
 }
 
 // FreePort finds a free port below the range that systems usually use for outgoing connections. While its server is
-// down, a port in that range can be lost to any outgoing connection, and even to a client that redials the dead
-// server and reaches itself.
+// down, any outgoing connection can take a port in that range. Even a client that redials the dead server can take
+// it, and reach itself.
 func FreePort() (int, error) {
 	const lowest, count = 10_000, 20_000
 	var err error

@@ -164,8 +164,8 @@ func (s *Server) faketimeEnv() []string {
 // FindFaketime returns the path of the installed libfaketime.
 func FindFaketime() (string, error) { return findFaketime(faketimePatterns()) }
 
-// FaketimeEnv is the environment that puts a redis-server under the libfaketime at the path library,
-// with a wall clock that is off by what [WriteClock] wrote into clockFile.
+// FaketimeEnv is the environment that puts a redis-server under the libfaketime at the path library.
+// Its wall clock is off by the amount that [WriteClock] wrote into clockFile.
 func FaketimeEnv(library, clockFile string) []string {
 	return append(
 		preloadEnv(library),
@@ -178,8 +178,8 @@ func FaketimeEnv(library, clockFile string) []string {
 }
 
 // preloadEnv has the dynamic linker load the library before all others, and next the C library for
-// its malloc: where Redis gets malloc from a shared libjemalloc, as on Debian, that asks for the
-// time when it is first called, libfaketime calls malloc when first asked, and they deadlock.
+// its malloc: where Redis gets malloc from a shared libjemalloc, as on Debian, the first malloc
+// asks for the time. libfaketime calls malloc when it is first asked, so they deadlock.
 func preloadEnv(library string) []string {
 	if runtime.GOOS == "darwin" {
 		return []string{"DYLD_INSERT_LIBRARIES=" + library, "DYLD_FORCE_FLAT_NAMESPACE=1"}

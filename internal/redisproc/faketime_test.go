@@ -53,7 +53,7 @@ func TestStepOfTheClockExpiresKeys(t *testing.T) {
 	Needs7(t, s, "EXPIRE LT")
 	command(t, s, "SET", "k", "v", "EX", "3600")
 	s.SetClock(0)
-	assert.Equal(t, "1", command(t, s, "EXPIRE", "k", "7200", "LT"), "it would have lived 61 minutes longer")
+	assert.Equal(t, "1", command(t, s, "EXPIRE", "k", "7200", "LT"), "the key would have lived 61 minutes longer")
 	assert.Equal(t, "0", command(t, s, "EXPIRE", "k", "7201", "LT"))
 }
 

@@ -15,11 +15,11 @@ func TestTryLife(t *testing.T) {
 	ctx := t.Context()
 	s := Start(t, WithArgs("--appendonly", "yes", "--appendfsync", "no"), WithPassword("pw"))
 	command(t, s, "SET", "k", "v")
-	require.NoError(t, s.TryStart(ctx), "it runs")
+	require.NoError(t, s.TryStart(ctx), "the server runs already")
 	require.ErrorIs(t, s.TryWipe(), errRunning)
 
 	require.NoError(t, s.TryPause())
-	require.NoError(t, s.TryStop(ctx), "paused as it is")
+	require.NoError(t, s.TryStop(ctx), "a paused server can be stopped")
 	require.NoError(t, s.TryStop(ctx))
 	assert.Zero(t, s.PID())
 	require.ErrorIs(t, s.TryPause(), errDown)
@@ -57,7 +57,7 @@ func TestTrySetMaxMemory(t *testing.T) {
 		s.Restart()
 	}
 	s.Kill()
-	require.NoError(t, s.TrySetMaxMemory(t.Context(), 0), "it is down")
+	require.NoError(t, s.TrySetMaxMemory(t.Context(), 0), "the server is down")
 	s.Restart()
 	command(t, s, "SET", "k", "v")
 }
@@ -70,7 +70,7 @@ func TestTrySetClock(t *testing.T) {
 		require.NoError(t, AwaitClock(t.Context(), "unix", s.Socket(), offset))
 	}
 	s.Pause()
-	require.NoError(t, s.TrySetClock(t.Context(), time.Minute), "though it cannot be asked")
+	require.NoError(t, s.TrySetClock(t.Context(), time.Minute), "a paused server cannot be asked")
 	s.Resume()
 	assertClock(t, time.Minute, s)
 	s.Kill()

@@ -57,7 +57,7 @@ func TestTruncateAOF(t *testing.T) {
 
 	command(t, s, "SET", "d", "v")
 	crash(t, s, nothing)
-	assert.Equal(t, []string{"a", "d"}, s.Keys(), "it went on in the same file")
+	assert.Equal(t, []string{"a", "d"}, s.Keys(), "the server went on in the same file")
 
 	crash(t, s, func() { s.TruncateAOF(s.AOFSize() - 1) })
 	assert.Equal(t, []string{"a"}, s.Keys(), "half a write is none")

@@ -58,8 +58,8 @@ func (p *process) exited() bool {
 	}
 }
 
-// kill ends the child, also a stopped one. A SIGCONT first would let it execute what it has in its
-// buffers.
+// kill ends the child, also a stopped one. A SIGCONT first would let it execute the commands in
+// its buffers.
 func (p *process) kill() {
 	_ = p.handle.Kill() // the one error is that it is gone already
 	<-p.done

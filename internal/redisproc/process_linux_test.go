@@ -32,7 +32,7 @@ func TestServerEndsWithItsParent(t *testing.T) {
 	assert.True(t, gone, "the server lives on")
 }
 
-// zombie tells whether the process is dead and only waits for whoever inherited it.
+// zombie reports whether the process is dead, and only waits for its parent to collect it.
 func zombie(t *testing.T, pid int) bool {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

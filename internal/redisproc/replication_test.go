@@ -22,7 +22,7 @@ func TestReplicaFollows(t *testing.T) {
 
 	replica.Restart()
 	replica.CatchUp()
-	assert.Equal(t, []string{"before", "later"}, replica.Keys(), "it follows again")
+	assert.Equal(t, []string{"before", "later"}, replica.Keys(), "the replica follows again")
 }
 
 func TestReplicationIDChangesWithTheFirstReplica(t *testing.T) {
@@ -92,7 +92,7 @@ func TestReplicaThatIsBehind(t *testing.T) {
 	a.PauseReplication()
 	command(t, b, "DEL", "lost again")
 	a.Promote()
-	assert.Equal(t, []string{"lost again", "replicated"}, a.Keys(), "it missed the deletion")
+	assert.Equal(t, []string{"lost again", "replicated"}, a.Keys(), "the replica missed the deletion")
 	ids = append(ids, a.ReplicationID())
 	b.Follow(a)
 	assert.Equal(t, a.ReplicationID(), b.ReplicationID())
@@ -130,7 +130,7 @@ func TestRestartEndsPauseOfReplication(t *testing.T) {
 	assert.Equal(t, []string{"k"}, replica.Keys())
 }
 
-func TestFollowAnother(t *testing.T) {
+func TestFollowAnotherMaster(t *testing.T) {
 	masters := StartN(t, 2)
 	command(t, masters[0], "SET", "0", "v")
 	command(t, masters[1], "SET", "1", "v")

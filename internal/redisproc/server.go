@@ -42,7 +42,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	proc      *process      // nil before the first start and after Kill
-	clock     time.Duration // what the server's clock is off by
+	clock     time.Duration // the offset of the server's clock
 	maxMemory int64         // in bytes, also after a restart; 0 for no limit of its own
 	master    *Server       // followed, also after a restart; nil for a master
 	closed    bool

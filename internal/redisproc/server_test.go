@@ -182,7 +182,7 @@ func TestPauseHangsAndResumeGoesOn(t *testing.T) {
 	}
 }
 
-func TestKillOfPausedDropsWhatItHadNotRead(t *testing.T) {
+func TestKillOfPausedServerDropsUnreadCommands(t *testing.T) {
 	s := Start(t, WithArgs("--appendonly", "yes", "--appendfsync", "always"))
 	command(t, s, "SET", "before", "1")
 	s.Pause()

@@ -14,8 +14,8 @@ const (
 	keyFile  = "server-key.pem"
 )
 
-// testServer has the certificate that all servers use: that of the test servers of Go, for loopback and example.com,
-// which has signed itself. So one pool of roots serves a client of many servers.
+// testServer has the certificate that all servers use: the certificate of the test servers of Go, for loopback and
+// example.com, which has signed itself. So one pool of roots serves a client of many servers.
 var testServer = sync.OnceValue(func() *httptest.Server {
 	s := httptest.NewTLSServer(nil)
 	s.Close()

@@ -21,23 +21,23 @@ const (
 type Violation string
 
 // Error names the broken rule.
-func (v Violation) Error() string { return "the server broke the protocol: " + string(v) }
+func (v Violation) Error() string { return "the server " + string(v) }
 
 // The rules that a server can break.
 const (
-	LongString  Violation = "it announced a string of more than 64 MiB"
-	LongReply   Violation = "it sent a reply of more than 256 MiB"
-	ManyValues  Violation = "it announced a reply of more than 1048576 values"
-	Deep        Violation = "it nested values more than 8 deep"
-	LongLine    Violation = "it sent a line of more than 64 KiB"
-	Streamed    Violation = "it sent a value of no announced length"
-	BadLength   Violation = "it announced a length that is not a number"
-	Negative    Violation = "it announced a negative length"
-	UnknownType Violation = "it sent a value of an unknown type"
-	NoLineEnd   Violation = "it sent no CRLF where a line or a string must end"
-	BadBoolean  Violation = "it sent a boolean that is neither t nor f"
-	InnerPush   Violation = "it sent a push inside a reply"
-	NoKind      Violation = "it sent a push that does not say its kind"
-	Unasked     Violation = "it sent a reply that no command asked for"
-	Unconfirmed Violation = "it answered a subscription with something else"
+	LongString  Violation = "announced a string of more than 64 MiB"
+	LongReply   Violation = "sent a reply of more than 256 MiB"
+	ManyValues  Violation = "announced a reply of more than 1048576 values"
+	Deep        Violation = "nested values more than 8 deep"
+	LongLine    Violation = "sent a line of more than 64 KiB"
+	Streamed    Violation = "sent a value of no announced length"
+	BadLength   Violation = "announced a length that is not a number"
+	Negative    Violation = "announced a negative length"
+	UnknownType Violation = "sent a value of an unknown type"
+	NoLineEnd   Violation = "sent no CRLF where a line or a string must end"
+	BadBoolean  Violation = "sent a boolean that is neither t nor f"
+	InnerPush   Violation = "sent a push inside a reply"
+	NoKind      Violation = "sent a push that does not say its kind"
+	Unasked     Violation = "sent a reply that no command asked for"
+	Unconfirmed Violation = "answered a subscription with something else"
 )

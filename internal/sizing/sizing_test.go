@@ -88,7 +88,7 @@ func TestRenewalsAndTimeouts(t *testing.T) {
 		time.Sleep(100 * s.TTL)
 		synctest.Wait()
 		require.LessOrEqual(t, widest, s.Renewal)
-		require.Greater(t, widest, s.Renewal*8/10, "and not much more often")
+		require.Greater(t, widest, s.Renewal*8/10, "renewals are not much more frequent")
 		require.NoError(t, lease.Release(t.Context()))
 
 		for _, nd := range nodes {

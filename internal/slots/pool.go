@@ -1,7 +1,7 @@
 // Package slots has a client's knowledge of the slots of semaphores.
 //
 // A permit of a semaphore is a slot: a lock with a number, taken on a majority of the nodes. The
-// client chooses which slots an attempt asks for. What it knows here only makes that choice
+// client chooses which slots an attempt asks for. The knowledge here only makes that choice
 // better: a wrong guess costs another attempt, and never lets two leases share a slot.
 package slots
 

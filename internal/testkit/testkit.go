@@ -1,4 +1,4 @@
-// Package testkit has what tests share that depend on how much time the machine gives them.
+// Package testkit helps tests whose results depend on how much time the machine gives them.
 package testkit
 
 import "testing"
@@ -17,7 +17,7 @@ func Inconclusive(t testing.TB, format string, args ...any) {
 }
 
 // Missing ends a test that needs something that this machine does not have. The test counts as not run, and the
-// summary of make test says why. Where the thing is required, the test fails instead.
+// summary of make test says why. With required, the test fails instead.
 func Missing(t testing.TB, required bool, format string, args ...any) {
 	t.Helper()
 	if required {

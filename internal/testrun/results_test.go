@@ -99,7 +99,7 @@ func TestSummaryOfAnEndInTheMiddle(t *testing.T) {
 }
 
 // What does not compile has no tests, and is a failure.
-func TestSummaryOfWhatDoesNotCompile(t *testing.T) {
+func TestSummaryOfPackageThatDoesNotCompile(t *testing.T) {
 	module(t, "func TestGood(*testing.T) { nonsense() }\n")
 	status, shown, summary := runTests(t)
 	require.Equal(t, 1, status)

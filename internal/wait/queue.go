@@ -170,7 +170,7 @@ func (qs *Queues) remove(w *waiter) {
 	first := w.prev == nil
 	w.queue, w.prev, w.next = nil, nil, nil
 	if first && q.head != nil && q.head.mayAttempt() {
-		q.head.nudge()
+		q.head.signal()
 	}
 	qs.forgetIfEmpty(keyOf(w.spec), q)
 }
@@ -225,7 +225,7 @@ func (qs *Queues) OnReleased(g *lease.Grant) {
 			qh.takeRest(qs.engine.Clock.Now(), qs.engine.HandoverTime, qs.env.RetryMax)
 		}
 		q.head.stale = true
-		q.head.nudge()
+		q.head.signal()
 	}
 	qs.forgetIfEmpty(keyOf(s), q)
 }
@@ -257,11 +257,11 @@ func (qs *Queues) obstacle(w *waiter) (*lease.Grant, error) {
 	return w.queue.heldBy, w.queue.historyCopy().lastErr
 }
 
-// ensureNudge is waiter.ensureNudge under the mutex.
-func (qs *Queues) ensureNudge(w *waiter) {
+// ensureSignals is waiter.ensureSignals under the mutex.
+func (qs *Queues) ensureSignals(w *waiter) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	w.ensureNudge()
+	w.ensureSignals()
 }
 
 // ticketNumber returns since when it is the turn of the waiter's client: when the waiter came, or
@@ -284,6 +284,6 @@ func (qs *Queues) HandOver(g *lease.Grant, next func(*lease.Spec) *lease.Lease) 
 	w := q.head
 	qs.remove(w)
 	w.handedOver = next(w.spec)
-	w.nudge()
+	w.signal()
 	return true
 }

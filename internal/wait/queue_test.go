@@ -12,21 +12,21 @@ import (
 	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
-// TestLinesTwin compares the lines of a client with a model, a slice for each line. Waiters join and
+// TestQueuesTwin compares the local queues of a client with a model, a slice for each queue. Waiters join and
 // leave in any order, have their turn, take the lock, hand it over, and give it back.
 //
-// The first waiter of a line is nudged whenever its turn comes, and no waiter overtakes it. An
-// empty line leaves nothing behind.
-func TestLinesTwin(t *testing.T) {
+// The first waiter of a local queue gets a signal whenever its turn comes, and no waiter overtakes it. An
+// empty queue leaves nothing behind.
+func TestQueuesTwin(t *testing.T) {
 	specs := []*lease.Spec{specOf(1, "a"), specOf(1, "a", "b"), specOf(1, "a", "b"), specOf(1, "1:a1:b"), specOf(1, "a")}
-	twin := []int{0, 1, 1, 2, 0} // Indices that share a number share a line.
-	// The grants come from an engine of their own: the twin tells the lines of them.
+	twin := []int{0, 1, 1, 2, 0} // Indices that share a number share a queue.
+	// The grants come from an engine of their own: the twin tells the queues of them.
 	grants := newEngine(t, 1)
 	e := newEngine(t, 1)
 	number := 0
 	rapid.Check(t, func(t *rapid.T) {
 		qs := newQueues(e)
-		p := &lineTwin{t: t, qs: qs, grants: grants, number: &number, line: make([][]*waiter, 3), holder: make([]*lease.Grant, 3), alert: make(map[*waiter]bool)}
+		p := &queueTwin{t: t, qs: qs, grants: grants, number: &number, waiting: make([][]*waiter, 3), holder: make([]*lease.Grant, 3), alert: make(map[*waiter]bool)}
 		steps := rapid.IntRange(1, 60).Draw(t, "steps")
 		for range steps {
 			which := rapid.IntRange(0, len(specs)-1).Draw(t, "lock")
@@ -51,35 +51,35 @@ func TestLinesTwin(t *testing.T) {
 	e.Nodes.Close()
 }
 
-// lineTwin models the expected state of the lines.
-type lineTwin struct {
-	t      *rapid.T
-	qs     *Queues
-	line   [][]*waiter
-	holder []*lease.Grant
+// queueTwin models the expected state of the local queues.
+type queueTwin struct {
+	t       *rapid.T
+	qs      *Queues
+	waiting [][]*waiter
+	holder  []*lease.Grant
 	// grants is the engine that makes grants, and number makes their names distinct. leases are
 	// the leases of these grants.
 	grants *lease.Engine
 	number *int
 	leases []*lease.Lease
-	// alert marks the waiters that looked when it was their turn, and will look again in time.
+	// alert marks the waiters that looked at their turn, and will look again in time.
 	alert map[*waiter]bool
 }
 
-// step takes one of the possible steps on a line, or does nothing.
-func (p *lineTwin) step(s *lease.Spec, k int) {
+// step takes one of the possible steps on a queue, or does nothing.
+func (p *queueTwin) step(s *lease.Spec, k int) {
 	ls := p.qs
-	q := p.line[k]
+	q := p.waiting[k]
 	switch action := rapid.SampledFrom([]string{"join", "join", "leave", "take", "take from outside", "give", "pass"}).Draw(p.t, "action"); {
 	case action == "join":
 		w := p.qs.newWaiter(s, nil)
-		p.line[k] = append(q, w)
+		p.waiting[k] = append(q, w)
 		p.look(w)
 	case action == "leave" && len(q) > 0:
 		i := rapid.IntRange(0, len(q)-1).Draw(p.t, "place")
 		ls.removeIfQueued(q[i])
 		ls.removeIfQueued(q[i]) // A second removal does no harm.
-		p.line[k] = append(q[:i:i], q[i+1:]...)
+		p.waiting[k] = append(q[:i:i], q[i+1:]...)
 	case action == "take" && len(q) > 0 && p.holder[k] == nil:
 		w := q[0]
 		require.Same(p.t, w, ls.by[keyOf(s)].head)
@@ -87,7 +87,7 @@ func (p *lineTwin) step(s *lease.Spec, k int) {
 		ls.OnTaken(h)
 		p.holder[k] = h
 		ls.removeIfQueued(w)
-		p.line[k] = q[1:]
+		p.waiting[k] = q[1:]
 	case action == "take from outside" && p.holder[k] == nil:
 		h := p.hold(s)
 		ls.OnTaken(h)
@@ -97,8 +97,8 @@ func (p *lineTwin) step(s *lease.Spec, k int) {
 		ls.OnReleased(p.holder[k]) // A second release does no harm.
 		p.holder[k] = nil
 		if len(q) > 0 {
-			require.True(p.t, q[0].stale, "what it expects is out of date")
-			require.Len(p.t, q[0].nudged, 1, "and it is told")
+			require.True(p.t, q[0].stale, "the forecast of the first waiter is stale")
+			require.Len(p.t, q[0].signals, 1, "the first waiter gets a signal")
 		}
 	case action == "pass" && p.holder[k] != nil:
 		p.pass(k)
@@ -106,8 +106,8 @@ func (p *lineTwin) step(s *lease.Spec, k int) {
 }
 
 // pass hands the lock over to the first waiter, if there is one and it has no attempt in flight.
-func (p *lineTwin) pass(k int) {
-	ls, q := p.qs, p.line[k]
+func (p *queueTwin) pass(k int) {
+	ls, q := p.qs, p.waiting[k]
 	given := &lease.Lease{}
 	passed := ls.HandOver(p.holder[k], func(*lease.Spec) *lease.Lease { return given })
 	require.Equal(p.t, len(q) > 0, passed)
@@ -118,15 +118,15 @@ func (p *lineTwin) pass(k int) {
 	require.Same(p.t, given, w.handedOver)
 	got, _, _ := w.untilAttempt()
 	require.Same(p.t, given, got)
-	require.Len(p.t, w.nudged, 1)
-	p.line[k] = q[1:]
-	for _, other := range p.line[k] {
+	require.Len(p.t, w.signals, 1)
+	p.waiting[k] = q[1:]
+	for _, other := range p.waiting[k] {
 		require.Nil(p.t, other.handedOver)
 	}
 }
 
-// hold returns a held grant that belongs to the line of a lock. Its names on the nodes are its own.
-func (p *lineTwin) hold(s *lease.Spec) *lease.Grant {
+// hold returns a held grant that belongs to the queue of a lock. Its names on the nodes are its own.
+func (p *queueTwin) hold(s *lease.Spec) *lease.Grant {
 	own := *s
 	own.Names = nil
 	for i := range s.Names {
@@ -141,9 +141,9 @@ func (p *lineTwin) hold(s *lease.Spec) *lease.Grant {
 
 // look makes a waiter look, as it does before it waits. If it is the waiter's turn, its attempt
 // fails, and it looks again.
-func (p *lineTwin) look(w *waiter) {
+func (p *queueTwin) look(w *waiter) {
 	select {
-	case <-w.nudged:
+	case <-w.signals:
 	default:
 	}
 	_, _, wait := w.untilAttempt()
@@ -157,11 +157,11 @@ func (p *lineTwin) look(w *waiter) {
 	p.alert[w] = wait < lease.Never
 }
 
-// awake lets some of the nudged waiters look.
-func (p *lineTwin) awake() {
-	for k, q := range p.line {
+// awake lets some of the waiters that got a signal look.
+func (p *queueTwin) awake() {
+	for k, q := range p.waiting {
 		for _, w := range q {
-			if len(w.nudged) > 0 && rapid.Bool().Draw(p.t, "looks") {
+			if len(w.signals) > 0 && rapid.Bool().Draw(p.t, "looks") {
 				p.look(w)
 				require.Equal(p.t, w == q[0] && p.holder[k] == nil, p.alert[w])
 			}
@@ -169,10 +169,10 @@ func (p *lineTwin) awake() {
 	}
 }
 
-// check compares the lines with their twins. A first waiter without a nudge must already know that
+// check compares the local queues with their twins. A first waiter without a signal must already know that
 // its turn has come.
-func (p *lineTwin) check() {
-	for k, q := range p.line {
+func (p *queueTwin) check() {
+	for k, q := range p.waiting {
 		var ln *localQueue
 		for _, other := range p.qs.by {
 			if len(q) > 0 && other == q[0].queue || p.holder[k] != nil && other.heldBy == p.holder[k] {
@@ -194,18 +194,18 @@ func (p *lineTwin) check() {
 			require.Equal(p.t, i < len(q)-1, p.qs.hasFollower(q[i]))
 		}
 		if len(q) > 0 && p.holder[k] == nil && !p.alert[q[0]] {
-			require.Len(p.t, q[0].nudged, 1, "it misses its turn")
+			require.Len(p.t, q[0].signals, 1, "the first waiter misses its turn")
 		}
 	}
 }
 
 // empty removes all waiters and holders.
-func (p *lineTwin) empty() {
-	for k := range p.line {
+func (p *queueTwin) empty() {
+	for k := range p.waiting {
 		if p.holder[k] != nil {
 			p.qs.OnReleased(p.holder[k])
 		}
-		for _, w := range p.line[k] {
+		for _, w := range p.waiting[k] {
 			p.qs.removeIfQueued(w)
 		}
 	}

@@ -181,7 +181,7 @@ func (t *ticket) Voted(i int, now time.Duration, r *node.Reply) {
 		default:
 			t.forecast.Denied(i, until, r.Rank)
 		}
-		t.waiter.nudge() // the next attempt may be due sooner
+		t.waiter.signal() // the next attempt may be due sooner
 	}
 	if t.left && r.Outcome != node.Granted { // a grant is undone, and the ticket with it
 		t.leaveNodeLocked(i)
@@ -198,7 +198,7 @@ func (t *ticket) Freed(i int, now time.Duration, late bool) {
 	t.forecast.Free(i, now)
 	t.mu.Unlock()
 	if late {
-		t.waiter.nudge()
+		t.waiter.signal()
 	}
 }
 
@@ -235,14 +235,14 @@ func (t *ticket) onWoken(i int, now time.Duration) {
 	t.forecast.Woken(i, now)
 	t.attemptsSinceWake, t.notBefore = 0, 0
 	t.mu.Unlock()
-	t.waiter.nudge()
+	t.waiter.signal()
 }
 
 func (t *ticket) onStandby(i int, now time.Duration) {
 	t.mu.Lock()
 	t.forecast.Standby(i, now)
 	t.mu.Unlock()
-	t.waiter.nudge()
+	t.waiter.signal()
 }
 
 // onAnnounced handles a release that a node announced to all waiters. Only the waiter at the head
@@ -259,7 +259,7 @@ func (t *ticket) onAnnounced(i int, name string, now time.Duration) {
 		t.forecast.Standby(i, now)
 	}
 	t.mu.Unlock()
-	t.waiter.nudge()
+	t.waiter.signal()
 }
 
 // onLost records that messages of a node no longer arrive.
@@ -267,7 +267,7 @@ func (t *ticket) onLost(i int) {
 	t.mu.Lock()
 	t.confirmedAt &^= 1 << i
 	t.mu.Unlock()
-	t.waiter.nudge()
+	t.waiter.signal()
 }
 
 // nextAttempt returns when to make the next attempt.
@@ -306,10 +306,11 @@ func (t *ticket) backoff() time.Duration {
 	return quorum.Backoff(t.attemptsSinceWake-2, minBackoff, max(maxBackoff, min(qs.contentionPause(), qs.EntryTTL()/2)), qs.engine.Jitter())
 }
 
-// holderIsCovered reports whether every possible holder holds a node that will wake this waiter.
-// Requires t.mu.
+// holderIsCovered reports whether every possible holder holds a node that will wake this waiter. A
+// holder may need only a majority, whatever the waiter needs. Requires t.mu.
 func (t *ticket) holderIsCovered() bool {
-	return bits.OnesCount64(t.confirmedAt) > t.queues.engine.Nodes.Len()-t.waiter.spec.Need
+	n := t.queues.engine.Nodes.Len()
+	return bits.OnesCount64(t.confirmedAt) > n-quorum.Majority().Need(n)
 }
 
 // mayBeFirst reports whether the ticket may be at the head of the queues of enough nodes.

@@ -35,8 +35,8 @@ type waiter struct {
 	attempting bool
 	// stale is set when the forecast is out of date, since this client has held the lock meanwhile.
 	stale bool
-	// nudged wakes the waiter's goroutine; nil until it first waits.
-	nudged chan struct{}
+	// signals wakes the waiter's goroutine; nil until it first waits.
+	signals chan struct{}
 	// blocked is set once the waiter is known to wait for others.
 	blocked bool
 	// visibleTicket is ticket, for other goroutines.
@@ -59,18 +59,18 @@ func (qs *Queues) newWaiter(s *lease.Spec, trace Trace) *waiter {
 // now returns the time. For a waiter that did not have to wait yet, its arrival is close enough,
 // and saves a clock read.
 func (w *waiter) now() time.Duration {
-	if w.nudged == nil && w.attempts < 2 {
+	if w.signals == nil && w.attempts < 2 {
 		return w.began
 	}
 	return w.queues.engine.Clock.Now()
 }
 
-// nudge makes the waiter look again. Requires the mutex of Queues, or that ensureNudge has
+// signal makes the waiter look again. Requires the mutex of Queues, or that ensureSignals has
 // been called.
-func (w *waiter) nudge() {
+func (w *waiter) signal() {
 	select {
-	case w.nudged <- struct{}{}:
-	default: // it does not wait yet, or was nudged already
+	case w.signals <- struct{}{}:
+	default: // it does not wait yet, or has a signal already
 	}
 }
 
@@ -168,7 +168,7 @@ func (w *waiter) planNext(again lease.Retry, err error) {
 // takeTicket takes the ticket with which nodes wake the waiter.
 func (w *waiter) takeTicket() {
 	if w.ticket == nil {
-		w.queues.ensureNudge(w)
+		w.queues.ensureSignals(w)
 		w.ticket = w.queues.router.addTicket(w)
 		w.publishTicket()
 	}
@@ -193,7 +193,7 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 		}
 	}()
 	for {
-		given, nudged, wait := w.untilAttempt()
+		given, signals, wait := w.untilAttempt()
 		switch {
 		case given != nil:
 			return given, nil
@@ -201,12 +201,12 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 			return nil, nil //nolint:nilnil // its turn has come
 		case wait == lease.Never:
 		case timer == nil:
-			timer = qs.engine.Clock.AfterFunc(wait, w.nudge)
+			timer = qs.engine.Clock.AfterFunc(wait, w.signal)
 		default:
 			timer.Reset(wait)
 		}
 		select {
-		case <-nudged:
+		case <-signals:
 		case <-ctx.Done():
 			return w.cancel(lease.ContextError(ctx))
 		case <-qs.engine.Closing:
@@ -215,8 +215,8 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 	}
 }
 
-// untilAttempt returns how long to wait for the next attempt unless nudged; 0 if it is due now.
-func (w *waiter) untilAttempt() (given *lease.Lease, nudged <-chan struct{}, wait time.Duration) {
+// untilAttempt returns how long to wait for the next attempt unless a signal comes; 0 if it is due now.
+func (w *waiter) untilAttempt() (given *lease.Lease, signals <-chan struct{}, wait time.Duration) {
 	qs := w.queues
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -232,9 +232,9 @@ func (w *waiter) untilAttempt() (given *lease.Lease, nudged <-chan struct{}, wai
 		w.attempting, w.stale = true, false
 		w.queue.attempting++
 	default:
-		w.ensureNudge()
+		w.ensureSignals()
 	}
-	return nil, w.nudged, wait
+	return nil, w.signals, wait
 }
 
 // mayAttempt reports whether the waiter may talk to the nodes. Requires the mutex of Queues.
@@ -254,10 +254,10 @@ func (w *waiter) mayAttempt() bool {
 	return w.spec.Reads || w.queue.head == w && (w.queue.heldBy == nil || w.spec.Fair)
 }
 
-// ensureNudge makes sure that the waiter can be nudged. Requires the mutex of Queues.
-func (w *waiter) ensureNudge() {
-	if w.nudged == nil {
-		w.nudged = make(chan struct{}, 1)
+// ensureSignals makes sure that the waiter can get signals. Requires the mutex of Queues.
+func (w *waiter) ensureSignals() {
+	if w.signals == nil {
+		w.signals = make(chan struct{}, 1)
 	}
 }
 
@@ -287,7 +287,7 @@ func (w *waiter) mayBeFirst() bool {
 // Queues.
 func (w *waiter) attemptNow() {
 	w.stale = true
-	w.nudge()
+	w.signal()
 }
 
 // cancel ends the wait, unless a lease has just been handed over.
@@ -317,7 +317,7 @@ func (w *waiter) finish(l *lease.Lease) {
 		case w.spec.Slots != nil:
 			w.ticket.keepPlaces(l.Grant())
 		}
-	case w.nudged == nil:
+	case w.signals == nil:
 		waiterPool.Put(w)
 	}
 }

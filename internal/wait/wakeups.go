@@ -112,7 +112,7 @@ func (h inboxHandler) Resubscribed(i int) {
 }
 
 func (h inboxHandler) Settled() {
-	h.eachTicket(func(t *ticket) { t.waiter.nudge() })
+	h.eachTicket(func(t *ticket) { t.waiter.signal() })
 	h.queues.latches.SubscriptionsChanged()
 }
 

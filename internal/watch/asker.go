@@ -34,8 +34,8 @@ type asker struct {
 	denied error
 }
 
-// nobodys is a name without a holder, among those that every user may read.
-const nobodys = "quorumlock:top"
+// absentLock is a name without a holder, which every user may read.
+const absentLock = "quorumlock:top"
 
 // greet checks whether the node answers.
 func (a *asker) greet(ctx context.Context) {
@@ -47,7 +47,7 @@ func (a *asker) greet(ctx context.Context) {
 		}
 	}
 	begun := clock.System().Now()
-	reply := a.holders(ctx, []string{nobodys})
+	reply := a.holders(ctx, []string{absentLock})
 	a.said.Err, a.said.Recovering, a.said.Unmarked = reply.Err, reply.Recovering, reply.Unmarked
 	if reply.Err == nil {
 		a.said.Latency = clock.System().Now() - begun

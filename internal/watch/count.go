@@ -92,7 +92,7 @@ func (a *asker) now(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if len(parts) != 2 {
-		return "", errors.New("the answer to TIME is no time")
+		return "", errors.New("the answer to TIME is not a time")
 	}
 	return strconv.FormatInt(parts[0]*1000+parts[1]/1000, 10), nil
 }

@@ -96,8 +96,8 @@ func (f *Facts) Latest(name string) (permits int) {
 	return permits
 }
 
-// Latch returns the number to which a latch is set, how many ids have counted down on any node, and on how many nodes
-// it is set. Nodes that missed the last deletion do not count.
+// Latch returns the number to which a latch is set, and how many ids have counted down on any node. nodes is on how
+// many nodes it is set. Nodes that missed the last deletion do not count.
 func (f *Facts) Latch(name string) (count, counted, nodes int) {
 	var latest uint64
 	for i := range f.Nodes {

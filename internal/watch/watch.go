@@ -42,8 +42,8 @@ type Config struct {
 
 // Facts are the results of one round.
 type Facts struct {
-	// Names are all locks of the round: first those of [Config.Names] in their order, then those that the search
-	// found, sorted.
+	// Names are all locks of the round: first the names of [Config.Names] in their order, then the names that
+	// the search found, sorted.
 	Names []string
 	// Whole is set if no lock is missing: either the search is off, or every node that answers has been searched to
 	// the end since the [Watcher] was made.

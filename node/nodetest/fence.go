@@ -231,7 +231,7 @@ func (x *trial) grow(handles []node.Node) {
 					token = r.Token + 1
 					r = x.doOn(n, proposing(token, acquire(owner, long, "a")))[0]
 					assert.Equal(x, node.Granted, r.Outcome)
-					assert.Zero(x, r.Token, "nobody else could take one")
+					assert.Zero(x, r.Token, "no other owner can have taken a token")
 				}
 				mu.Lock()
 				taken = append(taken, token)

@@ -233,5 +233,5 @@ func (x *trial) eventuallyDead(client string) {
 			return
 		}
 	}
-	require.Fail(x, "somebody still listens")
+	require.Fail(x, "an inbox still listens")
 }

@@ -121,7 +121,7 @@ func (x *trial) settings(op node.Op) node.SettingsError {
 	return *err
 }
 
-// differs requires that a node with the limits `of` refuses those of the operation.
+// differs requires that a node with the limits `of` refuses the limits of the operation.
 func (x *trial) differs(of node.Limits, op node.Op) {
 	x.Helper()
 	assert.Equal(x, node.SettingsError{Node: of, Client: op.Limits}, x.settings(op))

@@ -86,7 +86,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 				t.Run(p.name, func(t *testing.T) {
 					x := &trial{T: t, Subject: open(t), limits: limits}
 					if _, ok := x.Node.(node.Listener); group.waits && !ok {
-						t.Skip("nobody can wait on this node")
+						t.Skip("this node has no waiters")
 					}
 					if !group.fresh {
 						x.open(limits)

@@ -57,8 +57,8 @@ func (x *trial) line(name string, ids ...string) {
 	}
 }
 
-// nobody requires that a queue is empty: it enters a waiter at the end and removes it.
-func (x *trial) nobody(names ...string) {
+// noWaiters requires that a queue is empty: it enters a waiter at the end and removes it.
+func (x *trial) noWaiters(names ...string) {
 	x.Helper()
 	for _, name := range names {
 		x.do(acquire("nobody", long, name))
@@ -163,7 +163,7 @@ var queueing = []promise{
 		op := acquire("o2", long, "a")
 		op.Fair = true
 		x.denied(op, "a", "o1")
-		x.nobody("a")
+		x.noWaiters("a")
 	}},
 	{"a waiter of several names stands in all queues, and its rank is told of the name that denied", func(x *trial) {
 		x.line("b", "c:1", "c:2")
@@ -195,17 +195,17 @@ var queueing = []promise{
 		other := limits
 		other.MaxTTL *= 2
 		x.fails(node.ErrSettings, under(other, waiting("c:1", 1, acquire("o2", long, "a"))))
-		x.nobody("a")
+		x.noWaiters("a")
 		x.Restart()
 		x.fails(node.ErrRecovering, waiting("c:1", 1, acquire("o2", long, "a")))
 		x.open(limits)
-		x.nobody("a")
+		x.noWaiters("a")
 	}},
 	{"waiters are forgotten with everything else", func(x *trial) {
 		x.line("a", "c:1")
 		x.Forget()
 		x.open(limits)
-		x.nobody("a")
+		x.noWaiters("a")
 	}},
 	{"waiters survive a restart", func(x *trial) {
 		x.line("a", "c:1", "c:2")

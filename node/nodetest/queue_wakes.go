@@ -19,7 +19,7 @@ var queueWakes = []promise{
 		x.receives(woken("c:1", "a"))
 		x.want(node.Granted, waiting("c:1", 1, acquire("o2", long, "a")))
 		x.want(node.Released, releaseOf("c:1", "o2", "a"))
-		x.nobody("a")
+		x.noWaiters("a")
 	}},
 	{"a live waiter is woken, however many dead ones stand before it", func(x *trial) {
 		const dead = 400

@@ -248,7 +248,7 @@ func (x *trial) left(name string) time.Duration {
 	x.Helper()
 	r := x.do(inspect(name))[0]
 	x.answered(node.Inspected, r)
-	require.Len(x, r.Holders, 1, "nobody holds %q", name)
+	require.Len(x, r.Holders, 1, "%q must have one holder", name)
 	return r.Holders[0].TTL
 }
 

@@ -13,8 +13,9 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// Driver is what differs between kinds of servers. Its methods do what those of [faultinject.Server] do. They are
-// called one at a time, but Command at any time. A driver may be a [faultinject.Loser] besides.
+// Driver is what differs between kinds of servers. Its methods do the work of the methods of
+// [faultinject.Server]. They are called one at a time, but Command at any time. A driver may be a
+// [faultinject.Loser] besides.
 type Driver interface {
 	Command(ctx context.Context, args ...string) (string, error)
 	Start(ctx context.Context) error

@@ -21,7 +21,7 @@ func TestCountDuringCountDownsTakesOneRound(t *testing.T) {
 			const each, n = 50, 8
 			once := func(cfg *quorumlock.Config) {
 				cfg.Hooks.Latch = func(e quorumlock.LatchEvent) {
-					assert.True(t, e.Op != "look at latch" || e.Rounds == 1, "%d rounds", e.Rounds)
+					assert.True(t, e.Op != "count latch" || e.Rounds == 1, "%d rounds", e.Rounds)
 				}
 			}
 			one, other := f.Client(once).Latch("a"), f.Client(once).Latch("a")

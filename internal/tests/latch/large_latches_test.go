@@ -46,8 +46,8 @@ func countingIDs(t *testing.T, read, written *atomic.Int64) func(*quorumlock.Con
 	}
 }
 
-// startWaiters starts n clients that wait for a latch. It counts the ids that they read, and those that they write
-// back.
+// startWaiters starts n clients that wait for a latch. It counts the ids that they read, and the ids that they
+// write back.
 func startWaiters(t *testing.T, f *fleet.Fleet, n int) (done []<-chan error, read, written *atomic.Int64) {
 	read, written = new(atomic.Int64), new(atomic.Int64)
 	for range n {

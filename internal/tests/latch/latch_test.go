@@ -273,7 +273,7 @@ func TestLatchCallsTakeOneRoundTrip(t *testing.T) {
 				{"set latch", "", func() error { return l.Set(t.Context(), 2) }},
 				{"count down", "x", func() error { return l.CountDown(t.Context(), "x") }},
 				{"count down", "y", func() error { return l.CountDown(t.Context(), "y") }},
-				{"look at latch", "", func() error { _, err := l.Count(t.Context()); return err }},
+				{"count latch", "", func() error { _, err := l.Count(t.Context()); return err }},
 				{"await latch", "", func() error { return l.Await(t.Context()) }},
 				{"delete latch", "", func() error { return l.Delete(t.Context()) }},
 				{"set latch", "", func() error { return l.Set(t.Context(), 1) }},
@@ -618,7 +618,7 @@ func TestUnusedLatchExpires(t *testing.T) {
 		left(t, l, 1)
 		err = <-done
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "quorumlock: latch \"a\": 1 of 2 have still to count down")
+		require.ErrorContains(t, err, "quorumlock: latch \"a\" is open: 1 of 2 ids have not counted down")
 		require.NotErrorIs(t, err, quorumlock.ErrNoQuorum)
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// latchLosses lists the ways in which a node loses its latest writes. "an older state" restarts from what the test
-// saved.
+// latchLosses lists the ways in which a node loses its latest writes. "an older state" restarts from the state
+// that the test saved.
 var latchLosses = map[string]func(f *fleet.Fleet, i int){
 	"flush":          func(f *fleet.Fleet, i int) { f.Nodes[i].Flush() },
 	"restart":        func(f *fleet.Fleet, i int) { f.Nodes[i].Crash() },

@@ -242,7 +242,7 @@ func TestLateRenewalKeepsShortLease(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.NoError(t, lease.Err())
 		require.Greater(t, failed.Load(), int64(600), "the renewals were late")
-		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrNoQuorum, "and so is the release")
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrNoQuorum, "the release is late too")
 		time.Sleep(time.Second)
 		f.RequireNoKeys()
 	})

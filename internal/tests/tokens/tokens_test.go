@@ -143,7 +143,7 @@ func TestNodesRememberTokensLongEnough(t *testing.T) {
 
 // A failed attempt has left a larger token on one node. The next holder needs a token above it, and holders
 // after that need one above theirs, even on nodes that never saw the first.
-func TestTokenExceedsThatOfFailedContender(t *testing.T) {
+func TestTokenExceedsTokenOfFailedContender(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		fast, wires := f.WiredClient(fleet.SkewedBy(f, 999*time.Millisecond))
 		wires[1].Severed.Store(true)

@@ -271,3 +271,25 @@ func TestWaiterDoesNotOvertakeWhileItSubscribes(t *testing.T) {
 		})
 	}
 }
+
+// The first subscription of a waiter for a MultiLock opens early, and the others a little later. Then the waiter
+// enters the other queues too. Otherwise users of a RedLock of that name, who need fewer nodes, would overtake it.
+func TestMultiLockWaiterEntersAllQueues(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		c, spies := f.SpiedClient()
+		confirm := make(chan struct{})
+		for _, s := range spies[1:] {
+			s.Set(func(s *fleet.Spy) { s.Listening = confirm })
+		}
+		waits := fleet.StartAcquire(t.Context(), t, c.MultiLock("job"))
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, 1, f.Waiters())
+		close(confirm)
+		time.Sleep(defaultRetryMax)
+		require.Equal(t, 5, f.Waiters())
+		require.NoError(t, before.Release(t.Context()))
+		require.NoError(t, waits.Has().Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}

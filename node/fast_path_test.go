@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// detours are the edits that remove all short ways from a script.
+// detours are the edits that remove all fast paths from a script.
 var detours = map[string]string{
 	"if open and ttl - MAX_TTL <= 0 then":                                "if false then",
 	"open = open and ttl - MAX_TTL <= 0":                                 "open = false",
@@ -325,8 +325,8 @@ func (w *twins) spoil() {
 	}
 }
 
-// The short ways of the scripts give the same results after any history.
-func TestShortWaysOfScripts(t *testing.T) {
+// The fast paths of the scripts give the same results after any history.
+func TestFastPathsOfScripts(t *testing.T) {
 	w := newTwins(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	heard := make(chan struct{})
