@@ -20,7 +20,7 @@ func TestPlacesOfFencesStayTheSame(t *testing.T) {
 		assert.Equal(t, place, fencePlace(name), "%q", name)
 		assert.EqualValues(t, 16*int(place), fenceOffset(name))
 	}
-	for _, names := range [][]string{{"aaa", "ncw"}, {"aak", "phr", "upy"}} {
+	for _, names := range [][]string{{"aaa", "ncw"}, {"aak", "phr", "upy"}, {"a", "a229734"}} {
 		for _, name := range names {
 			assert.Equal(t, fencePlace(names[0]), fencePlace(name), "tests rely on this")
 		}
