@@ -82,6 +82,15 @@ type Config struct {
 	// leaves it out.
 	Holder string
 
+	// Prefix is put before every name on the nodes: of locks, semaphores, latches and elections. So
+	// applications with different prefixes share nodes without a collision, if no prefix is the
+	// beginning of another one: end it with a colon, as in "billing:". The program itself does not
+	// see the prefix: methods, errors, hooks and log lines have the names without it. All clients
+	// that share locks need the same prefix, and Redisson's need names with it. Prefix and name
+	// together have at most MaxNameLength bytes. Prefix must be printable, without spaces, and can
+	// have one hash tag, as in "{billing}:". Default: none.
+	Prefix string
+
 	// Waiting is how Acquire waits for a lock that another owner holds. It can be set per lock.
 	// Default: WaitQueued.
 	Waiting Waiting
@@ -215,6 +224,7 @@ func (c Config) problems() []string {
 	if problem := checkLabel("Holder", c.Holder, MaxHolderLength, false); problem != "" {
 		p = append(p, problem)
 	}
+	p = append(p, prefixProblems(c.Prefix)...)
 	return append(p, c.ttlProblems(c.TTL)...)
 }
 

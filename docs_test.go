@@ -78,7 +78,7 @@ func TestComingFromOtherLibraries(t *testing.T) {
 	t.Log(checked, "snippets")
 	require.Greater(t, checked, 80)
 	require.Error(t, compiles(fset, pkg, inside, "lock.Obtain(ctx)"))
-	require.Error(t, compiles(fset, pkg, inside, "Config.Prefix"))
+	require.Error(t, compiles(fset, pkg, inside, "Config.Suffix"))
 }
 
 // compiles checks a snippet: an expression, or a field of a type.

@@ -22,7 +22,8 @@ func ExampleHeldError() {
 	lease, _ := lock.Acquire(ctx)
 	defer func() { _ = lease.Release(ctx) }()
 	_, err := lock.TryAcquire(ctx)
-	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok { // or errors.As
+	var held *quorumlock.HeldError
+	if errors.As(err, &held) {
 		who := quorumlock.ParseOwner(held.Owner)
 		fmt.Printf("%s is held by %s for the %s\n", held.Name, who.Holder, who.Purpose)
 	}
@@ -39,7 +40,8 @@ func ExampleNoQuorumError() {
 	nodes[0].Stop()
 	nodes[2].Stop()
 	_, err := client.RedLock("invoices").TryAcquire(ctx)
-	if few, ok := errors.AsType[*quorumlock.NoQuorumError](err); ok {
+	var few *quorumlock.NoQuorumError
+	if errors.As(err, &few) {
 		fmt.Println(few.Need, "of", few.Total, "nodes are needed")
 		for _, n := range few.Nodes {
 			fmt.Println(n.Node, "is unreachable:", errors.Is(n.Err, node.ErrUnreachable))
@@ -67,7 +69,8 @@ func ExampleLostError() {
 		n.Stop()
 	}
 	<-lease.Context().Done() // before the nodes can grant the lock to another client
-	if lost, ok := errors.AsType[*quorumlock.LostError](context.Cause(lease.Context())); ok {
+	var lost *quorumlock.LostError
+	if errors.As(context.Cause(lease.Context()), &lost) {
 		fmt.Println(lost.Names, lost.Cause)
 	}
 	// Output: [invoices] unconfirmed

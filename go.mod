@@ -1,6 +1,6 @@
 module github.com/quorumlock/quorumlock
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/cockroachdb/datadriven v1.0.3
@@ -10,9 +10,9 @@ require (
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.5
-	golang.org/x/sync v0.24.0
-	golang.org/x/sys v0.49.0
-	golang.org/x/term v0.47.0
+	golang.org/x/sync v0.22.0
+	golang.org/x/sys v0.47.0
+	golang.org/x/term v0.45.0
 	pgregory.net/rapid v1.3.0
 )
 

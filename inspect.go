@@ -128,7 +128,7 @@ func (l *Lock) inspectAll(ctx context.Context, op node.Op) (*Status, error) {
 	status := &Status{Names: l.Names(), Need: l.spec.Need}
 	for i, r := range replies {
 		status.Nodes = append(status.Nodes, NodeStatus{
-			Node: l.client.nodes.Name(i), Holders: r.Holders, Recovering: r.Recovering, Unmarked: r.Unmarked,
+			Node: l.client.nodes.Name(i), Holders: l.client.shortHolders(r.Holders), Recovering: r.Recovering, Unmarked: r.Unmarked,
 			Latency: r.latency, Err: r.Err,
 		})
 	}

@@ -49,7 +49,8 @@ func Join(locks ...Acquirer) *Joined {
 			continue
 		}
 		parts, err := lock.parts()
-		if invalid, ok := errors.AsType[*InvalidError](err); ok {
+		var invalid *InvalidError
+		if errors.As(err, &invalid) {
 			problems = append(problems, invalid.Problems...)
 		}
 		all = append(all, parts...)
@@ -60,7 +61,7 @@ func Join(locks ...Acquirer) *Joined {
 	slices.SortStableFunc(all, joinPart.compare)
 	for i := range all {
 		if i > 0 && all[i-1].compare(all[i]) == 0 {
-			problems = append(problems, fmt.Sprintf("%s %q is joined with itself", all[i].kind, all[i].name))
+			problems = append(problems, fmt.Sprintf("%s %q is joined with itself", all[i].kind, all[i].shown()))
 		}
 	}
 	if len(problems) > 0 {
@@ -140,13 +141,19 @@ func (j *Joined) Do(ctx context.Context, fn func(ctx context.Context) error) err
 // joinPart is one name of a joined lock.
 type joinPart struct {
 	// name, kind and nodes identify the part in every process. Locks of one kind exclude each
-	// other. nodes has the names of the nodes.
+	// other. name is a name on the nodes, which begins with a prefix of the client; nodes has the
+	// names of the nodes.
 	name, kind, nodes string
+	// prefix is the length of that prefix.
+	prefix int
 	// take acquires the part, waiting or not. It is nil if lock is set.
 	take func(ctx context.Context, wait bool) (*Lease, error)
 	// lock is set for a plain lock: several names of such locks can be taken at once.
 	lock *Lock
 }
+
+// shown returns the name that the program gave.
+func (p joinPart) shown() string { return p.name[p.prefix:] }
 
 // compare orders the parts of all locks, alike in all processes.
 func (p joinPart) compare(q joinPart) int {
@@ -160,7 +167,7 @@ func (l *Lock) parts() ([]joinPart, error) {
 	}
 	parts := make([]joinPart, len(l.spec.Names))
 	for i, name := range l.spec.Names {
-		parts[i] = joinPart{name: name, kind: "lock", nodes: l.client.sortedNodeNames(), lock: l}
+		parts[i] = joinPart{name: name, kind: "lock", nodes: l.client.sortedNodeNames(), prefix: int(l.spec.Prefix), lock: l}
 	}
 	return parts, nil
 }
@@ -183,7 +190,7 @@ func (l *Lock) withNames(names []string) *Lock {
 	}
 	m := *l
 	m.spec.Names, m.spec.Queue[0], m.invalid = names, wait.JoinNames(names), nil
-	m.addProblems(nameProblems(names)...)
+	m.addProblems(nameProblems(l.client.cfg.Prefix, names)...)
 	return &m
 }
 
@@ -251,8 +258,9 @@ func (p semaphorePermits) parts() ([]joinPart, error) {
 	if problems := p.semaphore.lockFor(p.permits).problems(); len(problems) > 0 {
 		return nil, &InvalidError{Problems: problems}
 	}
+	prefix := p.semaphore.client.cfg.Prefix
 	return []joinPart{{
-		name: p.semaphore.name, kind: "semaphore", nodes: p.semaphore.client.sortedNodeNames(),
+		name: prefix + p.semaphore.name, kind: "semaphore", nodes: p.semaphore.client.sortedNodeNames(), prefix: len(prefix),
 		take: func(ctx context.Context, wait bool) (*Lease, error) {
 			if wait {
 				return p.semaphore.Acquire(ctx, p.permits)

@@ -140,7 +140,7 @@ func (l *JointLease) Token(lock Acquirer, name string) uint64 {
 	for i, s := range l.joined.steps {
 		for _, p := range s.parts {
 			for _, q := range parts {
-				if q.name == name && p.compare(q) == 0 && i < len(l.parts) {
+				if q.shown() == name && p.compare(q) == 0 && i < len(l.parts) {
 					return l.parts[i].Token()
 				}
 			}

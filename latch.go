@@ -77,7 +77,7 @@ const (
 // with "quorumlock:". Every method reports an invalid name, as an [*InvalidError].
 func (c *Client) Latch(name string) *Latch {
 	l := &Latch{client: c, name: name, ttl: DefaultLatchTTL}
-	l.problems = nameProblems([]string{name})
+	l.problems = nameProblems(c.cfg.Prefix, []string{c.cfg.Prefix + name})
 	return l
 }
 
@@ -207,7 +207,7 @@ func (l *Latch) runCall(ctx context.Context, op, id string, invalid []string, ru
 		return 0, err
 	}
 	defer l.client.endCall()
-	x := l.client.latches.Call(ctx, l.name, l.ttl)
+	x := l.client.latches.Call(ctx, l.client.cfg.Prefix+l.name, l.ttl)
 	began := l.client.clock.Now()
 	o := run(x)
 	err = l.outcomeError(ctx, op, &o)

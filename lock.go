@@ -67,13 +67,19 @@ const reservedPrefix = "quorumlock:"
 
 var errNilContext = &InvalidError{Problems: []string{"the context is nil"}}
 
+// newLock describes a lock by the names that the program gave.
 func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
+	return newLockOnNodes(c, c.onNodes(names), rule)
+}
+
+// newLockOnNodes describes a lock by its names on the nodes.
+func newLockOnNodes(c *Client, names []string, rule quorum.Rule) *Lock {
 	l := &Lock{
 		client:      c,
 		defaultRule: rule,
 		spec: lease.Spec{
 			Need: rule.Need(c.nodes.Len()), TTL: c.cfg.TTL, MaxHold: c.cfg.MaxHold, Label: c.label,
-			HandOver: !c.cfg.Handover.Off && c.cfg.Waiting != WaitFair,
+			HandOver: !c.cfg.Handover.Off && c.cfg.Waiting != WaitFair, Prefix: uint8(len(c.cfg.Prefix)),
 		},
 	}
 	l.setWaiting(c.cfg.Waiting)
@@ -85,14 +91,14 @@ func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 		slices.Sort(l.spec.Names)
 		l.spec.Queue[0] = wait.JoinNames(l.spec.Names)
 	}
-	l.addProblems(nameProblems(l.spec.Names)...)
+	l.addProblems(nameProblems(c.cfg.Prefix, l.spec.Names)...)
 	return l
 }
 
 // With returns the same lock with these options, and no others: it forgets the options of an
 // earlier With. Every method of the result reports invalid options, as an [*InvalidError].
 func (l *Lock) With(o LockOptions) *Lock {
-	m := newLock(l.client, l.spec.Names, l.defaultRule)
+	m := newLockOnNodes(l.client, l.spec.Names, l.defaultRule)
 	if l.spec.Reads {
 		m.asReader()
 	}
@@ -124,8 +130,9 @@ func (l *Lock) setWaiting(w Waiting) {
 	l.waitMode, l.spec.Spins, l.spec.Fair = w, w == WaitSpin, w == WaitFair
 }
 
-// nameProblems lists the problems of a lock's names, which are sorted.
-func nameProblems(names []string) []string {
+// nameProblems lists the problems of a lock's names on the nodes, which are sorted and begin with the prefix. It
+// shows the names without it.
+func nameProblems(prefix string, names []string) []string {
 	var p []string
 	switch {
 	case len(names) == 0:
@@ -133,15 +140,18 @@ func nameProblems(names []string) []string {
 	case len(names) > MaxNames:
 		p = append(p, fmt.Sprintf("%d names are more than %d", len(names), MaxNames))
 	}
-	for i, name := range names {
+	for i, full := range names {
+		name := full[len(prefix):]
 		switch {
 		case name == "":
 			p = append(p, "a name is empty")
+		case len(full) > MaxNameLength && prefix != "":
+			p = append(p, fmt.Sprintf("name %.20q... has %d bytes with the prefix %q, more than %d", name, len(full), prefix, MaxNameLength))
 		case len(name) > MaxNameLength:
 			p = append(p, fmt.Sprintf("name %.20q... has %d bytes, more than %d", name, len(name), MaxNameLength))
 		case strings.HasPrefix(name, reservedPrefix):
 			p = append(p, fmt.Sprintf("name %q starts with %q, which is reserved", name, reservedPrefix))
-		case i > 0 && name == names[i-1]:
+		case i > 0 && full == names[i-1]:
 			p = append(p, fmt.Sprintf("name %q is listed twice", name))
 		}
 	}

@@ -49,7 +49,7 @@ func (s *Semaphore) With(o LockOptions) *Semaphore {
 }
 
 func newSemaphore(c *Client, name string, permits int, o LockOptions) *Semaphore {
-	p := c.slotPools.Of(name)
+	p := c.slotPools.Of(c.cfg.Prefix + name)
 	// The options apply as they do to a lock of that name; only the names on the nodes differ.
 	l := newLock(c, []string{name}, quorum.Majority())
 	if o != (LockOptions{}) {

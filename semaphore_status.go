@@ -17,7 +17,7 @@ type SemaphoreStatus struct {
 	// Need is how many nodes must grant a permit.
 	Need int
 	// Nodes has one entry for each node, in the order of the configuration. The names in its
-	// Holders are the keys of the permits' slots.
+	// Holders are the keys that the permits' slots have without Config.Prefix.
 	Nodes []NodeStatus
 }
 
@@ -97,6 +97,9 @@ func (s *Semaphore) Inspect(ctx context.Context) (*SemaphoreStatus, error) {
 	status, err := l.inspectAll(ctx, node.Op{Kind: node.Inspect, Names: names, Limits: l.client.cfg.limits()})
 	if status == nil {
 		return nil, err
+	}
+	for i := range status.Nodes {
+		status.Nodes[i].Holders = s.shortSlots(status.Nodes[i].Holders)
 	}
 	return &SemaphoreStatus{Name: s.name, Permits: permits, Need: status.Need, Nodes: status.Nodes}, err
 }

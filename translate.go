@@ -21,12 +21,26 @@ var (
 	_ wait.Events  = translator{}
 )
 
-// namesOf returns the names for people. A semaphore has one name, its own.
+// namesOf returns the names for people, without the prefix. A semaphore has one name, its own.
 func namesOf(s *lease.Spec) []string {
 	if s.Slots != nil {
 		return []string{s.Slots.Semaphore}
 	}
-	return slices.Clone(s.Names)
+	names := slices.Clone(s.Names)
+	if s.Prefix > 0 {
+		for i, name := range names {
+			names[i] = s.DisplayName(name)
+		}
+	}
+	return names
+}
+
+// loggedNames returns the names for the log: of a semaphore, the slots.
+func loggedNames(s *lease.Spec) []string {
+	if s.Slots != nil {
+		return s.Names
+	}
+	return namesOf(s)
 }
 
 func nodeErrors(facts []lease.NodeError) []NodeError {
@@ -99,9 +113,9 @@ func (t translator) Ended(l *lease.Lease, held time.Duration, handedOver bool, c
 	switch {
 	case errors.Is(cause, ErrReleased), errors.Is(cause, ErrClosed):
 	case errors.Is(cause, ErrLeaked):
-		c.warn("quorumlock: a lease was dropped without a Release: it is released now", "names", g.Spec().Names, "owner", g.Owner(), "held", held)
+		c.warn("quorumlock: a lease was dropped without a Release: it is released now", "names", loggedNames(g.Spec()), "owner", g.Owner(), "held", held)
 	default:
-		c.warn("quorumlock: lease ended", "names", g.Spec().Names, "owner", g.Owner(), "held", held, "err", cause)
+		c.warn("quorumlock: lease ended", "names", loggedNames(g.Spec()), "owner", g.Owner(), "held", held, "err", cause)
 	}
 	if hook := c.cfg.Hooks.Ended; hook != nil {
 		report(&c.reporter, hook, EndedEvent{
@@ -112,9 +126,10 @@ func (t translator) Ended(l *lease.Lease, held time.Duration, handedOver bool, c
 
 func (t translator) LossFound(l *lease.Lease, err error) {
 	c, g := t.client, l.Grant()
-	c.warn("quorumlock: a lease was lost before its release", "names", g.Spec().Names, "owner", g.Owner(), "err", err)
+	c.warn("quorumlock: a lease was lost before its release", "names", loggedNames(g.Spec()), "owner", g.Owner(), "err", err)
 	hook := c.cfg.Hooks.LossFound
-	if lost, ok := errors.AsType[*LostError](err); ok && hook != nil {
+	var lost *LostError
+	if errors.As(err, &lost) && hook != nil {
 		report(&c.reporter, hook, LossFoundEvent{Names: namesOf(g.Spec()), Owner: g.Owner(), Token: l.Token(), Err: lost})
 	}
 }

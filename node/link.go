@@ -36,6 +36,10 @@ type link struct {
 	// dialledRoute is how conn was made, greetedRoute how the last connection was made that had a handshake.
 	// With a Sentinel, dialledRoute may lead to the Sentinel.
 	dialledRoute, greetedRoute atomic.Pointer[route]
+	// unnamed is set if the server refuses to name connections.
+	unnamed bool
+	// sentinels is the Resolver in the dialer of connections to Sentinels, and in no other.
+	sentinels *net.Resolver
 	// connID identifies the connection to the server, identity the server.
 	connID   connID
 	identity atomic.Pointer[string]
@@ -73,9 +77,7 @@ func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 	}
 	l.drop(ctx)
 	l.redialled.Store(false)
-	l.use.Store(opening)
-	err := l.connect(opt)
-	l.use.Store(using)
+	err := l.connectWithName(ctx, opt)
 	if err == nil {
 		err = l.handshake(ctx)
 	}
@@ -85,6 +87,23 @@ func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 	}
 	l.greetedRoute.Store(l.dialledRoute.Load())
 	return nil
+}
+
+// connectWithName connects, and names the connection. RESP2 can do that with CLIENT SETNAME only. A server that
+// refuses this is used without a name from then on.
+func (l *link) connectWithName(ctx context.Context, opt rueidis.ClientOption) error {
+	if l.unnamed {
+		opt.ClientName = ""
+	}
+	l.use.Store(opening)
+	err := l.connect(opt)
+	l.use.Store(using)
+	if err == nil || l.unnamed || !isRefused(err) || !strings.Contains(strings.ToLower(err.Error()), "client") {
+		return err
+	}
+	l.unnamed = true
+	l.drop(ctx)
+	return l.connectWithName(ctx, opt)
 }
 
 // connected reports whether there is a usable connection. It checks one that has been idle. An exchange
@@ -251,6 +270,9 @@ func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 		if l.use.Load() == opening {
 			l.conn.Store(&raw)
 			l.dialledRoute.Store(w)
+		}
+		if l.sentinels != nil && d.Resolver == l.sentinels {
+			conn = sentinelConn{conn}
 		}
 		return conn, nil
 	}

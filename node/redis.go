@@ -107,6 +107,8 @@ func (r *Redis) tune(opt rueidis.ClientOption) rueidis.ClientOption {
 	}
 	if sentinel {
 		tuneSentinel(&opt)
+		forMaster(&opt)
+		r.link.sentinels = markSentinel(&opt.Sentinel.Dialer)
 	}
 	if opt.ClientName == "" {
 		opt.ClientName = "quorumlock"

@@ -56,16 +56,16 @@ func (s *subscription) close() {
 // greet authenticates and subscribes, in one round trip.
 func (s *subscription) greet(channels []string) error {
 	opt := s.inbox.node.opt
-	if err := s.conn.SetDeadline(deadline(opt.ConnWriteTimeout)); err != nil {
-		return err
-	}
 	user, password := opt.Username, opt.Password
-	if opt.AuthCredentialsFn != nil {
+	if opt.AuthCredentialsFn != nil { // it may take longer than an exchange
 		c, err := opt.AuthCredentialsFn(rueidis.AuthCredentialsContext{Address: s.conn.RemoteAddr()})
 		if err != nil {
 			return err
 		}
 		user, password = c.Username, c.Password
+	}
+	if err := s.conn.SetDeadline(deadline(opt.ConnWriteTimeout)); err != nil {
+		return err
 	}
 	if user == "" {
 		user = "default"

@@ -98,10 +98,12 @@ func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (lea
 
 // timeUp returns the last attempt's error, without the deadline error beside it, at the end of --wait.
 func (h *holder) timeUp(err error) error {
-	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
+	var held *quorumlock.HeldError
+	if errors.As(err, &held) {
 		return fmt.Errorf("no lock after --wait %v: %w", h.flags.wait, held)
 	}
-	if few, ok := errors.AsType[*quorumlock.NoQuorumError](err); ok {
+	var few *quorumlock.NoQuorumError
+	if errors.As(err, &few) {
 		return fmt.Errorf("no lock after --wait %v: %w", h.flags.wait, few)
 	}
 	err = fmt.Errorf("too few nodes answered within --wait %v", h.flags.wait)
@@ -120,8 +122,8 @@ func (h *holder) sayWaiting(why error) {
 // for this one's end. The owner id identifies it reliably, whatever names the nodes have. A single attempt waits for
 // nothing. Nor does a semaphore of several permits wait for one holder alone.
 func (h *holder) waitsForItself(err error) error {
-	held, ok := errors.AsType[*quorumlock.HeldError](err)
-	if !ok || h.triesOnce() || h.flags.of > 1 || !slices.Contains(outerOwners(), quorumlock.ParseOwner(held.Owner).ID) {
+	var held *quorumlock.HeldError
+	if !errors.As(err, &held) || h.triesOnce() || h.flags.of > 1 || !slices.Contains(outerOwners(), quorumlock.ParseOwner(held.Owner).ID) {
 		return nil
 	}
 	return &exitError{code: exitFailure, err: fmt.Errorf(
@@ -171,7 +173,8 @@ func (r *rounds) attemptFailed(e quorumlock.AttemptFailedEvent) {
 
 // kind distinguishes failures without the numbers that change each time.
 func kind(err error) string {
-	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
+	var held *quorumlock.HeldError
+	if errors.As(err, &held) {
 		return "held by " + held.Owner
 	}
 	if errors.Is(err, node.ErrRecovering) {

@@ -55,10 +55,12 @@ func notStarted(name string, err error) error {
 		code = exitNotFound
 	}
 	// The full texts of these errors would repeat the name.
-	if lookup, ok := errors.AsType[*exec.Error](err); ok {
+	var lookup *exec.Error
+	if errors.As(err, &lookup) {
 		err = lookup.Err
 	}
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
+	var path *fs.PathError
+	if errors.As(err, &path) {
 		err = path.Err
 	}
 	return &exitError{code: code, err: fmt.Errorf("cannot run %s: %w", name, err)}

@@ -237,7 +237,8 @@ func backing(lease *quorumlock.Lease) int {
 
 // silentNodes returns the nodes that did not answer an operation.
 func silentNodes(err error) (names []string) {
-	if e, ok := errors.AsType[*quorumlock.NoQuorumError](err); ok {
+	var e *quorumlock.NoQuorumError
+	if errors.As(err, &e) {
 		for _, n := range e.Nodes {
 			names = append(names, n.Node)
 		}

@@ -277,7 +277,8 @@ func (s *stage) renews(a *actor) {
 
 // lossReason returns why a lease was lost, without the names of the nodes.
 func lossReason(err error) string {
-	if e, ok := errors.AsType[*quorumlock.LostError](err); ok {
+	var e *quorumlock.LostError
+	if errors.As(err, &e) {
 		return e.Reason
 	}
 	return plain(err)

@@ -170,4 +170,7 @@ func newDoctorNode(n *doctor.Node) doctorNode {
 	return d
 }
 
-func milliseconds(d time.Duration) *float64 { return new(inMilliseconds(d)) }
+func milliseconds(d time.Duration) *float64 {
+	ms := inMilliseconds(d)
+	return &ms
+}

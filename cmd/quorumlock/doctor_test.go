@@ -60,7 +60,8 @@ func diagnose(t *testing.T, env []string, args ...string) (d diagnosis) {
 	strain := testkit.MeasureStrain(t)
 	out, err := cmd.Output()
 	d.late = strain.Worst()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
 		d.code = exit.ExitCode()
 	} else {
 		require.NoError(t, err)

@@ -102,7 +102,8 @@ func plain(err error) string {
 	if !fromNodes(err) {
 		return text
 	}
-	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
+	var held *quorumlock.HeldError
+	if errors.As(err, &held) {
 		text = strings.ReplaceAll(text, "held by "+held.Owner, "held by "+quorumlock.DescribeOwner(held.Owner))
 	}
 	return escaped(text)
@@ -130,10 +131,12 @@ func shortened(err error) string {
 
 // said returns the errors of single nodes, if an error has more than one of them.
 func said(err error) []quorumlock.NodeError {
-	if few, ok := errors.AsType[*quorumlock.NoQuorumError](err); ok {
+	var few *quorumlock.NoQuorumError
+	if errors.As(err, &few) {
 		return few.Nodes
 	}
-	if lost, ok := errors.AsType[*quorumlock.LostError](err); ok {
+	var lost *quorumlock.LostError
+	if errors.As(err, &lost) {
 		return lost.Nodes
 	}
 	return nil
@@ -146,8 +149,8 @@ func advice(err error) string {
 		return "all programs that use the same nodes need the same --max-ttl and --max-clock-skew; " +
 			"'quorumlock init --help' says how to change the limits of the nodes"
 	}
-	recovery, ok := errors.AsType[*node.RecoveryError](err)
-	if !ok {
+	var recovery *node.RecoveryError
+	if !errors.As(err, &recovery) {
 		return ""
 	}
 	text := "a node that is new, or has restarted, may have forgotten locks that are still held: it gives no new locks " +
@@ -160,8 +163,8 @@ func advice(err error) string {
 
 // fromNodes reports whether an error may contain text of servers.
 func fromNodes(err error) bool {
-	_, one := errors.AsType[*node.Error](err)
-	return one || errors.Is(err, quorumlock.ErrHeld) || errors.Is(err, quorumlock.ErrNoQuorum) || errors.Is(err, quorumlock.ErrLost)
+	var one *node.Error
+	return errors.As(err, &one) || errors.Is(err, quorumlock.ErrHeld) || errors.Is(err, quorumlock.ErrNoQuorum) || errors.Is(err, quorumlock.ErrLost)
 }
 
 // escaped makes characters visible that would move the cursor, or begin a line that looks like one of quorumlock's
@@ -181,10 +184,12 @@ func escaped(text string) string {
 // reason returns why an attempt or a renewal failed, if the context already names the attempt.
 func reason(err error) string {
 	text := plain(err)
-	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
+	var held *quorumlock.HeldError
+	if errors.As(err, &held) {
 		return strings.TrimPrefix(text, fmt.Sprintf("%q is ", held.Name))
 	}
-	if few, ok := errors.AsType[*quorumlock.NoQuorumError](err); ok {
+	var few *quorumlock.NoQuorumError
+	if errors.As(err, &few) {
 		return strings.TrimPrefix(text, fmt.Sprintf("%s %s: ", few.Op, quotedKeys(few.Names)))
 	}
 	return text

@@ -23,6 +23,9 @@ import (
 // commands, but not their environment.
 const nodesEnv = "QUORUMLOCK_NODES"
 
+// prefixEnv is the default of --prefix. The command of run inherits it.
+const prefixEnv = "QUORUMLOCK_PREFIX"
+
 // closeTimeout bounds the time to close a client. The nodes' timeouts usually end it sooner.
 const closeTimeout = 10 * time.Second
 
@@ -37,6 +40,7 @@ type nodeFlags struct {
 	nodeTimeout  time.Duration
 	maxTTL       time.Duration
 	maxClockSkew time.Duration
+	prefix       string
 }
 
 func (f *nodeFlags) register(flags *pflag.FlagSet) {
@@ -53,6 +57,17 @@ func (f *nodeFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.maxClockSkew, "max-clock-skew", 0,
 		"how far a clock may be ahead of a node's, which must be the same for all programs that use these nodes "+
 			"(default 1s, or half of --max-ttl if that is less)")
+	flags.StringVar(&f.prefix, "prefix", "",
+		"the `prefix` that an application puts before each name, as in billing: (default: $"+prefixEnv+"): "+
+			"names are given and shown without it, and top finds only names that have it")
+}
+
+// namePrefix returns the prefix of names, from the flag or else from the environment.
+func (f *nodeFlags) namePrefix(c *cobra.Command) string {
+	if c.Flags().Changed("prefix") {
+		return f.prefix
+	}
+	return os.Getenv(prefixEnv)
 }
 
 // list returns the nodes' addresses, from the flag or else from the environment.
@@ -72,7 +87,7 @@ func (f *nodeFlags) list() []string {
 
 // refuse rejects these flags for commands that use no nodes: a flag without effect would mislead.
 func (f *nodeFlags) refuse(c *cobra.Command) error {
-	for _, name := range []string{"nodes", "embedded", "allow-even", "node-timeout", "max-ttl", "max-clock-skew"} {
+	for _, name := range []string{"nodes", "embedded", "allow-even", "node-timeout", "max-ttl", "max-clock-skew", "prefix"} {
 		if c.Flags().Changed(name) {
 			return wrongUsage(c, fmt.Errorf("--%s has no effect here: %s does not use your nodes", name, c.Name()))
 		}
@@ -110,6 +125,7 @@ func (a *app) config(c *cobra.Command) (quorumlock.Config, error) {
 		NodeTimeoutMax: f.nodeTimeout,
 		MaxTTL:         f.maxTTL,
 		MaxClockSkew:   f.maxClockSkew,
+		Prefix:         f.namePrefix(c),
 		Logger:         a.logger(),
 	}
 	embedded := c.Flags().Changed("embedded")
@@ -150,7 +166,7 @@ func (a *app) watcher(c *cobra.Command, names []string, scan int) (*watch.Watche
 	}
 	return watch.New(watch.Config{
 		Nodes: options, Limits: parsed.Limits(), Patience: cmp.Or(a.nodes.nodeTimeout, surveyTimeout),
-		Names: names, MostPermits: quorumlock.MaxPermits, Scan: scan,
+		Prefix: parsed.Prefix, Names: names, MostPermits: quorumlock.MaxPermits, Scan: scan,
 	})
 }
 
@@ -200,7 +216,7 @@ func (a *app) checkNames(c *cobra.Command, cfg quorumlock.Config, names []string
 
 // flagNames are the flags for the library's field names.
 var flagNames = strings.NewReplacer("AllowEven", "--allow-even", "MaxTTL", "--max-ttl",
-	"MaxClockSkew", "--max-clock-skew", "NodeTimeoutMax", "--node-timeout")
+	"MaxClockSkew", "--max-clock-skew", "NodeTimeoutMax", "--node-timeout", "Prefix", "--prefix")
 
 // newClient makes a client. It opens in-memory nodes, which are new. Operators open servers, with init.
 func newClient(c *cobra.Command, cfg quorumlock.Config) (*quorumlock.Client, error) {

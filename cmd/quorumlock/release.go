@@ -257,7 +257,8 @@ func (r nodeReport) removal(key string) string {
 // nodeReason returns a node's error for a line that already has the node's name and the operation.
 func nodeReason(err error) string {
 	text := plain(err)
-	if e, ok := errors.AsType[*node.Error](err); ok {
+	var e *node.Error
+	if errors.As(err, &e) {
 		text = strings.TrimPrefix(text, escaped(fmt.Sprintf("node %s: ", e.Node)))
 		text = strings.TrimPrefix(strings.TrimPrefix(text, e.Op.String()+": "), "connect: ")
 	}

@@ -66,11 +66,11 @@ func TestDockerfile(t *testing.T) {
 	assert.Contains(t, last, `ENTRYPOINT ["quorumlock"]`)
 
 	version := regexp.MustCompile(`^go (\d+\.\d+)`)
-	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	work, err := os.ReadFile(filepath.Join(root, "go.work"))
 	require.NoError(t, err)
-	needs := version.FindStringSubmatch(string(mod[strings.Index(string(mod), "\ngo ")+1:]))
-	require.NotNil(t, needs)
-	assert.Equal(t, "FROM golang:"+needs[1]+" AS build", instructions[0][0], "the Go that go.mod asks for")
+	newest := version.FindSubmatch(work)
+	require.NotNil(t, newest)
+	assert.Equal(t, "FROM golang:"+string(newest[1])+" AS build", instructions[0][0], "the Go that go.work asks for")
 
 	binary := filepath.Join(t.TempDir(), "quorumlock")
 	require.Len(t, runs, 2)

@@ -15,7 +15,7 @@ import (
 
 const defaultSeeds = 1000
 
-// Without this, a failure could not be replayed. The scheduler changes about one case in ten. (The race
+// Without this, a failure could not be replayed. The scheduler changes a few cases of a hundred, more on a busy machine. (The race
 // detector deliberately runs goroutines in random order.)
 func TestSeedReplaysItsHistory(t *testing.T) {
 	const runs = 60

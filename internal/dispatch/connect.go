@@ -75,7 +75,8 @@ func (s *sender) connectedLocked(err error) {
 
 // splitFailure splits a failure to connect into the reason and the cause of an error of an operation.
 func splitFailure(failure error) (reason, cause error) {
-	if nodeErr, ok := errors.AsType[*node.Error](failure); ok {
+	var nodeErr *node.Error
+	if errors.As(failure, &nodeErr) {
 		return nodeErr.Reason, nodeErr.Err
 	}
 	return node.ErrUnreachable, failure

@@ -66,7 +66,7 @@ func work(context.Context) error                     { return nil }
 )
 
 // others matches packages of other modules, which compile their examples themselves.
-var others = regexp.MustCompile(`quorumlock/(faultinject|bench|otel)`)
+var others = regexp.MustCompile(`quorumlock/(faultinject|bench|goredis|otel)`)
 
 // TestSnippets type-checks all Go in all documents: in fenced blocks, as files, declarations or statements. It
 // ignores only unused variables and imports.
@@ -172,7 +172,8 @@ func (l *library) check(snippet string) error {
 	}
 	var problems []error
 	config := types.Config{Importer: l.importer, Error: func(err error) {
-		if problem, ok := errors.AsType[types.Error](err); !ok || !problem.Soft {
+		var problem types.Error
+		if !errors.As(err, &problem) || !problem.Soft {
 			problems = append(problems, err)
 		}
 	}}

@@ -28,7 +28,7 @@ func checkRights(f *Facts, n *Node) (findings []Finding) {
 		if len(missing) > 0 {
 			findings = append(findings, Finding{
 				Severity: c.severity, Found: fmt.Sprintf("the server does not know %s, which %s need", commands(missing), c.purpose), Why: c.why,
-				Do: "Remove the rename-command for them from the configuration file, and restart the server. If its version lacks them, replace the server.",
+				Do: "Remove the rename-command for them from the configuration file, and restart the server. If its version lacks them, replace the server. A managed service may permit no more: docs/where-it-runs.md says what works without.",
 			})
 		}
 		if denied := n.rules(c.purpose, Denied); len(denied) > 0 {

@@ -94,9 +94,9 @@ var errSentinel = errors.New("this is a Sentinel, not a node")
 
 // reasonOf returns a node's error without the node's name, which the report prints beside it.
 func reasonOf(err error) error {
-	e, ok := errors.AsType[*node.Error](err)
+	var e *node.Error
 	switch {
-	case !ok:
+	case !errors.As(err, &e):
 		return err
 	case e.Err == nil:
 		return e.Reason

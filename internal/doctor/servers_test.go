@@ -124,3 +124,12 @@ func TestTLSToAPlainPort(t *testing.T) {
 	hung.Pause()
 	assert.NotContains(t, worse(reportOf(t, "rediss://"+hung.Addr()), "reachable")[0].Found, "does not speak TLS")
 }
+
+// TestServerWithoutClient: a managed service may forbid CLIENT. That is a warning, and one page says what follows.
+func TestServerWithoutClient(t *testing.T) {
+	found := worse(reportOf(t, redisproc.Start(t, redisproc.WithArgs("--rename-command", "CLIENT", "")).Addr()), "rights")
+	require.Len(t, found, 1)
+	assert.Equal(t, Warning, found[0].Severity)
+	assert.Contains(t, found[0].Found, "CLIENT KILL")
+	assert.Contains(t, found[0].Do, "docs/where-it-runs.md")
+}

@@ -55,15 +55,17 @@ type Spec struct {
 	Spins, Fair bool
 	// HandOver is set if a lease may be handed over to another waiter of the client.
 	HandOver bool
+	// Prefix is the length of the client's prefix, with which all Names of a lock begin.
+	Prefix uint8
 }
 
-// DisplayName returns the name to show for a name of the lock: a semaphore's name instead of a
-// slot's.
+// DisplayName returns the name to show for a name of the lock, which is the name without the
+// client's prefix. For a slot, it is the semaphore's.
 func (s *Spec) DisplayName(name string) string {
 	if s.Slots != nil {
 		return s.Slots.Semaphore
 	}
-	return name
+	return name[min(int(s.Prefix), len(name)):]
 }
 
 // returnSlots ends what an attempt began when it chose its slots.

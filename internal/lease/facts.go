@@ -128,12 +128,12 @@ type Trace interface {
 var errForcedOff = errors.New("released by force")
 
 // replyError returns the reason in a node's answer, or nil for a confirmation.
-func (e *Engine) replyError(r *node.Reply) error {
+func (g *Grant) replyError(r *node.Reply) error {
 	switch {
 	case isTombstone(r):
 		return errForcedOff
 	case r.Outcome == node.Denied:
-		return e.Errors.Held(Holder{Name: r.Holder.Name, Owner: r.Holder.Owner, TTL: r.Holder.TTL})
+		return g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(r.Holder.Name), Owner: r.Holder.Owner, TTL: r.Holder.TTL})
 	default:
 		return r.Err
 	}
@@ -146,7 +146,7 @@ func isTombstone(r *node.Reply) bool { return r.Outcome == node.Denied && r.Hold
 func (g *Grant) nodeErrors() []NodeError {
 	var errs []NodeError
 	for i, r := range g.refusals.all() {
-		if err := g.engine.replyError(r); err != nil {
+		if err := g.replyError(r); err != nil {
 			errs = append(errs, NodeError{g.engine.Nodes.Name(i), err})
 		}
 	}
@@ -202,6 +202,6 @@ func (g *Grant) denialError(kind node.Kind, i int, r *node.Reply, v quorum.Vote)
 	case kind == node.Acquire && r.Outcome == node.Denied:
 		return g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(r.Holder.Name), Owner: r.Holder.Owner, TTL: r.Holder.TTL})
 	default:
-		return g.engine.replyError(g.refusals.get(i))
+		return g.replyError(g.refusals.get(i))
 	}
 }

@@ -290,7 +290,7 @@ func (q *lossInquiry) loss() Loss {
 			if g.isFollowedBy(&other) {
 				holders[i] = other.Owner
 			}
-			err = g.engine.Errors.Held(Holder{Name: other.Name, Owner: other.Owner, TTL: other.TTL})
+			err = g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(other.Name), Owner: other.Owner, TTL: other.TTL})
 		}
 		if q.misses(i) {
 			l.Nodes = append(l.Nodes, NodeError{r.nameOf(i), err})

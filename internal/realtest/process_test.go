@@ -79,7 +79,8 @@ func TestRealKilledHolder(t *testing.T) {
 		if err == nil {
 			return lease
 		}
-		if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
+		var held *quorumlock.HeldError
+		if errors.As(err, &held) {
 			require.Equal(t, owner, held.Owner)
 		} else {
 			require.ErrorIs(t, err, quorumlock.ErrNoQuorum) // A node was slow.

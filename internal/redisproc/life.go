@@ -43,7 +43,8 @@ func (s *Server) TryStop(ctx context.Context) error {
 		err = errors.Join(s.proc.terminate(), s.proc.resume())
 	} else if err = s.proc.resume(); err == nil {
 		_, err = s.doContext(ctx, "SHUTDOWN")
-		if _, refused := errors.AsType[ReplyError](err); !refused {
+		var refused ReplyError
+		if !errors.As(err, &refused) {
 			err = nil // it ends without an answer
 		}
 	}

@@ -2,7 +2,6 @@ package redisproc
 
 import (
 	"context"
-	"errors"
 	"os"
 	"testing"
 	"time"
@@ -94,8 +93,8 @@ func TestExchange(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "v", text)
 	_, err = Exchange(t.Context(), "tcp", s.Addr(), "ECHO")
-	_, refused := errors.AsType[ReplyError](err)
-	require.True(t, refused)
+	var refused ReplyError
+	require.ErrorAs(t, err, &refused)
 
 	s.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

@@ -127,7 +127,8 @@ func readArray(in *bufio.Reader, n int) (reply, error) {
 	r := reply{array: true}
 	for range n {
 		e, err := readReply(in)
-		if refused, ok := errors.AsType[ReplyError](err); ok {
+		var refused ReplyError
+		if errors.As(err, &refused) {
 			e = reply{scalar: string(refused)}
 		} else if err != nil {
 			return reply{}, err

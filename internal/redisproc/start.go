@@ -123,7 +123,8 @@ func (s *Server) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_, err := s.doContext(ctx, "PING")
-	if refused, ok := errors.AsType[ReplyError](err); ok {
+	var refused ReplyError
+	if errors.As(err, &refused) {
 		return !strings.HasPrefix(string(refused), "LOADING") // a refusal to this user is an answer
 	}
 	return err == nil

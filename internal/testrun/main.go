@@ -66,7 +66,8 @@ func goTest(args []string, results *results) (status int, err error) {
 	}
 	reading := read(output, results)
 	err = cmd.Wait()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
 		return max(exit.ExitCode(), 1), reading
 	}
 	return 0, errors.Join(reading, err)

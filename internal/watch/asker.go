@@ -20,6 +20,7 @@ type asker struct {
 	lib    *node.Redis
 	opt    rueidis.ClientOption
 	limits node.Limits
+	prefix string
 	// client is nil while there is no connection.
 	client rueidis.Client
 

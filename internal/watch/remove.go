@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,6 +16,7 @@ const maxTombstone = 365 * 24 * time.Hour
 // ForceRelease takes a lock from its holder, or from all its readers, as quorumlock's Lock.ForceRelease does. It
 // returns a reply for each node. It does not ask nodes again that did not answer in the last round.
 func (w *Watcher) ForceRelease(ctx context.Context, name string, owners []string) []node.Reply {
+	name = onNodes(w.cfg.Prefix, name)
 	return w.remove(func(a *asker) node.Reply {
 		return a.do(ctx, node.Op{Kind: node.ForceRelease, Names: []string{name}, TTL: w.tombstone(name), Buried: owners})
 	})
@@ -25,6 +27,10 @@ func (w *Watcher) ForceRelease(ctx context.Context, name string, owners []string
 //
 // The tombstone comes first: with it, no renewal of the owner can put a name back.
 func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permits int) []node.Reply {
+	names = slices.Clone(names)
+	for i, name := range names {
+		names[i] = onNodes(w.cfg.Prefix, name)
+	}
 	op := node.Op{Kind: node.Release, Names: names, Owner: owner, Reads: true}
 	if semaphore, _, ok := Permit(names[0]); ok {
 		op.Reads, op.Pool = false, node.Pool{Name: node.PoolName(semaphore), Size: permits}

@@ -30,7 +30,7 @@ func (a *asker) search(ctx context.Context, keys int, known map[string]struct{})
 		if err == nil {
 			hashes = slices.DeleteFunc(hashes, func(key string) bool {
 				_, old := known[key]
-				return old || !mayBeLock(key)
+				return old || !mayBeLock(key) || !hasPrefix(a.prefix, key)
 			})
 			err = a.addSingle(ctx, hashes)
 		}

@@ -32,6 +32,8 @@ type Config struct {
 	Limits node.Limits
 	// Patience is the timeout of one answer.
 	Patience time.Duration
+	// Prefix begins every name that the programs use, on the nodes. All names here and in the facts are without it.
+	Prefix string
 	// Names are locks to report, whether they are held or not. If one is also the name of a semaphore, its held permits
 	// are found, up to the number MostPermits.
 	Names       []string
@@ -92,6 +94,10 @@ type Watcher struct {
 // caller must close the watcher.
 func New(cfg Config) (*Watcher, error) {
 	w := &Watcher{cfg: cfg, found: make(map[string]struct{})}
+	w.cfg.Names = make([]string, len(cfg.Names))
+	for i, name := range cfg.Names {
+		w.cfg.Names[i] = onNodes(cfg.Prefix, name)
+	}
 	for _, opt := range cfg.Nodes {
 		opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, cfg.Patience)
 		opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, cfg.Patience)
@@ -100,7 +106,7 @@ func New(cfg Config) (*Watcher, error) {
 			w.Close()
 			return nil, err
 		}
-		w.nodes = append(w.nodes, &asker{lib: lib, opt: opt, limits: cfg.Limits})
+		w.nodes = append(w.nodes, &asker{lib: lib, opt: opt, limits: cfg.Limits, prefix: cfg.Prefix})
 	}
 	return w, nil
 }
@@ -131,6 +137,9 @@ func (w *Watcher) Look(ctx context.Context) *Facts {
 		f.Nodes = append(f.Nodes, a.said)
 	}
 	w.forget()
+	if w.cfg.Prefix != "" {
+		f.shorten(w.cfg.Prefix)
+	}
 	return f
 }
 

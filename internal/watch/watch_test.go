@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -338,4 +339,62 @@ func TestLatchOnNodesThatDiffer(t *testing.T) {
 func TestInvalidNodeOptions(t *testing.T) {
 	_, err := New(Config{Nodes: []rueidis.ClientOption{{InitAddress: []string{"a:1"}}, {}}})
 	require.Error(t, err)
+}
+
+// TestPrefix: a watcher with a prefix finds and takes the locks of one application, and knows their names without it.
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	all, addresses := servers(t)
+	billing, err := quorumlock.New(quorumlock.Config{
+		Addresses: addresses, Prefix: "billing:", Logger: slog.New(slog.DiscardHandler), NodeTimeoutMax: time.Second,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = billing.Close(context.Background()) })
+	plain := client(t, addresses)
+	slotOnNodes, slot := node.SlotName(node.PoolName("billing:s"), 0), node.SlotName(node.PoolName("s"), 0)
+	mine := acquisition(billing.RedLock("job").Acquire).hold(t, all, "billing:job")
+	other := acquisition(plain.RedLock("job").Acquire).hold(t, all, "job")
+	permitLease := permit(billing).hold(t, all, slotOnNodes)
+	waitFor(t, all, plain.RedLock("billing:job").Acquire, "quorumlock:waiting:{billing:job}")
+	require.NoError(t, billing.Latch("done").Set(t.Context(), 2))
+
+	cfg := Config{Limits: quorumlock.Config{}.Limits(), Patience: 2 * time.Second, MostPermits: 3, Scan: 1000, Prefix: "billing:", Names: []string{"done", "s"}}
+	for _, address := range addresses {
+		opt, err := node.ParseAddress(address)
+		require.NoError(t, err)
+		cfg.Nodes = append(cfg.Nodes, opt)
+	}
+	w, err := New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(w.Close)
+	for range 2 { // the second round knows the names already
+		facts := w.Look(t.Context())
+		assert.ElementsMatch(t, []string{"done", "s", "job", slot}, facts.Names)
+		assert.Equal(t, []string{slot}, facts.Permits("s"))
+		count, counted, _ := facts.Latch("done")
+		assert.Equal(t, []int{2, 0}, []int{count, counted})
+		for _, n := range facts.Nodes {
+			require.NoError(t, n.Err)
+			require.Len(t, n.Locks["job"].Holders, 1)
+			assert.Equal(t, "job", n.Locks["job"].Holders[0].Name)
+			assert.Equal(t, mine.Owner(), n.Locks["job"].Holders[0].Owner)
+			assert.Equal(t, 1, n.Locks["job"].Waiters)
+			require.Len(t, n.Locks[slot].Holders, 1)
+		}
+	}
+	for _, r := range w.Evict(t.Context(), permitLease.Owner(), []string{slot}, 1) {
+		require.NoError(t, r.Err)
+	}
+	for _, r := range w.ForceRelease(t.Context(), "job", []string{mine.Owner()}) {
+		require.NoError(t, r.Err)
+	}
+	for _, s := range all {
+		assert.NotContains(t, s.Keys(), slotOnNodes)
+	}
+	status, err := plain.RedLock("job").Inspect(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, other.Owner(), status.Holder(), "the lock of another application stays")
+	<-mine.Context().Done()
+	require.ErrorIs(t, mine.Err(), quorumlock.ErrLost)
+	runtime.KeepAlive(other)
 }

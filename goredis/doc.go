@@ -1,0 +1,29 @@
+// Package goredis makes nodes of quorumlock from the options of go-redis, so that a service has one place for the
+// settings of its servers.
+//
+//	n, err := goredis.New(&redis.Options{Addr: "a:6379", Username: "locker", Password: secret, TLSConfig: tlsConfig})
+//	...
+//	client, err := quorumlock.New(quorumlock.Config{Nodes: []node.Node{n}})
+//
+// A node takes these settings: the addresses, TLS, user, password and all three kinds of credentials providers, the
+// dialer and its timeout, the database, the name of the client, and the protocol. For a node behind Sentinel, it also
+// takes the name of the master, and the user and password of the Sentinels.
+//
+// A node ignores the settings that belong to go-redis' pool, retries, caching and timeouts of commands. It has one
+// connection, decides itself about repetitions, and waits for a command no longer than [node.DefaultTimeout]: locks
+// need a shorter timeout than most commands. It does not run commands through go-redis, so hooks and a Limiter do not
+// see them.
+//
+// A node refuses settings that it cannot follow: OnConnect, replicas, and a Redis Cluster. The error is then an
+// [errors.ErrUnsupported]. To use the rest of such options, change a copy of them.
+//
+// # Credentials that change
+//
+// A node asks a provider each time it connects, for the connection of the operations and for the subscription of the
+// waiters. It does not authenticate again on a connection that works. If the server closes that connection, because a
+// token has expired or the user was changed, the node connects with the present credentials and sends the operations
+// again. No lease is lost if that takes less than its TTL.
+//
+// If a provider fails, the node counts as one that does not answer, and the next operation asks again. If the server
+// does not accept the credentials, the error is a [node.ErrAuth].
+package goredis

@@ -1,0 +1,198 @@
+package goredis
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// defaultDialTimeout is go-redis' default of DialTimeout.
+const defaultDialTimeout = 5 * time.Second
+
+// Node is a node on a server that go-redis' options describe. It must be closed, as any node: Close also ends the
+// subscription to a StreamingCredentialsProvider.
+type Node struct {
+	*node.Redis
+	credentials *credentials
+}
+
+var (
+	_ node.Node      = (*Node)(nil)
+	_ node.Listener  = (*Node)(nil)
+	_ node.Connector = (*Node)(nil)
+)
+
+// Close closes the node as [node.Redis.Close] does, and ends the subscription to a StreamingCredentialsProvider. The
+// error is the provider's.
+func (n *Node) Close() error {
+	return errors.Join(n.Redis.Close(), n.credentials.close())
+}
+
+// New makes a node from the options of [redis.NewClient]. It does not connect. It does not change the options, and
+// later changes to them have no effect.
+func New(opt *redis.Options) (*Node, error) {
+	if opt == nil {
+		return nil, errors.New("goredis: the options are nil")
+	}
+	s := settings{
+		addresses: []string{cmp.Or(opt.Addr, "localhost:6379")},
+		network:   opt.Network,
+		tls:       opt.TLSConfig,
+		dial:      opt.Dialer,
+		timeout:   opt.DialTimeout,
+		protocol:  opt.Protocol,
+		database:  opt.DB,
+		name:      opt.ClientName,
+		onConnect: opt.OnConnect != nil,
+		credentials: &credentials{
+			user: opt.Username, password: opt.Password, call: opt.CredentialsProvider,
+			callContext: opt.CredentialsProviderContext, stream: opt.StreamingCredentialsProvider,
+		},
+	}
+	if s.network == "" && strings.HasPrefix(s.addresses[0], "/") {
+		s.network = "unix"
+	}
+	return s.node()
+}
+
+// NewFailover makes a node from the options of [redis.NewFailoverClient]: the master that Sentinels know by a name.
+// It is one node, however many Sentinels and replicas there are. The rest is as for [New].
+func NewFailover(opt *redis.FailoverOptions) (*Node, error) {
+	switch {
+	case opt == nil:
+		return nil, errors.New("goredis: the options are nil")
+	case opt.MasterName == "":
+		return nil, errors.New("goredis: MasterName is empty")
+	case len(opt.SentinelAddrs) == 0:
+		return nil, errors.New("goredis: SentinelAddrs is empty")
+	case opt.ReplicaOnly || opt.RouteByLatency || opt.RouteRandomly:
+		return nil, unsupported("ReplicaOnly, RouteByLatency and RouteRandomly: a lock cannot be held on replicas")
+	}
+	s := settings{
+		addresses: opt.SentinelAddrs,
+		tls:       opt.TLSConfig,
+		dial:      opt.Dialer,
+		timeout:   opt.DialTimeout,
+		protocol:  opt.Protocol,
+		database:  opt.DB,
+		name:      opt.ClientName,
+		onConnect: opt.OnConnect != nil,
+		credentials: &credentials{
+			user: opt.Username, password: opt.Password, call: opt.CredentialsProvider,
+			callContext: opt.CredentialsProviderContext, stream: opt.StreamingCredentialsProvider,
+		},
+		sentinel: rueidis.SentinelOption{
+			MasterSet: opt.MasterName, Username: opt.SentinelUsername, Password: opt.SentinelPassword,
+		},
+	}
+	return s.node()
+}
+
+// NewUniversal makes a node from the options of [redis.NewUniversalClient], which lead to one server or to a master
+// behind Sentinel. Options that lead to a Redis Cluster are unsupported: list independent servers as nodes.
+func NewUniversal(opt *redis.UniversalOptions) (*Node, error) {
+	switch {
+	case opt == nil:
+		return nil, errors.New("goredis: the options are nil")
+	case opt.IsClusterMode, opt.MasterName == "" && len(opt.Addrs) > 1:
+		return nil, unsupported("a Redis Cluster as a node: use independent servers, and make a node of each")
+	case opt.ReadOnly || opt.RouteByLatency || opt.RouteRandomly:
+		return nil, unsupported("ReadOnly, RouteByLatency and RouteRandomly: a lock cannot be held on replicas")
+	}
+	own := *opt // Failover would set its Addrs
+	if opt.MasterName != "" {
+		return NewFailover(own.Failover())
+	}
+	return New(own.Simple())
+}
+
+// Nodes makes a node from each of the options, for Config.Nodes. The caller closes them.
+func Nodes(opts ...*redis.Options) ([]node.Node, error) {
+	nodes := make([]node.Node, len(opts))
+	for i, opt := range opts {
+		n, err := New(opt)
+		if err != nil {
+			return nil, fmt.Errorf("options %d: %w", i+1, err) // a node that was not used needs no Close
+		}
+		nodes[i] = n
+	}
+	return nodes, nil
+}
+
+func unsupported(what string) error {
+	return fmt.Errorf("goredis: %w: %s", errors.ErrUnsupported, what)
+}
+
+// settings are what options of each kind have in common.
+type settings struct {
+	addresses []string
+	network   string
+	tls       *tls.Config
+	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
+	timeout   time.Duration
+	protocol  int
+	database  int
+	name      string
+	onConnect bool
+
+	credentials *credentials
+	sentinel    rueidis.SentinelOption
+}
+
+// node makes the node.
+func (s *settings) node() (*Node, error) {
+	if s.onConnect {
+		return nil, unsupported("OnConnect: a node has no connection of go-redis to call it with")
+	}
+	c := s.credentials
+	c.timeout = cmp.Or(s.timeout, defaultDialTimeout)
+	opt := rueidis.ClientOption{
+		InitAddress: s.addresses,
+		Dialer:      net.Dialer{Timeout: c.timeout},
+		DialCtxFn:   s.dialer(),
+		TLSConfig:   s.tls,
+		Username:    c.user,
+		Password:    c.password,
+		SelectDB:    s.database,
+		ClientName:  s.name,
+		AlwaysRESP2: s.protocol == 2,
+		Sentinel:    s.sentinel,
+	}
+	opt.Sentinel.TLSConfig = s.tls
+	if c.change() {
+		opt.AuthCredentialsFn = c.forRueidis
+	}
+	r, err := node.NewRedis(opt)
+	if err != nil {
+		return nil, fmt.Errorf("goredis: %s", strings.TrimPrefix(err.Error(), "node: "))
+	}
+	return &Node{Redis: r, credentials: c}, nil
+}
+
+// dialer returns the dialler of the options. As in go-redis, a Dialer that is set takes care of TLS itself.
+func (s *settings) dialer() func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	network, dial := cmp.Or(s.network, "tcp"), s.dial
+	if dial == nil {
+		return func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+			if cfg == nil {
+				return d.DialContext(ctx, network, addr)
+			}
+			return (&tls.Dialer{NetDialer: d, Config: cfg}).DialContext(ctx, network, addr)
+		}
+	}
+	return func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+		return dial(ctx, network, addr)
+	}
+}

@@ -1,0 +1,79 @@
+package realtest_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// TestRealPrefixWithRights: a user who may use the names of one application takes its locks, semaphores and latches,
+// waits for them, and takes none of another application.
+func TestRealPrefixWithRights(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	var addresses []string
+	for i, s := range c.servers {
+		c.command(i, strings.Fields(rights.SetUser("billing", "secret", "billing:*"))...)
+		c.command(i, append([]string{"ACL", "SETUSER", "billing"}, rights.Latches().Rules...)...)
+		addresses = append(addresses, "redis://billing:secret@"+s.Addr())
+	}
+	as := func(prefix string) *quorumlock.Client {
+		return c.client(func(cfg *quorumlock.Config) { cfg.Addresses, cfg.Prefix = addresses, prefix })
+	}
+	one, two := as("billing:"), as("billing:")
+	lease := acquire(t, one.RedLock("invoices"))
+	next := make(chan error, 1)
+	go func() {
+		lease, err := two.RedLock("invoices").Acquire(t.Context())
+		if err == nil {
+			err = lease.Release(t.Context())
+		}
+		next <- err
+	}()
+	require.NoError(t, lease.Release(t.Context()))
+	require.NoError(t, <-next)
+	permit, err := one.Semaphore("ports", 2).Acquire(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, permit.Release(t.Context()))
+	require.NoError(t, one.Latch("done").Set(t.Context(), 1))
+	require.NoError(t, two.Latch("done").CountDown(t.Context(), "x"))
+	require.NoError(t, one.Latch("done").Await(t.Context()))
+
+	_, err = as("shipping:").RedLock("invoices").Acquire(t.Context())
+	require.ErrorIs(t, err, node.ErrAuth)
+	_, err = as("").RedLock("invoices").Acquire(t.Context())
+	require.ErrorIs(t, err, node.ErrAuth)
+}
+
+// TestRealPrefixIsPartOfTheKey: Redisson's lock of the full name excludes the lock of the short name.
+func TestRealPrefixIsPartOfTheKey(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	client := c.client(func(cfg *quorumlock.Config) { cfg.Prefix = "{billing}:" })
+	for i := range c.servers {
+		c.command(i, "HSET", "{billing}:invoices", "9d5f2b6e:1", "1")
+		c.command(i, "PEXPIRE", "{billing}:invoices", "600000")
+	}
+	_, err := client.RedLock("invoices").TryAcquire(t.Context())
+	var held *quorumlock.HeldError
+	require.ErrorAs(t, err, &held)
+	assert.Equal(t, "invoices", held.Name)
+	assert.Equal(t, "9d5f2b6e:1", held.Owner)
+	lease := acquire(t, client.RedLock("orders"))
+	eventually(t, 20*time.Second, func() bool {
+		return strings.Contains(strings.Join(c.servers[0].Keys(), " "), "{billing}:orders")
+	}, "the lock is not on the first server")
+	for _, key := range c.servers[0].Keys() {
+		if key != "quorumlock:node" {
+			assert.Contains(t, key, "{billing}:", "the hash tag of all keys of the application")
+		}
+	}
+	require.NoError(t, lease.Release(t.Context()))
+}

@@ -1,0 +1,78 @@
+package quorumlock
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// MaxPrefixLength is the longest Config.Prefix, in bytes.
+const MaxPrefixLength = 128
+
+// prefixProblems lists the problems of a Config.Prefix.
+//
+// A brace in it must belong to a hash tag of its own. Otherwise the prefix and a name could make one together, and
+// keys that a name alone puts into one slot of a Redis Cluster would lie in several.
+func prefixProblems(prefix string) []string {
+	if problem := checkLabel("Prefix", prefix, MaxPrefixLength, false); problem != "" {
+		return []string{problem}
+	}
+	switch {
+	case prefix == "":
+		return nil
+	case strings.HasPrefix(prefix, reservedPrefix), strings.HasPrefix(reservedPrefix, prefix):
+		return []string{fmt.Sprintf("Prefix %q and %q, which is reserved, begin alike", prefix, reservedPrefix)}
+	case strings.ContainsAny(prefix, "{}") && !hasOneHashTag(prefix):
+		return []string{fmt.Sprintf("Prefix %q has a brace without a complete hash tag: write {tag} once, or no brace", prefix)}
+	default:
+		return nil
+	}
+}
+
+// hasOneHashTag reports whether the braces of a text are exactly one hash tag, "{tag}".
+func hasOneHashTag(text string) bool {
+	_, inside, _ := strings.Cut(text, "{")
+	tag, after, closed := strings.Cut(inside, "}")
+	return closed && tag != "" && !strings.ContainsAny(tag+after, "{}") && strings.IndexByte(text, '}') > strings.IndexByte(text, '{')
+}
+
+// onNodes returns the names that a program gave as the nodes know them.
+func (c *Client) onNodes(names []string) []string {
+	if c.cfg.Prefix == "" {
+		return names
+	}
+	full := make([]string, len(names))
+	for i, name := range names {
+		full[i] = c.cfg.Prefix + name
+	}
+	return full
+}
+
+// shortHolders returns holders of locks with the names that the program knows.
+func (c *Client) shortHolders(holders []node.Holder) []node.Holder {
+	if c.cfg.Prefix == "" {
+		return holders
+	}
+	short := slices.Clone(holders)
+	for i := range short {
+		short[i].Name = strings.TrimPrefix(short[i].Name, c.cfg.Prefix)
+	}
+	return short
+}
+
+// shortSlots returns holders of permits with the names that their slots would have without the prefix. So the slots
+// belong to the name of the semaphore that the program knows.
+func (s *Semaphore) shortSlots(holders []node.Holder) []node.Holder {
+	if s.client.cfg.Prefix == "" {
+		return holders
+	}
+	short := slices.Clone(holders)
+	for i := range short {
+		if slot := node.SlotOf(s.lock.spec.Slots.Pool.Name(), short[i].Name); slot >= 0 {
+			short[i].Name = node.SlotName(node.PoolName(s.name), slot)
+		}
+	}
+	return short
+}
