@@ -3,7 +3,7 @@
 -- clock.
 --
 -- A token must be younger than MaxTTL, and the end of its block at most MaxClockSkew ahead of the
--- node's clock. A recovery takes MaxTTL + MaxClockSkew. So whatever a node has forgotten, it only
+-- node's clock. A recovery takes MaxTTL + MaxClockSkew. So a node that has lost its memory still only
 -- accepts tokens larger than all it ever accepted. Lua compares numbers exactly up to 2 ^ 53, the
 -- time in the year 2255. So a token has at most the 16 digits of a place for a fence.
 local function refusal(now, differs, recovering, ttl, token, last, max_ttl, max_skew)
