@@ -191,11 +191,11 @@ func (m *Memory) firstWriter(name, id string, h Holder) (left time.Duration, fir
 			return h.TTL, true
 		case e.expected:
 			return e.woken + wakePrivilege(e.id) - m.clock.Now(), i == 0
-		case i > 0:
+		case slices.ContainsFunc(q[:i], func(e queueEntry) bool { return reads(e.id) }):
 			return wakePrivilege(e.id), false
 		case m.deliver(Woken, name, e.id):
 			m.recordWake(name, i)
-			return wakePrivilege(e.id), true
+			return wakePrivilege(e.id), i == 0
 		}
 		m.dropAt(name, i)
 	}

@@ -138,6 +138,17 @@ var readQueues = []promise{
 		x.waits(0, fairly("c:w", 1, "a"))
 		x.waits(1, readsFor("c:2", 3, "a"))
 	}},
+	{"several writers that do not come each have their turn before a reader", func(x *trial) {
+		name, replies := x.promptly(func(name string) []node.Op {
+			return append(freed(name, "c:w1", "c:w2"), readsFor("c:1", 3, name))
+		})
+		x.yields(name, 2, last(replies))
+		x.Pass(privilege)
+		x.yields(name, 2, x.do(readsFor("c:1", 3, name))[0])
+		x.Pass(privilege)
+		x.gets(readsFor("c:1", 3, name))
+		x.receivesOf(name, woken("c:w1", name), standby("c:w2", name), woken("c:w2", name))
+	}},
 	{"woken readers that do not come block a writer for their turn only", func(x *trial) {
 		x.held("a")
 		x.waits(0, readsFor("c:1", 1, "a"))

@@ -175,8 +175,8 @@ local function queues(pooled)
   end
 
   -- writer returns the first writer before a waiter, the time since which it is expected, if it is,
-  -- and whether it is first in the queue. It skips writers that were woken more than patience ms
-  -- ago and have not come since. It removes entries of the index whose waiter is no longer in the
+  -- its rank in the queue, and how many writers it skipped: those that were woken more than patience
+  -- ms ago and have not come since. It removes entries of the index whose waiter is no longer in the
   -- queue.
   local function writer(name, waiter, now)
     local rank = waiter and redis.call('ZRANK', key('queue', name), waiter)
@@ -194,7 +194,7 @@ local function queues(pooled)
       else
         local since = redis.call('ZSCORE', key('woken', name), other)
         if not since or since + patience(other) > now then
-          return other, since, before == 0
+          return other, since, before, place
         end
         place = place + 1
       end
@@ -202,21 +202,23 @@ local function queues(pooled)
   end
 
   -- intent returns how many ms a reader must leave a name to an earlier writer, or nil, and whether
-  -- only that writer is next. If the name is free, the first writer is woken now unless it was
-  -- before.
+  -- only that writer is next. If the name is free, and no reader waits before the writer, it is woken
+  -- now unless it was before.
   local function intent(name, waiter, now, free)
     local dead = 0
     while dead < attempts do
-      local other, since, first = writer(name, waiter, now)
+      local other, since, before, skipped = writer(name, waiter, now)
       if not other then
         return nil, false
       elseif not free then
         return math.max(redis.call('PTTL', name), 1), true
-      elseif since or not first then
-        return since and since + patience(other) - now or patience(other), first
+      elseif since then
+        return since + patience(other) - now, before == 0
+      elseif before > skipped then
+        return patience(other), false
       elseif reached('woken', name, other) then
         expect(name, other, now)
-        return patience(other), true
+        return patience(other), before == 0
       end
       dropped(name, other)
       dead = dead + 1
