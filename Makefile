@@ -12,7 +12,7 @@ BENCHES = $(if $(filter ./...,$(PKG)),$(shell grep -rl --include='*_test.go' '^f
 # wait most of the time.
 PARALLEL ?= 6
 # Modules of their own, because of what they need; PKG=... leaves them out.
-MODULES := $(if $(filter ./...,$(PKG)),faultinject goredis interop otel bench examples/faults examples/fencing examples/observed)
+MODULES := $(if $(filter ./...,$(PKG)),faultinject goredis interop otel prometheus gocron deploy/kubernetes bench examples/faults examples/fencing examples/observed)
 SEEDS ?= 100000
 CHAOS ?= 1m
 SOAK ?= 10m

@@ -152,7 +152,8 @@ func setTimeouts(opt *rueidis.ClientOption, timeout, connect time.Duration) {
 // until the nodes have answered all operations, and closes the nodes that the client made. A node
 // that does not answer delays Close no longer than that node's timeouts.
 //
-// When Close returns nil, nothing is held and no goroutine is left. If a release could not be
+// When Close returns nil, nothing is held, except locks that the nodes keep for the rest of their
+// [LockOptions].MinHold, and no goroutine is left. If a release could not be
 // delivered, the error names the nodes on which keys now expire by themselves. If ctx ends first,
 // the rest goes on in the background. Later calls wait for the same end and return the same error.
 func (c *Client) Close(ctx context.Context) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -113,7 +114,9 @@ type Config struct {
 	Jitter func() float64
 	// Logger gets a warning when a lease is lost or leaks. It also gets one when a node goes down,
 	// loses its memory, refuses this client, or is listed at two addresses. It gets a line at level
-	// Info when a node recovers from that. Default: slog.Default().
+	// Info when a node recovers from that. It gets a warning when another program has set a
+	// semaphore to another number of permits than this one was configured with. Default:
+	// slog.Default().
 	Logger *slog.Logger
 	// Hooks are called for events. Default: none.
 	Hooks Hooks
@@ -127,6 +130,11 @@ type Config struct {
 type LockOptions struct {
 	// TTL is how long nodes keep the lock without renewal. Fractions of a millisecond are dropped.
 	TTL time.Duration
+	// MinHold keeps the lock on the nodes for this time after its grant, even if it is released
+	// earlier: see [Lease.Release]. So a short job runs once, although several machines start it at
+	// times that differ by less than MinHold. It is at most MaxTTL less drift, which is 1% and 2 ms.
+	// Such a lease is not handed over. Default: none.
+	MinHold time.Duration
 	// MaxHold ends a lease that lasts longer.
 	MaxHold time.Duration
 	// Fixed turns renewal off. The lease ends TTL after its grant, less an allowance for drift,
@@ -241,6 +249,24 @@ func (c Config) ttlProblems(ttl time.Duration) []string {
 		return []string{tooSmall(ttl, "NodeTimeoutMax", c.NodeTimeoutMax)}
 	case c.timeoutMinSet && c.NodeTimeoutMin > ttl/3:
 		return []string{tooSmall(ttl, "NodeTimeoutMin", c.NodeTimeoutMin)}
+	default:
+		return nil
+	}
+}
+
+// minHoldProblems lists the problems of a lock's MinHold under this Config. Nodes must be able to
+// keep the lock for all of it after a release, when nothing renews the lock any more.
+func (c Config) minHoldProblems(s *lease.Spec) []string {
+	longest := func(ttl time.Duration) time.Duration { return ttl - quorum.Drift(ttl) }
+	switch {
+	case s.MinHold < 0:
+		return []string{fmt.Sprintf("MinHold %v is negative", s.MinHold)}
+	case s.MinHold > longest(c.MaxTTL):
+		return []string{fmt.Sprintf("MinHold %v is over %v, which is MaxTTL %v less drift (raise MaxTTL in all clients of these nodes alike)", s.MinHold, longest(c.MaxTTL), c.MaxTTL)}
+	case s.Fixed && s.MinHold > longest(s.TTL):
+		return []string{fmt.Sprintf("MinHold %v is over %v, after which a Fixed lease with TTL %v ends", s.MinHold, longest(s.TTL), s.TTL)}
+	case s.MaxHold > 0 && s.MinHold > s.MaxHold:
+		return []string{fmt.Sprintf("MinHold %v is over MaxHold %v", s.MinHold, s.MaxHold)}
 	default:
 		return nil
 	}

@@ -84,9 +84,16 @@ func TestBadLocksAreNamedAndLeaveNothing(t *testing.T) {
 			"a TTL for no timeout":  {options(quorumlock.LockOptions{TTL: time.Second}), "too small for NodeTimeoutMax"},
 			"a TTL over the limit":  {options(quorumlock.LockOptions{TTL: time.Minute}), "over MaxTTL"},
 			"a negative hold limit": {options(quorumlock.LockOptions{MaxHold: -1}), "MaxHold -1ns is negative"},
-			"a rule of a minority":  {options(quorumlock.LockOptions{Rule: quorum.AtLeast(1)}), "majority"},
-			"a rule of too many":    {options(quorumlock.LockOptions{Rule: quorum.AtLeast(4)}), "not that many nodes"},
-			"with keeps the name":   {c.RedLock("").With(quorumlock.LockOptions{}), "a name is empty"},
+			"a negative MinHold":    {options(quorumlock.LockOptions{MinHold: -1}), "MinHold -1ns is negative"},
+			"MinHold over MaxTTL":   {options(quorumlock.LockOptions{MinHold: 10 * time.Second}), "over 9.898s, which is MaxTTL 10s less drift"},
+			"MinHold over MaxHold":  {options(quorumlock.LockOptions{MinHold: 2, MaxHold: 1}), "MinHold 2ns is over MaxHold 1ns"},
+			"MinHold of a Fixed lease": {
+				options(quorumlock.LockOptions{Fixed: true, TTL: 5 * time.Second, MinHold: 5 * time.Second}),
+				"over 4.948s, after which a Fixed lease with TTL 5s ends",
+			},
+			"a rule of a minority": {options(quorumlock.LockOptions{Rule: quorum.AtLeast(1)}), "majority"},
+			"a rule of too many":   {options(quorumlock.LockOptions{Rule: quorum.AtLeast(4)}), "not that many nodes"},
+			"with keeps the name":  {c.RedLock("").With(quorumlock.LockOptions{}), "a name is empty"},
 		} {
 			_, err := test.lock.Acquire(t.Context())
 			require.ErrorIs(t, err, quorumlock.ErrInvalid, what)

@@ -70,6 +70,9 @@ type HeldError struct {
 	// TTL is how long the lock stays held or reserved on those nodes unless it is renewed. It is
 	// negative if the lock has no expiry there; this library always sets one.
 	TTL time.Duration
+	// Nodes are the names of the nodes that denied the attempt. It is empty if this client itself
+	// holds the lock, as no node was asked then, and in the error of a single node.
+	Nodes []string
 	// permits is set for a semaphore. Some of its permits may be free, but too few.
 	permits bool
 }
@@ -101,7 +104,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // failed release, the lock is free at the latest when its TTL runs out. After a failed extension,
 // the lease stays valid as long as it was before.
 type NoQuorumError struct {
-	// Op is the operation: acquire, extend, release, inspect, force-release, connect, ...
+	// Op is the operation: acquire, extend, release, keep (a release before its MinHold), inspect, force-release, connect, ...
 	Op string
 	// Names are the names of the lock; none for connect.
 	Names []string

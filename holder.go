@@ -15,7 +15,7 @@ const (
 	// MaxHolderLength is the longest Config.Holder, in bytes.
 	MaxHolderLength = 64
 	// MaxPurposeLength is the longest LockOptions.Purpose, in bytes.
-	MaxPurposeLength = 64
+	MaxPurposeLength = 128
 	// NoHolder as Config.Holder keeps the client's host and process out of owner ids.
 	NoHolder = "-"
 )

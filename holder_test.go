@@ -85,11 +85,15 @@ func TestHoldersAndPurposesThatAreRefused(t *testing.T) {
 	}
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
-		for _, purpose := range []string{"a\nb", strings.Repeat("x", 65)} {
+		for _, purpose := range []string{"a\nb", strings.Repeat("x", 129)} {
 			_, err := c.RedLock("job").With(quorumlock.LockOptions{Purpose: purpose}).TryAcquire(t.Context())
 			require.ErrorIs(t, err, quorumlock.ErrInvalid)
 			require.ErrorContains(t, err, "Purpose")
 		}
+		longest := strings.Repeat("x", 128)
+		lease := fleet.MustAcquire(t, c.RedLock("job").With(quorumlock.LockOptions{Purpose: longest}))
+		require.Equal(t, longest, quorumlock.ParseOwner(lease.Owner()).Purpose)
+		require.NoError(t, lease.Release(t.Context()))
 	})
 }
 

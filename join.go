@@ -115,6 +115,7 @@ func (j *Joined) attempt(ctx context.Context, wait bool) (*JointLease, error) {
 	for _, s := range j.steps {
 		lease, err := s.take(waiting, wait)
 		if err == nil && !l.add(lease) {
+			lease.waiveMinHold()
 			_ = lease.Release(ctx)
 		}
 		if over := l.joinLostError(); over != nil && (err == nil || ctx.Err() == nil) {
@@ -125,6 +126,7 @@ func (j *Joined) attempt(ctx context.Context, wait bool) (*JointLease, error) {
 			return nil, err
 		}
 	}
+	l.markGranted()
 	return l, nil
 }
 
@@ -197,7 +199,8 @@ func (l *Lock) withNames(names []string) *Lock {
 // sameOptions reports whether names of both locks can be taken in one step. Readers take one name
 // at a time.
 func (l *Lock) sameOptions(m *Lock) bool {
-	return !l.spec.Reads && !m.spec.Reads && l.client == m.client && l.spec.Need == m.spec.Need && l.spec.TTL == m.spec.TTL && l.spec.MaxHold == m.spec.MaxHold &&
+	return !l.spec.Reads && !m.spec.Reads && l.client == m.client && l.spec.Need == m.spec.Need && l.spec.TTL == m.spec.TTL &&
+		l.spec.MinHold == m.spec.MinHold && l.spec.MaxHold == m.spec.MaxHold &&
 		l.spec.Fixed == m.spec.Fixed && l.spec.Label == m.spec.Label && l.waitMode == m.waitMode && l.spec.HandOver == m.spec.HandOver
 }
 

@@ -23,6 +23,8 @@ type JointLease struct {
 
 	mu    sync.Mutex
 	parts []*Lease
+	// granted is set once all locks are held. Until then no work was done under any of them.
+	granted bool
 	// endCause is why the joint lease has ended.
 	endCause error
 	// releasesBegun is done when the release of all locks has begun. releases has the rounds that
@@ -53,6 +55,13 @@ func (l *JointLease) add(part *Lease) bool {
 		l.end(over)
 	}
 	return true
+}
+
+// markGranted says that all locks are held.
+func (l *JointLease) markGranted() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.granted = true
 }
 
 // leases returns the leases acquired so far.
@@ -93,7 +102,13 @@ func (l *JointLease) markEnded(why error) bool {
 // of a grant held.
 func (l *JointLease) beginReleases() {
 	defer l.releasesBegun.Done()
+	l.mu.Lock()
+	granted := l.granted
+	l.mu.Unlock()
 	for _, part := range l.leases() {
+		if !granted {
+			part.waiveMinHold()
+		}
 		if r, err := part.beginRelease(); r != nil {
 			l.releases = append(l.releases, r)
 		} else if err != nil {

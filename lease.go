@@ -23,6 +23,8 @@ type Lease struct {
 	ctx     atomic.Pointer[leaseContext]
 	cleanup runtime.Cleanup
 	state   atomic.Int32
+	// nested is set if the context held the lock already.
+	nested bool
 }
 
 // The states of a handle.
@@ -172,6 +174,13 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<
 // Release returns at once when nodes that removed all names meet the need of the rule. If nodes
 // found names missing, it waits until the other answers cannot change the outcome. The timeout of
 // each node bounds its answer.
+//
+// With [LockOptions].MinHold, a release before its end ends the lease, but the nodes keep the lock
+// for the rest, even if this process ends. Close does not remove the lock either.
+// The client releases the lock when the rest has passed, which wakes the next waiter. Release then
+// looks for no loss. It returns nil once the nodes have the lock for the rest, mostly without
+// asking them. A [*NoQuorumError] says that too few nodes confirmed this, so the lock may become
+// free earlier; the library retries.
 func (l *Lease) Release(ctx context.Context) error {
 	err := l.release()
 	if ctx == nil {
@@ -202,4 +211,12 @@ func (l *Lease) beginRelease() (*lease.Release, error) {
 	}
 	l.cleanup.Stop()
 	return l.lease.BeginRelease(now, before)
+}
+
+// waiveMinHold makes the release ignore the MinHold: no work was done under this lease. A nested
+// lease leaves that to the lease that it is nested in.
+func (l *Lease) waiveMinHold() {
+	if !l.nested {
+		l.lease.WaiveMinHold()
+	}
 }

@@ -104,8 +104,9 @@ func (l *Lock) With(o LockOptions) *Lock {
 	}
 	m.spec.TTL, m.spec.MaxHold, m.spec.Fixed = wholeTTL(cmp.Or(o.TTL, m.spec.TTL)), cmp.Or(o.MaxHold, m.spec.MaxHold), o.Fixed
 	m.spec.Need = cmp.Or(o.Rule, l.defaultRule).Need(l.client.nodes.Len())
+	m.spec.MinHold = o.MinHold
 	m.setWaiting(cmp.Or(o.Waiting, m.waitMode))
-	m.spec.HandOver = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waitMode != WaitFair && !m.spec.Reads
+	m.spec.HandOver = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && o.MinHold == 0 && m.waitMode != WaitFair && !m.spec.Reads
 	m.inheritProblems(l)
 	m.addProblems(l.client.cfg.ttlProblems(m.spec.TTL)...)
 	if o.Purpose != "" {
@@ -117,6 +118,7 @@ func (l *Lock) With(o LockOptions) *Lock {
 	if m.spec.MaxHold < 0 {
 		m.addProblems(fmt.Sprintf("MaxHold %v is negative", m.spec.MaxHold))
 	}
+	m.addProblems(l.client.cfg.minHoldProblems(&m.spec)...)
 	if m.waitMode > WaitSpin {
 		m.addProblems(fmt.Sprintf("unknown Waiting %d", m.waitMode))
 	}
@@ -225,6 +227,9 @@ func (l *Lock) acquire(ctx context.Context, do way) (*Lease, error) {
 	t := l.newTrace(ctx)
 	got, err := do(l.client.queues, ctx, &l.spec, t.forWaiter())
 	t.onReturn(got, err)
+	if l.spec.Slots != nil {
+		l.client.warnOfSize(l.spec.Slots)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -42,6 +42,8 @@ func TestHeldByAnother(t *testing.T) {
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
 		require.NotErrorIs(t, err, quorumlock.ErrNoQuorum)
 		require.Equal(t, "job", held.Name)
+		require.GreaterOrEqual(t, len(held.Nodes), 3, "a majority denied: %v", held.Nodes)
+		require.Subset(t, []string{"n1", "n2", "n3", "n4", "n5"}, held.Nodes)
 		require.Equal(t, holder.Owner(), held.Owner)
 		require.Equal(t, quorumlock.DefaultTTL, held.TTL)
 		require.ErrorContains(t, err, quorumlock.DescribeOwner(holder.Owner()))

@@ -120,5 +120,7 @@ func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
 	case !owner.AddHandle():
 		return nil, nil //nolint:nilnil // it ended this instant
 	}
-	return newLease(ctx, owner), nil
+	nested := newLease(ctx, owner)
+	nested.nested = true
+	return nested, nil
 }

@@ -32,37 +32,43 @@ var everyKind = map[string]struct {
 		func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) {
 			return c.RedLock("job").TryAcquire(ctx)
 		},
-		[]string{"job"}, []string{"billing:job"},
+		[]string{"job"},
+		[]string{"billing:job"},
 	},
 	"with options": {
 		func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) {
 			return c.RedLock("job").With(quorumlock.LockOptions{Purpose: "a test"}).With(quorumlock.LockOptions{TTL: time.Second}).TryAcquire(ctx)
 		},
-		[]string{"job"}, []string{"billing:job"},
+		[]string{"job"},
+		[]string{"billing:job"},
 	},
 	"several names": {
 		func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) {
 			return c.MultiLock("job:2", "job").With(quorumlock.LockOptions{TTL: time.Second}).TryAcquire(ctx)
 		},
-		[]string{"job", "job:2"}, []string{"billing:job", "billing:job:2"},
+		[]string{"job", "job:2"},
+		[]string{"billing:job", "billing:job:2"},
 	},
 	"writer": {
 		func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) {
 			return c.RWLock("job").Write().TryAcquire(ctx)
 		},
-		[]string{"job"}, []string{"billing:job"},
+		[]string{"job"},
+		[]string{"billing:job"},
 	},
 	"stripe": {
 		func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) {
 			return c.Striped("job", 1).Lock("x").TryAcquire(ctx)
 		},
-		[]string{"job:0"}, []string{"billing:job:0"},
+		[]string{"job:0"},
+		[]string{"billing:job:0"},
 	},
 	"semaphore": {
 		func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) {
 			return c.Semaphore("job", 1).With(quorumlock.LockOptions{TTL: time.Second}).TryAcquire(ctx, 1)
 		},
-		[]string{"job"}, []string{node.SlotName(node.PoolName("billing:job"), 0)},
+		[]string{"job"},
+		[]string{node.SlotName(node.PoolName("billing:job"), 0)},
 	},
 }
 

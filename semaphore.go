@@ -129,6 +129,15 @@ func (s *Semaphore) acquire(ctx context.Context, n int, do way) (*Lease, error) 
 	return l.acquire(ctx, do)
 }
 
+// warnOfSize logs that another program has set the number of permits to another one than this program
+// was configured with.
+func (c *Client) warnOfSize(r *slots.Request) {
+	if size, ok := r.OtherSize(); ok {
+		c.warn("quorumlock: a semaphore was set to another number of permits than this program was configured with",
+			"semaphore", r.Semaphore, "set", size, "configured", r.Permits)
+	}
+}
+
 // acquirable returns the lock that acquires n permits. If ctx would then hold more permits than
 // there seem to be, it first asks the nodes: the number may have been set since.
 func (s *Semaphore) acquirable(ctx context.Context, n int) (*Lock, error) {

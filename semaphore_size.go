@@ -43,7 +43,7 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 			return err
 		}
 		if r.tally.Result() == quorum.Won {
-			l.spec.Slots.Pool.LearnSize(permits, version)
+			l.spec.Slots.Pool.SetSize(permits, version)
 			return nil
 		}
 		if r.latest.Version <= seen {

@@ -59,7 +59,7 @@ func (translator) NoQuorum(s lease.Shortage) error {
 }
 
 func (translator) Held(h lease.Holder) error {
-	return &HeldError{Name: h.Name, Owner: h.Owner, TTL: h.TTL, permits: h.Permits}
+	return &HeldError{Name: h.Name, Owner: h.Owner, TTL: h.TTL, Nodes: h.Nodes, permits: h.Permits}
 }
 
 func (translator) Lost(l lease.Loss) error {

@@ -2,6 +2,7 @@ package election
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -58,6 +59,18 @@ func (e *Election) Leading() (Term, bool) {
 		return Term{}, false
 	}
 	return e.term.Term, true
+}
+
+// Healthy returns an [ErrOverdue] while a lead function continues although its context ended Config.Grace ago, and nil
+// otherwise. It is for the liveness probe of a process: a candidate whose lead function hangs leads no more, and may keep
+// others from leading. A restart solves that. Healthy asks no node, and is nil on a process that does not lead.
+func (e *Election) Healthy() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.term == nil || !e.term.overdue.Load() {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrOverdue, context.Cause(e.term.ctx))
 }
 
 // Resign ends the context of the lead function, with ErrResigned as its cause, and reports whether this candidate

@@ -12,6 +12,8 @@ var (
 	ErrRunning = errors.New("election: already running: one Run at a time; make another Election for another candidate")
 	// ErrNoLeader: no candidate holds the lock on enough nodes.
 	ErrNoLeader = errors.New("election: no leader")
+	// ErrOverdue: a lead function still runs after the end of its context. It wraps the cause of that end.
+	ErrOverdue = errors.New("election: the lead function still runs after the end of its context")
 	// ErrPanicked replaces the error of a lead function that did not return: it panicked, or ended its goroutine.
 	ErrPanicked = errors.New("election: the lead function panicked, or called runtime.Goexit")
 )

@@ -141,5 +141,10 @@ func TestCandidateNames(t *testing.T) {
 		long := w.candidate(strings.Repeat("x", quorumlock.MaxPurposeLength+1))
 		_, err = long.Leader(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		require.EqualError(t, err, "quorumlock: Name has 129 bytes, more than 128", "the field that was set, not the Purpose that it becomes")
+		_, err = w.candidate("a\tb").Leader(t.Context())
+		require.EqualError(t, err, `quorumlock: Name "a\tb" has unprintable characters`)
+		_, err = w.candidate(strings.Repeat("x", quorumlock.MaxPurposeLength)).Leader(t.Context())
+		require.ErrorIs(t, err, election.ErrNoLeader)
 	})
 }

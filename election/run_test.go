@@ -121,6 +121,7 @@ func TestLeaderThatIgnoresItsContext(t *testing.T) {
 				former := a.leads()
 				b := start(t, w.candidate("b"))
 				synctest.Wait()
+				require.NoError(t, e.Healthy())
 				end.stop(w, e, a)
 				synctest.Wait()
 				require.ErrorIs(t, context.Cause(former.ctx), end.cause)
@@ -132,6 +133,8 @@ func TestLeaderThatIgnoresItsContext(t *testing.T) {
 				late := <-overdue
 				require.Equal(t, former.Term, late.Term)
 				require.ErrorIs(t, late.Cause, end.cause)
+				require.ErrorIs(t, e.Healthy(), election.ErrOverdue)
+				require.ErrorIs(t, e.Healthy(), end.cause)
 				time.Sleep(time.Minute)
 				require.Empty(t, overdue, "Overdue is called once")
 				a.waits()
@@ -141,6 +144,8 @@ func TestLeaderThatIgnoresItsContext(t *testing.T) {
 					b.waits()
 				}
 				former.leave <- nil
+				synctest.Wait()
+				require.NoError(t, e.Healthy())
 				if !end.lost {
 					b.leads()
 				}
@@ -162,6 +167,7 @@ func TestLeaderThatStopsInTimeIsNotOverdue(t *testing.T) {
 			term := a.leads()
 			require.True(t, e.Resign())
 			time.Sleep(election.DefaultGrace - time.Millisecond)
+			require.NoError(t, e.Healthy())
 			term.leave <- nil
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -33,6 +34,8 @@ type term struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	began  time.Duration
+	// overdue is set once the lead function is overdue.
+	overdue atomic.Bool
 	// stop has functions that stop waiting for the end of Run's context and of ctx.
 	stop []func()
 }
@@ -167,6 +170,7 @@ func (e *Election) ended(end EndedEvent) {
 }
 
 func (e *Election) overdue(t *term) {
+	t.overdue.Store(true)
 	cause := context.Cause(t.ctx)
 	e.cfg.Logger.Warn("election: the lead function still runs after the end of its context", "election", e.name, "candidate", t.Name,
 		"owner", t.Owner, "token", t.Token, "cause", cause)

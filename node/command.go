@@ -159,6 +159,8 @@ func (w *writer) single(op *Op) {
 		w.rejoining(op)
 	case Inspect:
 		w.add(w.fences(op))
+	case Shorten:
+		w.add(op.Owner, milliseconds(op.TTL))
 	case Leave:
 		w.add(op.Waiter.ID)
 	case ForceRelease:

@@ -47,6 +47,8 @@ func (m *Memory) script(op Op) Reply {
 		return m.latch(op)
 	case Unlatch:
 		return m.unlatch(op)
+	case Shorten:
+		return m.shorten(op)
 	default:
 		return m.forceRelease(op)
 	}
@@ -180,6 +182,19 @@ func (m *Memory) release(op Op) Reply {
 	}
 	m.wakeNext(op)
 	return released(op, removed)
+}
+
+func (m *Memory) shorten(op Op) Reply {
+	for _, name := range op.Names {
+		holder, held := m.holder(name)
+		if !held || holder.Owner != op.Owner {
+			continue
+		}
+		c := m.locks[name]
+		c.expiry = m.clock.Now() + op.TTL
+		m.locks[name] = c
+	}
+	return Reply{Outcome: Granted}
 }
 
 // released is the answer to a release that removed this number of names.

@@ -51,6 +51,9 @@ const (
 	// Unlatch deletes a latch and makes its token the next generation, unless the node has seen a token at
 	// least as large. A node that does not know the latch records the deletion too.
 	Unlatch
+	// Shorten sets the TTL of the names that the owner holds, also to a shorter one. It ignores other names,
+	// and names that the owner holds as a reader. The owner must have ended: it relies on the names no more.
+	Shorten
 )
 
 // String returns the name of the operation, as errors and logs show it.
@@ -78,6 +81,8 @@ func (k Kind) String() string {
 		return "latch"
 	case Unlatch:
 		return "delete latch"
+	case Shorten:
+		return "shorten"
 	default:
 		return "unknown operation"
 	}

@@ -4,15 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
-
-	"github.com/quorumlock/quorumlock"
 )
 
 // recordingMeter is a meter that records its instruments in the format of the documentation.
@@ -50,7 +46,7 @@ func documentation(t *testing.T) string {
 
 func TestEveryMetricIsDocumented(t *testing.T) {
 	made := recordingMeter{rows: make(map[string]string)}
-	_, err := newInstruments(made)
+	_, err := newRecorder(made)
 	require.NoError(t, err)
 	documented := make(map[string]string)
 	row := regexp.MustCompile("(?m)^\\| `(quorumlock[a-z_.]+)` \\| ([a-z]+ \\| [a-z{}]+) \\|")
@@ -58,47 +54,6 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		documented[m[1]] = m[2]
 	}
 	require.Equal(t, made.rows, documented)
-}
-
-// values returns the values in a row of the table of attributes.
-func values(t *testing.T, attribute string) []string {
-	t.Helper()
-	for line := range strings.Lines(documentation(t)) {
-		if rest, ok := strings.CutPrefix(line, "| "+attribute+" | "); ok {
-			var words []string
-			for _, m := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(rest, -1) {
-				words = append(words, m[1])
-			}
-			slices.Sort(words)
-			return words
-		}
-	}
-	require.Fail(t, "the table has no row for the attribute", attribute)
-	return nil
-}
-
-func TestEveryValueIsDocumented(t *testing.T) {
-	var calls, votes, over []string
-	for _, f := range failures {
-		calls = append(calls, f.kind)
-	}
-	for _, reason := range reasons {
-		votes = append(votes, reason)
-	}
-	for _, e := range ends {
-		over = append(over, e.end)
-	}
-	for _, cause := range []quorumlock.LossCause{quorumlock.LossUnconfirmed, quorumlock.LossExpired, quorumlock.LossForced, quorumlock.LossTaken, quorumlock.LossGone} {
-		over = append(over, string(cause))
-	}
-	for attribute, want := range map[string][]string{
-		"`error.type` of calls and rounds": calls,
-		"`error.type` of votes":            votes,
-		"`quorumlock.lease.end`":           over,
-	} {
-		slices.Sort(want)
-		require.Equal(t, want, values(t, attribute), attribute)
-	}
 }
 
 // TestEveryAttributeIsDocumented: the documentation has each attribute of the code.

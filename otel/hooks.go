@@ -2,6 +2,7 @@ package quorumotel
 
 import (
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/measure"
 )
 
 // scope is the name of this package for meters and tracers.
@@ -11,11 +12,10 @@ const scope = "github.com/quorumlock/quorumlock/otel"
 // serve several clients, whose metrics are then combined.
 func NewHooks(options ...Option) (quorumlock.Hooks, error) {
 	cfg := newConfig(options)
-	instruments, err := newInstruments(cfg.meters.Meter(scope))
+	metrics, err := newRecorder(cfg.meters.Meter(scope))
 	if err != nil {
 		return quorumlock.Hooks{}, err
 	}
-	m := &meters{instruments: instruments, groups: groups{sort: cfg.group}}
 	s := spans{tracer: cfg.tracers.Tracer(scope)}
-	return quorumlock.MultiHooks(m.hooks(), quorumlock.Hooks{Acquisition: s.acquisition}), nil
+	return quorumlock.MultiHooks(measure.Hooks(metrics, cfg.group), quorumlock.Hooks{Acquisition: s.acquisition}), nil
 }

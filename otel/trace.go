@@ -6,6 +6,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/measure"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -34,7 +35,7 @@ func (s spans) acquisition(e quorumlock.AcquisitionEvent) {
 		span.SetAttributes(keyOwner.String(e.Owner), keyToken.Int64(int64(e.Token)), keyHandedOver.Bool(e.HandedOver))
 		return
 	}
-	kind := failureOf(e.Err)
+	kind := measure.FailureOf(e.Err)
 	span.SetAttributes(failed(kind))
 	if kind != "held" { // "held" is an answer and no error
 		span.SetStatus(codes.Error, e.Err.Error())
@@ -51,7 +52,7 @@ func vote(v quorumlock.VoteEvent) []attribute.KeyValue {
 		keyUnsent.Bool(v.Unsent),
 	}
 	if v.Vote == quorum.Unknown {
-		attrs = append(attrs, failed(reasonOf(v.Err)))
+		attrs = append(attrs, failed(measure.ReasonOf(v.Err)))
 	}
 	return attrs
 }

@@ -27,6 +27,17 @@ func Expiry(sent, ttl time.Duration) time.Duration {
 	return max(plus(sent, plus(ttl, -Drift(ttl))), 0)
 }
 
+// TTLFor returns the shortest TTL in whole milliseconds that leaves d after its [Drift], or the
+// largest Duration if there is none. A negative d counts as 0.
+func TTLFor(d time.Duration) time.Duration {
+	rest := plus(max(d, 0), driftFixed) // 99% of the TTL, rounded down, must be that
+	ttl := plus(rest, plus(rest, 98)/99)
+	if part := ttl % time.Millisecond; part > 0 {
+		ttl = plus(ttl, time.Millisecond-part)
+	}
+	return ttl
+}
+
 // ValidUntil returns until when a lease may be relied on. expiries has the expiry of the claim on
 // each node. The result is the need-th largest: until then, need claims are active. It returns 0,
 // never valid, if fewer than need expiries are positive or need is below 1.

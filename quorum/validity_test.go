@@ -47,6 +47,28 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+func TestTTLFor(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tc := range []struct{ d, want time.Duration }{
+		{0, 3 * ms},
+		{-time.Hour, 3 * ms},
+		{97 * ms, 100 * ms},
+		{97*ms + 1, 101 * ms},
+		{9898 * ms, 10 * time.Second},
+		{largest - time.Hour, largest},
+		{largest, largest},
+	} {
+		require.Equal(t, tc.want, quorum.TTLFor(tc.d), "of %d", tc.d)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64Range(0, int64(365*24*time.Hour)).Draw(t, "d"))
+		ttl := quorum.TTLFor(d)
+		require.Zero(t, ttl%ms)
+		require.GreaterOrEqual(t, ttl-quorum.Drift(ttl), d, "it suffices")
+		require.Less(t, ttl-ms-quorum.Drift(ttl-ms), d, "no shorter one does")
+	})
+}
+
 func TestValidUntil(t *testing.T) {
 	for _, tc := range []struct {
 		name     string

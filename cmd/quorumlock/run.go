@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // defaultKillAfter is the time between SIGTERM and SIGKILL, at most a third of the TTL.
@@ -29,7 +30,7 @@ type runFlags struct {
 	permits, of           int
 	ttl                   time.Duration
 	wait                  time.Duration
-	maxHold               time.Duration
+	minHold, maxHold      time.Duration
 	killAfter             time.Duration
 	purpose               string
 	// waits is set if --wait was given, which bounds the wait.
@@ -88,7 +89,11 @@ signal reaches only the command, not its children. On other systems the command 
 signal, and continues without the lock.
 
 When the command ends by itself, the lock is released at once: children that it leaves
-in the background continue without the lock.
+in the background continue without the lock. With --min-hold the nodes keep the lock
+until that time has passed since it was taken, and quorumlock does not wait for that. So
+a job that a scheduler starts on several machines runs once, although their clocks
+differ: --min-hold must be more than that difference. It is at most --max-ttl, less 1%
+and 2 ms.
 
 `
 
@@ -100,6 +105,7 @@ func (a *app) runCommand() *cobra.Command {
 		Long:  runHelp + exitCodeHelp,
 		Example: `  quorumlock run --nodes a:6379,b:6379,c:6379 --key nightly -- ./backup.sh
   quorumlock run --key nightly --wait 0s -- ./backup.sh || echo not now
+  quorumlock run --key hourly --wait 0s --min-hold 9s -- ./report.sh
   quorumlock run --multi --key stock --key orders -- ./reconcile
   quorumlock run --key workers --of 3 -- sh -c './work --port 900$QUORUMLOCK_PERMITS'
   quorumlock run --key prices --read -- ./report
@@ -137,6 +143,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the nodes keep the lock without renewal (default 10s, or --max-ttl if that is less)")
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for the lock; 0s tries once (default: forever)")
 	flags.StringVar(&f.purpose, "purpose", "", "what the lock is for; status shows it with this host and process (default: the command's name)")
+	flags.DurationVar(&f.minHold, "min-hold", 0, "keep the lock for at least this time, even if the command ends earlier; at most --max-ttl, less 1% and 2 ms")
 	flags.DurationVar(&f.maxHold, "max-hold", 0, "stop the command after this time (default: never)")
 	flags.DurationVar(&f.killAfter, "kill-after", 0, "how long after SIGTERM to send SIGKILL, a third of the TTL at most (default 5s, or that third if it is less)")
 }
@@ -172,6 +179,12 @@ func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 		return fmt.Errorf("--wait %v is negative", f.wait)
 	case f.maxHold < 0:
 		return fmt.Errorf("--max-hold %v is negative", f.maxHold)
+	case f.minHold < 0:
+		return fmt.Errorf("--min-hold %v is negative", f.minHold)
+	case f.minHold > maxTTL-quorum.Drift(maxTTL):
+		return fmt.Errorf("--min-hold %v is over %v, which is --max-ttl %v less drift (raise --max-ttl for all programs of these nodes alike)", f.minHold, maxTTL-quorum.Drift(maxTTL), maxTTL)
+	case f.maxHold > 0 && f.minHold > f.maxHold:
+		return fmt.Errorf("--min-hold %v is over --max-hold %v", f.minHold, f.maxHold)
 	case f.killAfter < 0:
 		return fmt.Errorf("--kill-after %v is negative", f.killAfter)
 	case f.killAfter > third:
@@ -232,7 +245,7 @@ type acquirer func(ctx context.Context, wait bool) (lease, error)
 
 // acquirer returns what takes the lock that the flags describe.
 func (f *runFlags) acquirer(client *quorumlock.Client) acquirer {
-	options := quorumlock.LockOptions{Purpose: f.purpose}
+	options := quorumlock.LockOptions{Purpose: f.purpose, MinHold: f.minHold}
 	switch {
 	case f.of > 0:
 		s := client.Semaphore(f.keys[0], f.of).With(options)
@@ -322,6 +335,7 @@ func (h *holder) hold(ctx context.Context, command *command) error {
 
 const (
 	unconfirmed = "too few nodes confirmed the release, so the lock stays taken until its TTL is over"
+	notKept     = "too few nodes confirmed the release, so the lock may become free before --min-hold is over, or with its TTL"
 	lostBefore  = "another may have had the lock while the command ran"
 )
 
@@ -332,6 +346,8 @@ func (h *holder) release(ctx context.Context, lease lease) {
 	switch {
 	case before == nil && errors.Is(err, quorumlock.ErrLost):
 		h.say("warning: "+lostBefore+": %s", plain(err))
+	case errors.Is(err, quorumlock.ErrNoQuorum) && h.flags.minHold > 0:
+		h.say("warning: "+notKept+": %s", reason(err))
 	case errors.Is(err, quorumlock.ErrNoQuorum) && h.explained:
 		h.say("warning: " + unconfirmed)
 	case errors.Is(err, quorumlock.ErrNoQuorum):

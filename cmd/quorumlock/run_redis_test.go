@@ -171,3 +171,17 @@ func TestRunLogsWhatBacksTheLease(t *testing.T) {
 	p.reply()
 	assert.Zero(t, p.exit())
 }
+
+func TestRunMinHoldOnServers(t *testing.T) {
+	t.Parallel()
+	const hold = 3 * time.Second
+	servers := startFleet(t)
+	began := time.Now()
+	r := call(t, servers.on("true", "--min-hold", hold.String())...)
+	assert.Zero(t, r.code)
+	assert.Empty(t, r.stderr)
+	r = call(t, servers.on("true")...)
+	assert.Zero(t, r.code)
+	assert.GreaterOrEqual(t, time.Since(began), hold, "the first command has ended long ago, and its process too")
+	servers.requireClean(t)
+}

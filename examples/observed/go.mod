@@ -8,6 +8,7 @@ require (
 	github.com/prometheus/prometheus v0.54.1
 	github.com/quorumlock/quorumlock v0.0.0
 	github.com/quorumlock/quorumlock/otel v0.0.0
+	github.com/quorumlock/quorumlock/prometheus v0.0.0
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0
 	go.opentelemetry.io/otel/sdk v1.47.0
@@ -46,4 +47,5 @@ require (
 replace (
 	github.com/quorumlock/quorumlock => ../..
 	github.com/quorumlock/quorumlock/otel => ../../otel
+	github.com/quorumlock/quorumlock/prometheus => ../../prometheus
 )

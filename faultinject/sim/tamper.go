@@ -98,9 +98,10 @@ func (w *world) tamper(t Tamper) {
 	}
 }
 
-// force releases a lock by force, and watches all leases that a quorum of nodes knew.
+// force releases a lock by force, and watches all leases that were valid before, and that a quorum of nodes knew. An
+// attempt that a forced release interrupts may still succeed, with its second round.
 func (w *world) force(t Tamper) {
-	p := w.process(t.Client)
+	p, before := w.process(t.Client), w.valid(t.Name)
 	status, err := p.client.RedLock(t.Name).ForceRelease(context.Background())
 	if err != nil {
 		w.note("the forced release failed: %v", err)
@@ -116,7 +117,7 @@ func (w *world) force(t Tamper) {
 		}
 	}
 	for _, r := range w.valid(t.Name) {
-		if known[r.lease.Owner()] >= status.Need && !r.fixed {
+		if known[r.lease.Owner()] >= status.Need && !r.fixed && slices.Contains(before, r) {
 			w.Go(func() { w.endsForced(r, t.Name) })
 		}
 	}

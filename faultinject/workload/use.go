@@ -23,6 +23,8 @@ type Use struct {
 	// TTL is the TTL of the lock; 0 for the client's. Fixed excludes it from renewal.
 	TTL   time.Duration
 	Fixed bool
+	// MinHold is its MinHold. A careless use ends before, if its Hold does.
+	MinHold time.Duration
 	// Waiting is its way to wait, and NoHandover excludes it from hand-overs. Try is set if it makes one attempt only.
 	Waiting         quorumlock.Waiting
 	NoHandover, Try bool
@@ -35,9 +37,10 @@ type Use struct {
 
 // options returns the options of its lock or semaphore.
 func (u Use) options() quorumlock.LockOptions {
-	options := quorumlock.LockOptions{Fixed: u.Fixed, TTL: u.TTL, Waiting: u.Waiting, NoHandover: u.NoHandover}
+	options := quorumlock.LockOptions{Fixed: u.Fixed, TTL: u.TTL, MinHold: u.MinHold, Waiting: u.Waiting, NoHandover: u.NoHandover}
 	if u.Careless {
 		options.MaxHold = max(u.Hold, time.Millisecond)
+		options.MinHold = min(options.MinHold, options.MaxHold)
 	}
 	return options
 }

@@ -41,8 +41,16 @@ var rules = []rule{
 		deps: true,
 		deny: []string{
 			"github.com/ory/dockertest", "github.com/stretchr/testify", "github.com/alicebob/miniredis", "go.opentelemetry.io",
-			"github.com/spf13/cobra", "pgregory.net/rapid", "go.uber.org/goleak",
+			"github.com/spf13/cobra", "pgregory.net/rapid", "go.uber.org/goleak", "github.com/prometheus", "github.com/go-co-op",
+			"k8s.io", "sigs.k8s.io",
 		},
+	},
+	{
+		name: "measure knows no monitoring system",
+		docs: "internal/measure turns events into measurements. The modules otel and prometheus record them, and a program gets only " +
+			"the dependencies of the module that it uses.",
+		pkg:   module + "/internal/measure",
+		allow: []string{module + "$", module + "/node", module + "/quorum"},
 	},
 	{
 		name: "what starts servers and runs suites stays out of the library",

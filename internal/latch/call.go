@@ -240,9 +240,12 @@ func (x *Call) Count() Outcome {
 // Delete deletes the latch. If possible, all attempts are one deletion with one token: a node's
 // confirmation stays valid for all of them.
 func (x *Call) Delete() Outcome {
-	token, before := x.propose(), quorum.Set(0)
+	token, before, begun := x.propose(), quorum.Set(0), false
 	return x.retry(func() (*round, Outcome) {
-		r := &round{kind: node.Unlatch, token: token, granted: before}
+		r := &round{kind: node.Unlatch, deletes: true, token: token, granted: before}
+		if begun {
+			r.kind, r.ask = node.Latch, node.LatchOp{Exact: true, Generation: token, Void: true}
+		}
 		confirmed := func() bool { return r.granted.Len() >= x.latches.need }
 		r.enough = func(*quorum.LatchView) bool { return confirmed() }
 		if _, stop := x.runRound(r); stop != NotStopped {
@@ -253,8 +256,12 @@ func (x *Call) Delete() Outcome {
 		switch {
 		case confirmed():
 			return r, Outcome{}
+		case r.tokenRefused() && r.granted != 0 && r.latest() == token:
+			// The generation has begun on a node, so any call may pass it on, and set the next latch in
+			// it. The others get it too, whatever they have seen: a larger token would delete that latch.
+			begun, before = true, r.granted
 		case r.tokenRefused():
-			token, before = x.propose(), 0
+			token, before, begun = x.propose(), 0, false
 		default:
 			before = r.granted
 		}

@@ -1,10 +1,6 @@
 package latch
 
-import (
-	"errors"
-
-	"github.com/quorumlock/quorumlock/node"
-)
+import "errors"
 
 // Outcome is how a call ended.
 type Outcome struct {
@@ -90,7 +86,7 @@ func (r *round) shortage() *Shortage {
 		}
 		s.Refusals = append(s.Refusals, Refusal{Node: i, Err: err})
 	}
-	if r.kind == node.Unlatch {
+	if r.deletes {
 		s.Agreed = r.granted.Len()
 	}
 	return s

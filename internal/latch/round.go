@@ -15,6 +15,8 @@ import (
 type round struct {
 	call *Call
 	kind node.Kind
+	// deletes is set for a deletion, which is decided by the nodes that confirm it.
+	deletes bool
 	// token is the token of the operation, and ask its arguments. inboxes are the nodes that should
 	// report later changes to the client.
 	token   uint64
@@ -333,7 +335,7 @@ func (r *round) latest() (generation uint64) {
 // the others knew after the loss; see forgot. Requires r.mu.
 func (r *round) repair() {
 	v := r.merged()
-	if r.kind != node.Latch || !v.Known || v.Disputed {
+	if r.deletes || !v.Known || v.Disputed {
 		return
 	}
 	if r.repairTarget == nil || !r.repairTarget.Alike(&v) {
@@ -377,7 +379,7 @@ func (r *round) decideIfDone(news bool) {
 			v, r.bySizes = s, true
 		}
 	}
-	if r.unanswered == 0 || v.Known && r.enough(&v) || r.kind == node.Unlatch && r.enough(&v) {
+	if r.unanswered == 0 || v.Known && r.enough(&v) || r.deletes && r.enough(&v) {
 		r.done, r.outcome = true, v
 		if r.anyGeneration { // a later answer may know of a deletion after the call
 			r.anyGeneration, r.generation = false, r.latest()

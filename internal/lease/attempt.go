@@ -177,7 +177,7 @@ func (a *attempt) countVote(i int, sent time.Duration, token uint64, r *node.Rep
 	g := a.grant
 	decided := a.proposal.Decided()
 	r = a.plausible(i, token, r)
-	v := g.recordReply(i, sent, r)
+	v := g.recordReply(i, sent, g.spec.TTL, r)
 	g.reportVote(a.trace, node.Acquire, i, sent, r, v)
 	answer := answerOf(token, r)
 	answer.Vote = v
@@ -324,7 +324,7 @@ func (a *attempt) lossError() (Retry, error) {
 		holder := a.holder()
 		// If the lock is free but reserved, no other slots help.
 		again.OtherSlots = g.spec.Slots != nil && (holder.Owner != "" || holder.TTL <= 0) && g.spec.Slots.Promising(g.spec.Need)
-		return again, g.heldBy(holder.Name, holder.Owner, holder.TTL)
+		return again, g.heldBy(holder.Name, holder.Owner, holder.TTL, a.denials())
 	}
 	short := g.shortage("acquire", a.proposal.Taken())
 	short.Late = a.proposal.Taken().Result() == quorum.Won
@@ -382,6 +382,18 @@ func (a *attempt) expectedFreeAfter() time.Duration {
 	return quorum.FreeAfter(told, g.claims.Nodes()-len(told), g.spec.Need)
 }
 
+// denials returns the names of the nodes that denied the attempt.
+func (a *attempt) denials() []string {
+	g := a.grant
+	names := make([]string, 0, g.claims.Nodes())
+	for i, r := range g.refusals.all() {
+		if r.Outcome == node.Denied {
+			names = append(names, g.engine.Nodes.Name(i))
+		}
+	}
+	return names
+}
+
 // holder returns the owner that most nodes named when they denied the attempt.
 func (a *attempt) holder() node.Holder {
 	g := a.grant
@@ -407,9 +419,9 @@ func (a *attempt) holder() node.Holder {
 	return most
 }
 
-// heldBy returns the error that names an owner of one of the names.
-func (g *Grant) heldBy(name, owner string, ttl time.Duration) error {
-	return g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(name), Owner: owner, TTL: ttl, Permits: g.spec.Slots != nil})
+// heldBy returns the error that names an owner of one of the names, and the nodes that denied.
+func (g *Grant) heldBy(name, owner string, ttl time.Duration, nodes []string) error {
+	return g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(name), Owner: owner, TTL: ttl, Permits: g.spec.Slots != nil, Nodes: nodes})
 }
 
 // HolderTTL returns how long a claim lasts. A key without expiry lasts for ever.

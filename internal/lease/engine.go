@@ -42,8 +42,8 @@ type Spec struct {
 	// Label is the readable part of owner ids, with a space before it, or empty.
 	Label string
 	// Need is the number of nodes of the rule.
-	Need         int
-	TTL, MaxHold time.Duration
+	Need                  int
+	TTL, MinHold, MaxHold time.Duration
 	// Slots is the request for permits of a semaphore, or nil for a lock.
 	Slots *slots.Request
 	// Fixed turns renewal off.

@@ -40,6 +40,8 @@ type Holder struct {
 	TTL time.Duration
 	// Permits is set for a semaphore.
 	Permits bool
+	// Nodes are the names of the nodes that denied the attempt.
+	Nodes []string
 }
 
 // NodeError is why a node did not confirm.

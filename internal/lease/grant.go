@@ -16,7 +16,7 @@ type grantState uint8
 const (
 	// stateAcquiring: the attempt is under way.
 	stateAcquiring grantState = iota
-	// stateHeld: the attempt was won, and the lease is valid.
+	// stateHeld: the attempt was won. The lease is valid, or the nodes keep the grant after it.
 	stateHeld
 	// stateEnded: lost, released, or never won. The nodes are being told to undo it.
 	stateEnded
@@ -131,7 +131,11 @@ func (g *Grant) Ticket() Ticket { return g.ticket }
 func (g *Grant) Obstacle() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.heldBy(g.spec.Names[0], g.owner, max(0, g.validUntil-g.engine.Clock.Now()))
+	until := g.validUntil
+	if k := g.kept(); k != nil {
+		until = k.until
+	}
+	return g.heldBy(g.spec.Names[0], g.owner, max(0, until-g.engine.Clock.Now()), nil)
 }
 
 // WithVotes calls look with the votes on the acquisition of permits, and keeps late votes out
@@ -161,8 +165,9 @@ func (g *Grant) operation(kind node.Kind) node.Op {
 	return op
 }
 
-// recordReply records a node's answer, and returns the vote that it counts as. Requires g.mu.
-func (g *Grant) recordReply(i int, sent time.Duration, r *node.Reply) quorum.Vote {
+// recordReply records a node's answer to an operation with this TTL, and returns the vote that it
+// counts as. Requires g.mu.
+func (g *Grant) recordReply(i int, sent, ttl time.Duration, r *node.Reply) quorum.Vote {
 	switch r.Outcome {
 	case node.Granted, node.Healed:
 		recovering := r.Recovering > 0
@@ -170,7 +175,7 @@ func (g *Grant) recordReply(i int, sent time.Duration, r *node.Reply) quorum.Vot
 		if recovering {
 			now = g.engine.Clock.Now()
 		}
-		if !g.claims.Confirm(i, sent, g.spec.TTL, now, recovering) {
+		if !g.claims.Confirm(i, sent, ttl, now, recovering) {
 			g.refusals.set(i, &node.Reply{Err: &node.Error{
 				Node: g.engine.Nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errHealUncounted,
 			}})
@@ -219,6 +224,9 @@ func (g *Grant) nextDue() time.Duration { return min(g.nextRenewalAt, g.dueWitho
 
 // dueWithoutRenewal is nextDue for a renewal that waits for capacity.
 func (g *Grant) dueWithoutRenewal() time.Duration {
+	if k := g.kept(); k != nil {
+		return k.nextDue(g.validUntil)
+	}
 	return min(g.validUntil, g.lease.holdLimit(), g.nextClaimExpiry())
 }
 
@@ -231,7 +239,7 @@ func (g *Grant) onDue(takes time.Duration) {
 	over := why != nil && g.endLocked(now, why, nil) // under the same g.mu, so it ends the lease that was checked
 	g.mu.Unlock()
 	if over {
-		g.lease.dependents.beginReleases()
+		g.lease.releaseDependents()
 	}
 }
 
@@ -241,6 +249,8 @@ func (g *Grant) reasonToEnd(now, takes time.Duration) error {
 	switch {
 	case g.state != stateHeld:
 		return nil
+	case g.kept() != nil:
+		return g.reasonToEndKept(now, takes)
 	case g.lease.leaked:
 		return ErrLeaked
 	case g.lease.reachedLimit(now):
@@ -290,7 +300,7 @@ func (g *Grant) nextClaimExpiry() time.Duration {
 // waits until all votes of the attempt have arrived: until then a small number is normal. Requires
 // g.mu.
 func (g *Grant) reportBacking(now time.Duration) {
-	if !g.engine.ReportBacking || g.state != stateHeld || g.attempt != nil && g.attempt.proposal.Votes().Missing() > 0 {
+	if !g.engine.ReportBacking || g.state != stateHeld || g.kept() != nil || g.attempt != nil && g.attempt.proposal.Votes().Missing() > 0 {
 		return
 	}
 	have := g.claims.Backing(now)

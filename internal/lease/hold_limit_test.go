@@ -148,3 +148,21 @@ func TestHandoverAtTheHoldLimit(t *testing.T) {
 	})
 	t.Logf("handed over %d times", handed)
 }
+
+// A lease that is dropped without a release keeps the lock for the rest of its MinHold too.
+func TestMinHoldOfALeakedLease(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *client) {
+		s := c.majority("job")
+		s.MinHold, s.HandOver = 8*time.Second, false
+		l := c.acquire(t, s)
+		l.Leak() // The garbage collector calls this.
+		<-l.Context().Done()
+		require.ErrorIs(t, l.Err(), ErrLeaked)
+		time.Sleep(8*time.Second - (c.engine.Clock.Now() - l.GrantedAt()) - 1)
+		require.Equal(t, 3, c.keys())
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		require.Zero(t, c.keys())
+		require.Equal(t, []error{ErrLeaked}, c.ended)
+	})
+}

@@ -15,8 +15,8 @@ type Dependent interface {
 
 // dependents lists what ends with a lease.
 //
-// That takes two steps. With the mutex of the grant held, markEnded ends each. Without that mutex,
-// beginReleases releases the other leases. They belong to grants too, and two that end at the same
+// That takes two steps. With the mutex of the grant held, markDependents ends each. Without that
+// mutex, releaseDependents releases the other leases. They belong to grants too, and two that end at the same
 // time would otherwise wait for each other.
 type dependents struct {
 	all      []Dependent
@@ -30,18 +30,17 @@ func (l *Lease) Join(d Dependent) error {
 	if l.endCause != nil {
 		return l.endCause
 	}
-	if l.dependents == nil {
-		l.dependents = &dependents{}
-	}
-	l.dependents.all = append(slices.DeleteFunc(l.dependents.all, Dependent.IsOver), d)
+	ds := &l.needExtra().dependents
+	ds.all = append(slices.DeleteFunc(ds.all, Dependent.IsOver), d)
 	return nil
 }
 
-// markEnded ends the dependents. Requires the mutex of the lease's grant.
-func (ds *dependents) markEnded(cause error) {
-	if ds == nil {
+// markDependents ends the dependents. Requires l.grant.mu.
+func (l *Lease) markDependents(cause error) {
+	if l.extra == nil {
 		return
 	}
+	ds := &l.extra.dependents
 	for _, d := range ds.all {
 		if release := d.MarkEnded(cause); release != nil {
 			ds.releases = append(ds.releases, release)
@@ -49,13 +48,13 @@ func (ds *dependents) markEnded(cause error) {
 	}
 }
 
-// beginReleases releases the other leases. It is called after the grant has ended, without its
-// mutex.
-func (ds *dependents) beginReleases() {
-	if ds == nil {
+// releaseDependents releases the other leases. It is called once, after the lease has ended, without
+// the mutex of its grant.
+func (l *Lease) releaseDependents() {
+	if l.extra == nil {
 		return
 	}
-	for _, release := range ds.releases {
+	for _, release := range l.extra.dependents.releases {
 		release()
 	}
 }

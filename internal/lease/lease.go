@@ -26,8 +26,26 @@ type Lease struct {
 	endCause        error
 	endedValidUntil time.Duration
 
-	// dependents lists what ends with this lease. It is nil if there is none.
-	dependents *dependents
+	// extra has what few leases need. It is nil for most.
+	extra *extra
+}
+
+// extra is the state of a lease that few leases need.
+type extra struct {
+	// dependents lists what ends with this lease.
+	dependents dependents
+	// minHoldWaived is set if a release ignores the MinHold.
+	minHoldWaived bool
+	// kept is set once the lease has ended and the nodes keep the grant for the rest of a MinHold.
+	kept *keeping
+}
+
+// needExtra returns the extra state of the lease, and allocates it if necessary. Requires l.grant.mu.
+func (l *Lease) needExtra() *extra {
+	if l.extra == nil {
+		l.extra = &extra{}
+	}
+	return l.extra
 }
 
 // endContext is a context with the function that ends it.
@@ -187,7 +205,7 @@ func (l *Lease) end(cause error) {
 	if l.ctx != nil {
 		l.ctx.cancel(cause)
 	}
-	l.dependents.markEnded(cause)
+	l.markDependents(cause)
 }
 
 // DropHandle counts one handle less, and reports whether none is left.

@@ -22,17 +22,44 @@ func (g *Grant) endAt(now time.Duration, cause error, r *Release) bool {
 	over := g.endLocked(now, cause, r)
 	g.mu.Unlock()
 	if over {
-		g.lease.dependents.beginReleases()
+		g.lease.releaseDependents()
 	}
 	return over
 }
 
 // endLocked is endAt without the releases of joint leases, which the caller begins after it unlocks
-// g.mu. Requires g.mu.
+// g.mu. The nodes keep the grant for the rest of a MinHold, and a later call releases it. Requires
+// g.mu.
 func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 	if g.state != stateHeld {
 		return false
 	}
+	over := g.kept() == nil // the lease of a kept grant has ended before
+	if over {
+		cause = g.endLease(now, cause)
+	}
+	keeps := g.mustKeep(now, cause)
+	if keeps && g.keep(now, r) && !errors.Is(cause, ErrClosed) {
+		return over
+	}
+	g.state = stateEnded
+	g.kept().settle(cause)
+	// The releases are queued first. A Close that does not find the grant may close the senders.
+	// The next waiter of this client must send nothing before the release.
+	if !keeps {
+		g.releaseEverywhere(now, r)
+	}
+	g.engine.scheduler.remove(g)
+	g.spec.returnSlots(true)
+	g.engine.locals.OnReleased(g)
+	if g.ticket != nil {
+		g.ticket.Close()
+	}
+	return over
+}
+
+// endLease ends the lease of a held grant, and returns the actual cause. Requires g.mu.
+func (g *Grant) endLease(now time.Duration, cause error) error {
 	l := g.lease
 	switch {
 	case l.leaked:
@@ -41,19 +68,9 @@ func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 	case now >= g.validUntil && !errors.Is(cause, ErrLost):
 		cause = g.expired("it expired before it was released")
 	}
-	g.state = stateEnded
 	l.end(cause)
 	g.engine.Events.Ended(l, now-l.grantedAt, false, cause) // before the next holder can report its grant
-	// The releases are queued first. A Close that does not find the grant may close the senders.
-	// The next waiter of this client must send nothing before the release.
-	g.releaseEverywhere(now, r)
-	g.engine.scheduler.remove(g)
-	g.spec.returnSlots(true)
-	g.engine.locals.OnReleased(g)
-	if g.ticket != nil {
-		g.ticket.Close()
-	}
-	return true
+	return cause
 }
 
 // undoMargin is how long undos are repeated beyond the TTL. A claim is over after the TTL. But a
@@ -97,7 +114,7 @@ func (g *Grant) releaseOp() node.Op {
 func (g *Grant) undo(calls *dispatch.Calls, nodes quorum.Set, now time.Duration, to dispatch.Receiver) {
 	for i := range nodes.All() {
 		c := calls.To(i)
-		c.To, c.Until = to, now+g.spec.TTL+undoMargin
+		c.To, c.Until = to, now+max(g.spec.TTL, g.spec.MinHold)+undoMargin
 		if g.ticket != nil {
 			op := calls.Op
 			op.Waiter = g.ticketAfterUndo(i)
@@ -127,6 +144,8 @@ type Release struct {
 	calls dispatch.Calls
 	// decided is done when both questions are settled.
 	decided sync.WaitGroup
+	// kept has the outcome instead if the nodes must keep the grant. It is nil otherwise.
+	kept <-chan error
 
 	mu sync.Mutex
 	// tally counts the nodes that confirmed the release. gone counts the nodes that did not have
@@ -191,6 +210,9 @@ func (r *Release) missed(reply *node.Reply) bool {
 
 // Wait blocks until both questions are settled, and returns what Release returns.
 func (r *Release) Wait() error {
+	if r.kept != nil {
+		return <-r.kept
+	}
 	r.decided.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -26,7 +26,7 @@ type renewalRound struct {
 func (g *Grant) renew(now time.Duration, done chan<- error) {
 	n := g.engine.Nodes.Len()
 	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.spec.Need), done: done}
-	r.calls.Aim(n, g.operation(node.Renew))
+	r.calls.Aim(n, g.renewOp())
 	for i := range n {
 		c := r.calls.To(i)
 		c.To, c.Renews, c.Deadline = r, g.renews(), g.engine.deadline(g.spec, now)
@@ -38,6 +38,12 @@ func (g *Grant) renew(now time.Duration, done chan<- error) {
 	// Too many nodes are down: the round failed before it began.
 	r.decided = true
 	_ = r.finish(now) // no node has denied it, so nothing ends the lease
+}
+
+func (g *Grant) renewOp() node.Op {
+	op := g.operation(node.Renew)
+	op.TTL = g.renewalTTL()
+	return op
 }
 
 // renews returns how many nodes a renewal needs.
@@ -52,7 +58,7 @@ func (r *renewalRound) refused(i int, err error) bool {
 // renewOn renews the lease on one node. Requires g.mu and stateHeld.
 func (g *Grant) renewOn(i int) {
 	r := &renewalRound{grant: g, tally: quorum.NewTally(g.claims.Nodes(), g.spec.Need), decided: true}
-	r.calls.Aim(g.claims.Nodes(), g.operation(node.Renew))
+	r.calls.Aim(g.claims.Nodes(), g.renewOp())
 	r.calls.To(i).To, r.calls.To(i).Renews = r, g.renews()
 	g.expose(g.engine.Nodes.Send(&r.calls, quorum.Set(0).With(i), r.refused))
 }
@@ -101,7 +107,7 @@ func (r *renewalRound) AnswerLate(c *dispatch.Call, reply *node.Reply) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.state == stateHeld {
-		g.recordReply(c.Node(), c.Sent, reply)
+		g.recordReply(c.Node(), c.Sent, c.Op.TTL, reply)
 		g.applyLateVote()
 	}
 }
@@ -135,7 +141,7 @@ func (r *renewalRound) countVote(c *dispatch.Call, reply *node.Reply) (over erro
 
 // recordVote records a vote in the tally and the claims. Requires r.grant.mu.
 func (r *renewalRound) recordVote(i int, sent time.Duration, reply *node.Reply) {
-	v := r.grant.recordReply(i, sent, reply)
+	v := r.grant.recordReply(i, sent, r.calls.Op.TTL, reply)
 	r.tally.Record(i, v)
 	r.grant.reportVote(nil, node.Renew, i, sent, reply, v)
 }
@@ -144,6 +150,9 @@ func (r *renewalRound) recordVote(i int, sent time.Duration, reply *node.Reply) 
 // Requires r.grant.mu.
 func (r *renewalRound) finish(now time.Duration) (over error) {
 	g := r.grant
+	if g.kept() != nil {
+		return r.finishKept(now)
+	}
 	if r.tally.Result() == quorum.Won {
 		g.failedRenewals = 0
 		if !g.spec.Fixed {
@@ -179,7 +188,7 @@ const minRetry = 10 * time.Millisecond
 // never beyond half of the remaining validity: the nodes may return before the lease ends. Requires
 // g.mu.
 func (g *Grant) retryRenewal(now time.Duration) {
-	if g.spec.Fixed {
+	if g.spec.Fixed && g.kept() == nil {
 		return
 	}
 	g.failedRenewals++

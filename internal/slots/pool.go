@@ -90,6 +90,8 @@ type Pool struct {
 	// that setting, or 0.
 	size    int
 	version uint64
+	// reported is the latest setting that this client made, or that OtherSize has returned.
+	reported uint64
 	// configured is the number that this client was configured with at its last attempt.
 	configured int
 }
@@ -102,6 +104,14 @@ func (p *Pool) LearnSize(size int, version uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.learnSizeLocked(size, version)
+}
+
+// SetSize records a setting that this client has made.
+func (p *Pool) SetSize(size int, version uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.learnSizeLocked(size, version)
+	p.reported = max(p.reported, version)
 }
 
 func (p *Pool) learnSizeLocked(size int, version uint64) {
@@ -139,6 +149,19 @@ func (r *Request) Size() (size int, version uint64) {
 	r.Pool.mu.Lock()
 	defer r.Pool.mu.Unlock()
 	return r.Pool.sizeLocked(r.Permits)
+}
+
+// OtherSize returns the number of permits that another client has set, if the caller was configured
+// with another number. It returns each setting once.
+func (r *Request) OtherSize() (size int, ok bool) {
+	p := r.Pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.version <= p.reported || p.size == r.Permits {
+		return 0, false
+	}
+	p.reported = p.version
+	return p.size, true
 }
 
 // OnNodes describes the pool to nodes; it is zero for a nil Request.

@@ -170,15 +170,15 @@ func (t *ticket) Voted(i int, now time.Duration, r *node.Reply) {
 			t.headAt |= bit
 		}
 		until := lease.AddTime(now, lease.HolderTTL(r.Holder))
-		if r.Rank > nearHead { // waiters before this one find out first whether the holder has died
-			until = max(until, lease.AddTime(now, recheckInterval(r.Rank)))
-		}
 		switch {
 		case r.Holder.Owner == "":
 			t.forecast.Reserved(i, until, r.Rank)
 		case t.waiter.spec.Slots.WrongSlots(r.Pool):
 			t.forecast.Free(i, now)
 		default:
+			if r.Rank > nearHead { // waiters before this one find out first whether the holder has died
+				until = max(until, lease.AddTime(now, recheckInterval(r.Rank)))
+			}
 			t.forecast.Denied(i, until, r.Rank)
 		}
 		t.waiter.signal() // the next attempt may be due sooner

@@ -56,6 +56,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{name: "acquire", promises: acquiring},
 		{name: "renew", promises: renewing},
 		{name: "release", promises: releasing},
+		{name: "shorten", promises: shortening},
 		{name: "inspect", promises: inspecting},
 		{name: "force-release", promises: forcing},
 		{name: "wrong type", promises: wrongType},

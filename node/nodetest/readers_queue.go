@@ -149,6 +149,16 @@ var readQueues = []promise{
 		x.gets(readsFor("c:1", 3, name))
 		x.receivesOf(name, woken("c:w1", name), standby("c:w2", name), woken("c:w2", name))
 	}},
+	{"but a writer is not woken before its turn, while a reader waits before it", func(x *trial) {
+		name, replies := x.promptly(func(name string) []node.Op {
+			return []node.Op{
+				acquire("o1", long, name), readsFor("c:1", 1, name), fairly("c:w", 2, name), release("o1", name),
+				readsFor("c:2", 3, name),
+			}
+		})
+		x.yields(name, 2, last(replies))
+		x.receivesOf(name, woken(reads("c:1"), name), standby("c:w", name))
+	}},
 	{"woken readers that do not come block a writer for their turn only", func(x *trial) {
 		x.held("a")
 		x.waits(0, readsFor("c:1", 1, "a"))

@@ -463,3 +463,40 @@ func TestJoinedReaders(t *testing.T) {
 		f.RequireNoKeys()
 	})
 }
+
+// A Join that fails has worked under none of its locks, so it releases them at once.
+func TestMinHoldOfJoinedLocks(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		const hold = 5 * time.Second
+		c, other := f.Client(), f.Client()
+		a, b := c.RedLock("a").With(quorumlock.LockOptions{MinHold: hold}), c.RedLock("b")
+		held := fleet.MustAcquire(t, other.RedLock("b"))
+		_, err := quorumlock.Join(a, b).TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = quorumlock.Join(a, b).Acquire(ctx)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		fleet.AcquireAndRelease(t, other.RedLock("a"))
+
+		// A lease that the context holds already keeps its MinHold.
+		outer := fleet.MustAcquire(t, a)
+		ctx, cancel = context.WithTimeout(outer.Context(), time.Second)
+		defer cancel()
+		_, err = quorumlock.Join(a, b).Acquire(ctx)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		require.NoError(t, outer.Release(t.Context()))
+		require.ErrorIs(t, fleet.MustBeRefused(t, other.RedLock("a")), quorumlock.ErrHeld)
+		time.Sleep(hold + time.Millisecond)
+		require.NoError(t, held.Release(t.Context()))
+
+		joint, err := quorumlock.Join(a, b).TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, joint.Release(t.Context()))
+		fleet.AcquireAndRelease(t, other.RedLock("b"))
+		require.ErrorIs(t, fleet.MustBeRefused(t, other.RedLock("a")), quorumlock.ErrHeld)
+		time.Sleep(hold + time.Millisecond)
+		fleet.AcquireAndRelease(t, other.RedLock("a"))
+		f.RequireNoKeys()
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -667,5 +668,43 @@ func TestCloseEndsLatchCalls(t *testing.T) {
 		require.ErrorIs(t, <-done, quorumlock.ErrClosed)
 		require.ErrorIs(t, <-counting, quorumlock.ErrClosed)
 		require.ErrorIs(t, l.Set(t.Context(), 1), quorumlock.ErrClosed)
+	})
+}
+
+// A node has begun the generation of a deletion, and another refuses its token, as a count-down with a larger one came
+// first. Meanwhile another client passes the generation on, and sets the next latch. The deletion must not delete that.
+func TestDeletionLeavesTheNextLatch(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		other := f.Client().Latch("job")
+		require.NoError(t, other.Set(t.Context(), 2))
+		c, spies := f.SpiedClient()
+		hangs := make(chan struct{})
+		spies[1].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { <-hangs } })
+		f.Stop(2)
+		deleted := make(chan error, 1)
+		go func() { deleted <- c.Latch("job").Delete(t.Context()) }()
+		fleet.Settle() // The first node has deleted the latch.
+
+		f.Start(2)
+		reply := make([]node.Reply, 1)
+		f.Nodes[2].Do(t.Context(), []node.Op{{
+			Kind: node.Latch, Names: []string{"job"}, TTL: time.Hour, Limits: f.Limits,
+			Token: uint64(f.Clock.Wall().Add(500 * time.Millisecond).UnixMicro()), Latch: &node.LatchOp{IDs: []string{"x"}},
+		}}, reply)
+		require.Equal(t, node.Granted, reply[0].Outcome)
+		set := make(chan error, 1)
+		spies[2].Set(func(s *fleet.Spy) {
+			s.After = func(ops []node.Op) {
+				if slices.ContainsFunc(ops, func(op node.Op) bool { return op.Kind == node.Unlatch }) && len(set) == 0 {
+					set <- other.Set(context.WithoutCancel(t.Context()), 3)
+				}
+			}
+		})
+		require.NoError(t, <-deleted)
+		require.NoError(t, <-set)
+		close(hangs)
+		left, err := other.Count(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 3, left)
 	})
 }

@@ -1,9 +1,12 @@
 package semaphore_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -329,6 +332,41 @@ func TestSetPermits(t *testing.T) {
 		_, err = a.TryAcquire(t.Context(), 1)
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
 		require.NoError(t, full.Err())
+	})
+}
+
+// A client that learns of another number than it was configured with logs it: once for each setting, and not if it has set
+// the number itself.
+func TestOtherNumberOfPermitsIsLogged(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var told [3]bytes.Buffer
+		var clients [3]*quorumlock.Client
+		for i := range clients {
+			clients[i] = f.Client(func(cfg *quorumlock.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&told[i], nil)) })
+		}
+		setter, same, other := clients[0].Semaphore("jobs", 4), clients[1].Semaphore("jobs", 2), clients[2].Semaphore("jobs", 4)
+		full := func(set int) {
+			require.NoError(t, setter.SetPermits(t.Context(), set))
+			held := permits(t, setter, set)
+			for range 3 {
+				for _, s := range []*quorumlock.Semaphore{same, other} {
+					_, err := s.TryAcquire(t.Context(), 1)
+					require.ErrorIs(t, err, quorumlock.ErrHeld)
+				}
+			}
+			require.NoError(t, held.Release(t.Context()))
+			fleet.Settle()
+		}
+		full(2)
+		require.Empty(t, told[0].String())
+		require.Empty(t, told[1].String())
+		require.Equal(t, 1, strings.Count(told[2].String(), "\n"))
+		require.Contains(t, told[2].String(), `level=WARN msg="quorumlock: a semaphore was set to another number of permits`)
+		require.Contains(t, told[2].String(), "semaphore=jobs set=2 configured=4")
+		full(3)
+		require.Empty(t, told[0].String())
+		require.Contains(t, told[1].String(), "semaphore=jobs set=3 configured=2")
+		require.Equal(t, 2, strings.Count(told[2].String(), "\n"), "each setting is logged once")
 	})
 }
 

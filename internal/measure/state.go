@@ -1,4 +1,4 @@
-package quorumotel
+package measure
 
 import (
 	"sync"
@@ -54,4 +54,34 @@ type seen struct{ sync.Map }
 func (s *seen) first(name string) bool {
 	_, known := s.LoadOrStore(name, true)
 	return !known
+}
+
+// maxGroups bounds the number of lock groups.
+const maxGroups = 100
+
+// groups assigns locks to groups, if a function for that is set.
+type groups struct {
+	sort  func(name string) string
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+// of returns the group of a lock, by its first name.
+func (g *groups) of(names []string) string {
+	if g.sort == nil || len(names) == 0 {
+		return ""
+	}
+	group := g.sort(names[0])
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.known[group]:
+	case len(g.known) >= maxGroups:
+		return Other
+	case g.known == nil:
+		g.known = map[string]bool{group: true}
+	default:
+		g.known[group] = true
+	}
+	return group
 }

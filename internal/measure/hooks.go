@@ -1,0 +1,196 @@
+// Package measure turns the events of clients into measurements, for any monitoring system. The modules otel and
+// prometheus record them.
+package measure
+
+import (
+	"context"
+	"slices"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// Label is a property of a value. The type of Value is string, bool or int.
+type Label struct {
+	Key   string
+	Value any
+}
+
+// Recorder records measurements. It is called by several goroutines if several clients share the hooks.
+type Recorder interface {
+	// Record adds a value to an instrument, or sets a Gauge to it. ctx may lead to the trace of the call that is
+	// measured. Record may keep no labels.
+	Record(ctx context.Context, i *Instrument, value float64, labels ...Label)
+}
+
+// Hooks returns hooks that measure. group computes the value of KeyGroup from the name of a lock, or is nil.
+func Hooks(r Recorder, group func(name string) string) quorumlock.Hooks {
+	m := &meters{recorder: r, groups: groups{sort: group}}
+	return quorumlock.Hooks{
+		Acquired:       m.acquired,
+		Acquisition:    m.acquisition,
+		Voted:          m.voted,
+		AttemptFailed:  m.attemptFailed,
+		Renewed:        func(e quorumlock.RenewedEvent) { m.renewal(e.Names, nil) },
+		RenewalFailed:  func(e quorumlock.RenewalFailedEvent) { m.renewal(e.Names, e.Err) },
+		BackingChanged: m.backingChanged,
+		Ended:          m.ended,
+		LossFound:      m.lossFound,
+		Latch:          m.latch,
+		NodeDown:       func(node string, _ error) { m.node(node, 0) },
+		NodeUp:         func(node string) { m.node(node, 1) },
+		NodeRecovering: m.nodeRecovering,
+	}
+}
+
+// meters turns events into measurements.
+type meters struct {
+	recorder Recorder
+	groups   groups
+	backing  backing
+	// openedGroups and openedNodes are the groups and nodes whose counters have begun at 0. answered are the nodes
+	// for which it is known whether they answer.
+	openedGroups, openedNodes, answered seen
+}
+
+// Events have no context of their own, except acquisitions, whose context links a measurement to a trace.
+var background = context.Background()
+
+// about records a value about a lock.
+func (m *meters) about(names []string, i *Instrument, value float64, labels ...Label) {
+	m.aboutCall(background, names, i, value, labels...)
+}
+
+// aboutCall is about for a call with a context.
+func (m *meters) aboutCall(ctx context.Context, names []string, i *Instrument, value float64, labels ...Label) {
+	if group := m.groups.of(names); group != "" {
+		labels = append(labels, Label{KeyGroup, group})
+	}
+	m.recorder.Record(ctx, i, value, labels...)
+}
+
+// failed returns the label of a failure.
+func failed(kind string) Label { return Label{KeyError, kind} }
+
+// open sets the failure counters of a group of locks to 0. A series that begins with its first failure would not show
+// that as an increase.
+func (m *meters) open(names []string) {
+	if !m.openedGroups.first(m.groups.of(names)) {
+		return
+	}
+	for _, end := range Losses {
+		m.about(names, leaseLosses, 0, Label{KeyEnd, end})
+	}
+	m.about(names, acquireRounds, 0, failed("no_quorum"))
+	m.about(names, leaseRenewals, 0, failed("no_quorum"))
+}
+
+// openNode does the same for a node.
+func (m *meters) openNode(node string) {
+	if !m.openedNodes.first(node) {
+		return
+	}
+	for _, restarted := range []bool{false, true} {
+		m.recovery(node, restarted, 0)
+	}
+}
+
+func (m *meters) recovery(node string, restarted bool, n float64) {
+	m.recorder.Record(background, nodeRecoveries, n, Label{KeyNode, node}, Label{KeyRestarted, restarted})
+}
+
+func (m *meters) acquisition(e quorumlock.AcquisitionEvent) {
+	outcome := Label{KeyHandedOver, e.HandedOver}
+	if e.Err != nil {
+		outcome = failed(FailureOf(e.Err))
+	}
+	m.aboutCall(e.Context, e.Names, acquireDuration, e.Took.Seconds(), outcome)
+	m.aboutCall(e.Context, e.Names, acquireWait, max(e.Took-e.Asking, 0).Seconds())
+}
+
+func (m *meters) acquired(e quorumlock.AcquiredEvent) {
+	m.open(e.Names)
+	m.about(e.Names, leaseCount, 1)
+	if !e.HandedOver {
+		m.about(e.Names, acquireRounds, 1)
+	}
+}
+
+func (m *meters) attemptFailed(e quorumlock.AttemptFailedEvent) {
+	m.open(e.Names)
+	m.about(e.Names, acquireRounds, 1, failed(FailureOf(e.Err)))
+}
+
+func (m *meters) renewal(names []string, err error) {
+	if err != nil {
+		m.about(names, leaseRenewals, 1, failed(FailureOf(err)))
+		return
+	}
+	m.about(names, leaseRenewals, 1)
+}
+
+func (m *meters) ended(e quorumlock.EndedEvent) {
+	end := endOf(e.Err)
+	m.about(e.Names, leaseCount, -1)
+	m.about(e.Names, leaseDuration, e.Held.Seconds(), Label{KeyEnd, end})
+	if slices.Contains(Losses, end) {
+		m.about(e.Names, leaseLosses, 1, Label{KeyEnd, end})
+	}
+	if !e.HandedOver { // Otherwise the next lease has the same backing.
+		m.degraded(e.Names, m.backing.ended(e.Owner))
+	}
+}
+
+// lossFound counts a loss whose lease Ended has told as released.
+func (m *meters) lossFound(e quorumlock.LossFoundEvent) {
+	m.about(e.Names, leaseLosses, 1, Label{KeyEnd, string(e.Err.Cause)})
+}
+
+func (m *meters) backingChanged(e quorumlock.BackingEvent) {
+	m.degraded(e.Names, m.backing.changed(e))
+}
+
+// degraded moves a lease from one count to another.
+func (m *meters) degraded(names []string, c change) {
+	if c.from != whole {
+		m.about(names, leaseDegraded, -1, Label{KeySpare, c.from})
+	}
+	if c.to != whole {
+		m.about(names, leaseDegraded, 1, Label{KeySpare, c.to})
+	}
+}
+
+func (m *meters) voted(e quorumlock.VoteEvent) {
+	m.openNode(e.Node)
+	labels := []Label{{KeyNode, e.Node}, {KeyOperation, e.Op.String()}}
+	if e.Vote == quorum.Unknown {
+		labels = append(labels, failed(ReasonOf(e.Err)))
+	} else if m.answered.first(e.Node) {
+		m.up(e.Node, 1) // nothing was known about it
+	}
+	if !e.Unsent {
+		m.recorder.Record(background, nodeDuration, e.Took.Seconds(), labels...)
+	}
+	m.recorder.Record(background, nodeVotes, 1, append(labels, Label{KeyVote, e.Vote.String()})...)
+}
+
+func (m *meters) node(node string, up float64) {
+	m.answered.first(node)
+	m.up(node, up)
+}
+
+func (m *meters) up(node string, up float64) {
+	m.recorder.Record(background, nodeUp, up, Label{KeyNode, node})
+}
+
+func (m *meters) nodeRecovering(e quorumlock.NodeRecoveringEvent) {
+	m.recovery(e.Node, e.Restarted, 1)
+}
+
+func (m *meters) latch(e quorumlock.LatchEvent) {
+	labels := []Label{{KeyOperation, e.Op}}
+	if e.Err != nil {
+		labels = append(labels, failed(FailureOf(e.Err)))
+	}
+	m.about([]string{e.Name}, latchDuration, e.Took.Seconds(), labels...)
+}

@@ -1,0 +1,108 @@
+package measure
+
+import (
+	"context"
+	"errors"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// Other is the value for everything without a value of its own, as in the semantic conventions.
+const Other = "_OTHER"
+
+// reasons are the values of error.type for answers of nodes.
+var reasons = map[error]string{
+	node.ErrTimeout:       "timeout",
+	node.ErrUnreachable:   "unreachable",
+	node.ErrAuth:          "auth",
+	node.ErrWrongType:     "wrong_type",
+	node.ErrRejected:      "rejected",
+	node.ErrProtocol:      "protocol",
+	node.ErrClosed:        "closed",
+	node.ErrMisconfigured: "misconfigured",
+	node.ErrRecovering:    "recovering",
+	node.ErrSettings:      "settings",
+	node.ErrClock:         "clock",
+	node.ErrSameServer:    "same_server",
+	node.ErrDown:          "down",
+	node.ErrBusy:          "busy",
+	node.ErrCanceled:      "canceled",
+}
+
+// failures are the values of error.type for results of calls, in the order of precedence. A call that gave up is
+// described by what prevented it.
+var failures = []struct {
+	err  error
+	kind string
+}{
+	{quorumlock.ErrClosed, "closed"},
+	{quorumlock.ErrHeld, "held"},
+	{quorumlock.ErrNoQuorum, "no_quorum"},
+	{quorumlock.ErrOverlap, "overlap"},
+	{quorumlock.ErrInvalid, "invalid"},
+	{quorumlock.ErrLatchNotSet, "latch_not_set"},
+	{quorumlock.ErrLatchDeleted, "latch_deleted"},
+	{quorumlock.ErrLatchSet, "latch_set"},
+	{context.DeadlineExceeded, "timeout"},
+	{context.Canceled, "canceled"},
+}
+
+// FailureOf returns the error.type of a call's error.
+func FailureOf(err error) string {
+	gaveUp := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	var none *quorumlock.NoQuorumError
+	errors.As(err, &none)
+	hasty := gaveUp && none != nil && len(none.Nodes) == 0 // No node caused the failure.
+	for _, f := range failures {
+		if hasty && f.kind == "no_quorum" {
+			continue
+		}
+		if errors.Is(err, f.err) {
+			return f.kind
+		}
+	}
+	return Other
+}
+
+// ReasonOf returns the error.type of a node's error.
+func ReasonOf(err error) string {
+	var failed *node.Error
+	if errors.As(err, &failed) {
+		if reason, ok := reasons[failed.Reason]; ok {
+			return reason
+		}
+	}
+	return Other
+}
+
+// ends are the values of quorumlock.lease.end, except the causes of a LostError.
+var ends = []struct {
+	err error
+	end string
+}{
+	{quorumlock.ErrReleased, "released"},
+	{quorumlock.ErrClosed, "closed"},
+	{quorumlock.ErrHoldLimit, "hold_limit"},
+	{quorumlock.ErrLeaked, "leaked"},
+}
+
+// Losses are the values of quorumlock.lease.end that count as a loss of the lease.
+var Losses = []string{
+	string(quorumlock.LossUnconfirmed), string(quorumlock.LossExpired), string(quorumlock.LossForced),
+	string(quorumlock.LossTaken), string(quorumlock.LossGone), "hold_limit", "leaked",
+}
+
+// endOf describes the end of a lease in one word.
+func endOf(err error) string {
+	var lost *quorumlock.LostError
+	if errors.As(err, &lost) {
+		return string(lost.Cause)
+	}
+	for _, e := range ends {
+		if errors.Is(err, e.err) {
+			return e.end
+		}
+	}
+	return Other
+}

@@ -1,0 +1,56 @@
+package realtest_test
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
+)
+
+// A lock that is released before its MinHold stays on the servers for the rest, although the client is
+// closed. Only then another client gets it.
+func TestRealMinHold(t *testing.T) {
+	t.Parallel()
+	for _, ttl := range []time.Duration{2 * time.Second, quorumlock.DefaultTTL} {
+		t.Run("TTL "+ttl.String(), func(t *testing.T) { testMinHold(t, ttl) })
+	}
+}
+
+func testMinHold(t *testing.T, ttl time.Duration) {
+	const hold = 4 * time.Second
+	c := startCluster(t, 3)
+	next := c.client().RedLock("job")
+	client := c.client(withDefaultTimeouts(ttl))
+	began := time.Now()
+	lease := acquire(t, client.RedLock("job").With(quorumlock.LockOptions{MinHold: hold}))
+	released := time.Now()
+	err := lease.Release(t.Context())
+	if errors.Is(err, quorumlock.ErrLost) || errors.Is(err, quorumlock.ErrNoQuorum) {
+		testkit.Inconclusive(t, "the machine was too busy to keep the lease: %v", err)
+	}
+	require.NoError(t, err)
+	require.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
+	closeClient(t, client)
+
+	// A majority has the lock for the rest, and nothing renews it any more.
+	enough := 0
+	for i := range c.servers {
+		left, err := strconv.Atoi(c.command(i, "PTTL", "job"))
+		require.NoError(t, err)
+		if time.Since(began)+time.Duration(left)*time.Millisecond >= hold {
+			enough++
+		}
+	}
+	require.GreaterOrEqual(t, enough, 2)
+
+	after := acquire(t, next)
+	require.GreaterOrEqual(t, time.Since(began), hold)
+	require.Greater(t, after.Token(), lease.Token())
+	t.Logf("the next client got the lock %v after the first, which released it after %v", time.Since(began), released.Sub(began))
+	require.NoError(t, after.Release(t.Context()))
+}

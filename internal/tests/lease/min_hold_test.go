@@ -1,0 +1,372 @@
+package lease_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// atLeast are the options of a lock with this MinHold.
+func atLeast(d time.Duration) quorumlock.LockOptions { return quorumlock.LockOptions{MinHold: d} }
+
+// A waiter gets the lock when the MinHold of the released lease has passed, and not before: a waiter of the
+// same client, of another client, and one that wants a fair turn.
+func TestMinHoldKeepsAReleasedLock(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, 3 * time.Second, quorumlock.DefaultTTL} {
+		for who, next := range map[string]func(f *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock{
+			"the same client": func(_ *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock { return same.RedLock("job") },
+			"another client":  func(f *fleet.Fleet, _ *quorumlock.Client) *quorumlock.Lock { return f.Client().RedLock("job") },
+			"a fair waiter": func(_ *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock {
+				return same.RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitFair})
+			},
+			"a spinning waiter": func(f *fleet.Fleet, _ *quorumlock.Client) *quorumlock.Lock {
+				return f.Client().RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
+			},
+			"with a MinHold too": func(_ *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock {
+				return same.RedLock("job").With(atLeast(time.Second))
+			},
+		} {
+			t.Run(who+", TTL "+ttl.String(), func(t *testing.T) {
+				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+					const hold = 5 * time.Second
+					client := f.Client()
+					began := f.Clock.Now()
+					lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: ttl, MinHold: hold}))
+					wait := fleet.StartAcquire(t.Context(), t, next(f, client))
+					time.Sleep(100 * time.Millisecond)
+
+					ctx := lease.Context()
+					require.Zero(t, f.Elapsed(func() { require.NoError(t, lease.Release(t.Context())) }), "Release does not wait for the rest")
+					require.ErrorIs(t, context.Cause(ctx), quorumlock.ErrReleased)
+					require.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
+					require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased)
+					require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrReleased)
+					require.Zero(t, lease.Remaining())
+					require.ErrorIs(t, fleet.MustBeRefused(t, client.RedLock("job")), quorumlock.ErrHeld)
+					nested, err := client.RedLock("job").TryAcquire(context.WithoutCancel(ctx))
+					require.ErrorIs(t, err, quorumlock.ErrHeld, "nothing nests in a lease that has ended")
+					require.Nil(t, nested)
+
+					time.Sleep(hold - 100*time.Millisecond - 1)
+					require.True(t, wait.Waits())
+					<-wait.Done
+					require.NoError(t, wait.Err)
+					waited := f.Clock.Now() - began
+					require.GreaterOrEqual(t, waited, hold)
+					require.LessOrEqual(t, waited, hold+500*time.Millisecond, "the release wakes it, or it polls")
+					require.Greater(t, wait.Lease.Token(), lease.Token())
+					require.NoError(t, wait.Lease.Release(t.Context()))
+					time.Sleep(time.Second)
+					f.RequireNoKeys()
+				})
+			})
+		}
+	}
+}
+
+func TestMinHoldDoesNotDelayALaterRelease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RedLock("job").With(atLeast(5 * time.Second))
+		for _, held := range []time.Duration{5 * time.Second, time.Minute} {
+			lease := fleet.MustAcquire(t, lock)
+			time.Sleep(held)
+			require.NoError(t, lease.Release(t.Context()))
+			f.RequireNoKeys()
+		}
+	})
+}
+
+// The nodes keep the lock for the rest by themselves, so the process need not live on. If the TTL is
+// shorter or longer than the rest, the release sets the nodes to the rest.
+func TestMinHoldOutlivesTheClient(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, 10 * time.Second} {
+		for how, end := range map[string]func(*testing.T, *quorumlock.Client, *quorumlock.Lease, []*fleet.Wire){
+			"Close after the release": func(t *testing.T, c *quorumlock.Client, l *quorumlock.Lease, _ []*fleet.Wire) {
+				require.NoError(t, l.Release(t.Context()))
+				require.NoError(t, c.Close(t.Context()))
+			},
+			"Close instead of a release": func(t *testing.T, c *quorumlock.Client, l *quorumlock.Lease, _ []*fleet.Wire) {
+				require.NoError(t, c.Close(t.Context()))
+				require.ErrorIs(t, l.Err(), quorumlock.ErrClosed)
+			},
+			"the process dies after the release": func(t *testing.T, _ *quorumlock.Client, l *quorumlock.Lease, wires []*fleet.Wire) {
+				require.NoError(t, l.Release(t.Context()))
+				fleet.Settle() // Release waits for no answer if the nodes keep the lock long enough.
+				for _, w := range wires {
+					w.Severed.Store(true)
+				}
+			},
+		} {
+			t.Run(how+", TTL "+ttl.String(), func(t *testing.T) {
+				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+					const hold = 8 * time.Second
+					next := f.Client().RedLock("job")
+					client, wires := f.WiredClient()
+					began := f.Clock.Now()
+					lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: ttl, MinHold: hold}))
+					time.Sleep(100 * time.Millisecond)
+					end(t, client, lease, wires)
+					wait := fleet.StartAcquire(t.Context(), t, next)
+					time.Sleep(hold - 100*time.Millisecond - 1)
+					require.True(t, wait.Waits())
+					<-wait.Done
+					require.NoError(t, wait.Err)
+					require.GreaterOrEqual(t, f.Clock.Now()-began, hold)
+					require.Less(t, f.Clock.Now()-began, quorum.TTLFor(hold)+time.Second, "the waiter looks again when the keys expire")
+					require.NoError(t, wait.Lease.Release(t.Context()))
+				})
+			})
+		}
+	}
+}
+
+// The process dies without a release: the lock ends with its TTL, as without a MinHold.
+func TestMinHoldEndsWithTheTTLOfADeadHolder(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		next := f.Client().RedLock("job")
+		client, wires := f.WiredClient()
+		lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: time.Second, MinHold: 8 * time.Second}))
+		for _, w := range wires {
+			w.Severed.Store(true)
+		}
+		took := f.Elapsed(func() {
+			lease, err := next.Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Release(t.Context()))
+		})
+		require.Less(t, took, 3*time.Second)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost, "there is nothing to keep")
+	})
+}
+
+// The last of all nested leases decides when the lease is released. The first grant decides when the
+// MinHold has passed.
+func TestMinHoldOfNestedLeases(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		lock := client.RedLock("job").With(atLeast(5 * time.Second))
+		outer := fleet.MustAcquire(t, lock)
+		time.Sleep(2 * time.Second)
+		inner, err := lock.TryAcquire(outer.Context())
+		require.NoError(t, err)
+		require.NoError(t, outer.Release(t.Context()))
+		require.NoError(t, inner.Err(), "the inner lease still holds the lock")
+		require.NoError(t, inner.Release(t.Context()))
+		wait := fleet.StartAcquire(t.Context(), t, client.RedLock("job"))
+		time.Sleep(3*time.Second - 1)
+		require.True(t, wait.Waits())
+		time.Sleep(time.Millisecond)
+		require.NoError(t, wait.Has().Release(t.Context()))
+	})
+}
+
+// A release that must set the nodes to the rest fails if too few nodes answer. The client tries again
+// until they do.
+func TestMinHoldIsRetried(t *testing.T) {
+	const hold, ttl = 8 * time.Second, 3 * time.Second
+	for how, fail := range map[string]func(f *fleet.Fleet){
+		"nodes are down": func(f *fleet.Fleet) { f.Stop(0, 1) },
+		"nodes hang":     func(f *fleet.Fleet) { f.Pause(0, 1) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				client := f.Client()
+				began := f.Clock.Now()
+				lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: ttl, MinHold: hold}))
+				fail(f)
+				var err error
+				took := f.Elapsed(func() { err = lease.Release(t.Context()) })
+				require.LessOrEqual(t, took, ttl/3)
+				var noQuorum *quorumlock.NoQuorumError
+				require.ErrorAs(t, err, &noQuorum)
+				require.Equal(t, "keep", noQuorum.Op)
+				require.Len(t, noQuorum.Nodes, 2)
+				require.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
+				f.Start(0, 1)
+				f.Resume(0, 1)
+				time.Sleep(time.Second)
+
+				require.NoError(t, client.Close(t.Context()))
+				next, err := f.Client().RedLock("job").Acquire(t.Context())
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, f.Clock.Now()-began, hold)
+				require.NoError(t, next.Release(t.Context()))
+			})
+		})
+	}
+}
+
+// If too few nodes answer for a TTL, the lock becomes free early, as Release has reported. The client
+// renews nothing then, and removes the remains when the MinHold has passed.
+func TestMinHoldLapsesWithoutAQuorum(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: time.Second, MinHold: 5 * time.Second}))
+		f.Stop(0, 1)
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrNoQuorum)
+		time.Sleep(2 * time.Second)
+		f.Start(0, 1)
+		time.Sleep(time.Second)
+		next := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		time.Sleep(time.Minute)
+		require.NoError(t, next.Err(), "the former client leaves the next holder alone")
+		require.NoError(t, next.Release(t.Context()))
+		time.Sleep(time.Second)
+		f.RequireNoKeys()
+	})
+}
+
+// The time of a Fixed lease counts from the sending of its acquisition, and MinHold from the grant. So
+// a release may have to set the nodes to the rest, although nothing else renews the lease.
+func TestMinHoldOfAFixedLease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, wires := f.WiredClient()
+		for _, w := range wires {
+			w.Muted.Store(int64(100 * time.Millisecond))
+		}
+		const ttl = 5 * time.Second
+		hold := ttl - quorum.Drift(ttl)
+		lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{Fixed: true, TTL: ttl, MinHold: hold}))
+		granted := f.Clock.Now()
+		require.Less(t, lease.Remaining(), hold)
+		require.Equal(t, 100*time.Millisecond, f.Elapsed(func() { require.NoError(t, lease.Release(t.Context())) }), "one renewal")
+		next, err := f.Client().RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, f.Clock.Now()-granted, hold)
+		require.NoError(t, next.Release(t.Context()))
+	})
+}
+
+// A node that has lost its memory grants nothing for MaxTTL and MaxClockSkew. That is longer than any MinHold, so no loss
+// of memory that nodes notice ends a MinHold early.
+func TestMinHoldOutlivesTheMemoryOfTheNodes(t *testing.T) {
+	for _, forgetful := range [][]int{{0}, {0, 1}, {0, 1, 2}} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			const hold = 9800 * time.Millisecond
+			client := f.Client()
+			began := f.Clock.Now()
+			lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: time.Second, MinHold: hold}))
+			require.NoError(t, lease.Release(t.Context()))
+			require.NoError(t, client.Close(t.Context()))
+			for _, i := range forgetful {
+				f.Nodes[i].Flush()
+			}
+			next, err := f.Client().RedLock("job").Acquire(t.Context())
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, f.Clock.Now()-began, hold)
+			require.NoError(t, next.Release(t.Context()))
+		})
+	}
+}
+
+// An operator can free a lock that is only kept. The client that keeps it does not disturb the next holder.
+func TestForceReleaseEndsMinHold(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, quorumlock.DefaultTTL} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			operator := f.Client().RedLock("job")
+			lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(quorumlock.LockOptions{TTL: ttl, MinHold: 5 * time.Second}))
+			require.NoError(t, lease.Release(t.Context()))
+			wait := fleet.StartAcquire(t.Context(), t, operator)
+			status, err := f.Client().RedLock("job").Inspect(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, []string{lease.Owner()}, status.Owners(), "status shows who keeps it")
+			_, err = f.Client().RedLock("job").ForceRelease(t.Context())
+			require.NoError(t, err)
+			next := wait.Has()
+			time.Sleep(time.Minute)
+			require.NoError(t, next.Err())
+			have, want := next.Backing()
+			require.Equal(t, want, have)
+			require.NoError(t, next.Release(t.Context()))
+			time.Sleep(time.Second)
+			f.RequireNoKeys()
+		})
+	}
+}
+
+// The hooks report one end of the lease, at the release, and nothing after it.
+func TestHooksOfMinHold(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var ended []quorumlock.EndedEvent
+		renewals := 0
+		client := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.Ended = func(e quorumlock.EndedEvent) { ended = append(ended, e) }
+			cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { renewals++ }
+			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { renewals++ }
+			cfg.Hooks.LossFound = func(quorumlock.LossFoundEvent) { t.Error("a loss was reported") }
+			cfg.Hooks.BackingChanged = func(quorumlock.BackingEvent) { t.Error("a change of the backing was reported") }
+		})
+		lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: 3 * time.Second, MinHold: 9 * time.Second}))
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, lease.Release(t.Context()))
+		f.Stop(2)
+		time.Sleep(time.Minute)
+		fleet.Settle()
+		require.Len(t, ended, 1)
+		require.Equal(t, 500*time.Millisecond, ended[0].Held)
+		require.ErrorIs(t, ended[0].Err, quorumlock.ErrReleased)
+		require.Zero(t, renewals)
+	})
+}
+
+// MinHold applies to each kind of lock.
+func TestMinHoldOfOtherLocks(t *testing.T) {
+	const hold = 3 * time.Second
+	options := quorumlock.LockOptions{TTL: time.Second, MinHold: hold}
+	type take func(ctx context.Context) (*quorumlock.Lease, error)
+	for what, test := range map[string]struct {
+		held, next func(c *quorumlock.Client) take
+	}{
+		"MultiLock": {
+			func(c *quorumlock.Client) take { return c.MultiLock("a", "b").With(options).Acquire },
+			func(c *quorumlock.Client) take { return c.MultiLock("b", "c").Acquire },
+		},
+		"writer before reader": {
+			func(c *quorumlock.Client) take { return c.RWLock("a").Write().With(options).Acquire },
+			func(c *quorumlock.Client) take { return c.RWLock("a").Read().Acquire },
+		},
+		"reader before writer": {
+			func(c *quorumlock.Client) take { return c.RWLock("a").Read().With(options).Acquire },
+			func(c *quorumlock.Client) take { return c.RWLock("a").Write().Acquire },
+		},
+		"permits": {
+			func(c *quorumlock.Client) take {
+				return func(ctx context.Context) (*quorumlock.Lease, error) {
+					return c.Semaphore("a", 2).With(options).Acquire(ctx, 2)
+				}
+			},
+			func(c *quorumlock.Client) take {
+				return func(ctx context.Context) (*quorumlock.Lease, error) { return c.Semaphore("a", 2).Acquire(ctx, 1) }
+			},
+		},
+	} {
+		for _, closed := range []bool{false, true} {
+			t.Run(what, func(t *testing.T) {
+				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+					client, other := f.Client(), f.Client()
+					began := f.Clock.Now()
+					lease, err := test.held(client)(t.Context())
+					require.NoError(t, err)
+					require.NoError(t, lease.Release(t.Context()))
+					if closed {
+						require.NoError(t, client.Close(t.Context()))
+					}
+					next, err := test.next(other)(t.Context())
+					require.NoError(t, err)
+					require.GreaterOrEqual(t, f.Clock.Now()-began, hold)
+					require.Less(t, f.Clock.Now()-began, hold+time.Second)
+					require.NoError(t, next.Release(t.Context()))
+					time.Sleep(time.Second)
+					f.RequireNoKeys()
+				})
+			})
+		}
+	}
+}
