@@ -53,7 +53,6 @@ func TestNamesThatShareAPlace(t *testing.T) {
 				token := fleet.AcquireAndRelease(t, slow.RedLock(cold))
 				require.Greater(t, token, lease.Token(), "turn %d", i)
 				require.Greater(t, token, last)
-				last = token
 				require.NoError(t, lease.Release(t.Context()))
 				fleet.Settle()
 				both := fleet.AcquireAndRelease(t, slow.MultiLock(hot, cold, "other"))
