@@ -397,14 +397,18 @@ func endOfTheWait(t *testing.T, s *sides) {
 
 func severalNames(t *testing.T, s *sides) {
 	ctx := t.Context()
+	_, err := s.redislock.ObtainMulti(ctx, []string{"a", "b"}, time.Minute, nil)
+	require.NoError(t, err)
+	_, err = s.redislock.ObtainMulti(ctx, []string{"b", "c"}, time.Minute, nil)
+	require.ErrorIs(t, err, redislock.ErrNotObtained)
 	lock := s.ours.MultiLock("d", "e").With(quorumlock.LockOptions{TTL: 5 * time.Second, Fixed: true})
 	lease, err := lock.TryAcquire(ctx)
 	require.NoError(t, err)
 	_, err = s.ours.MultiLock("e", "f").TryAcquire(ctx)
 	require.ErrorIs(t, err, quorumlock.ErrHeld)
-	n, err := s.server.Command("EXISTS", "f")
+	n, err := s.server.Command("EXISTS", "c", "f")
 	require.NoError(t, err)
-	assert.Equal(t, "0", n, "it takes no part of the names")
+	assert.Equal(t, "0", n, "neither takes a part of the names")
 	require.NoError(t, lease.Release(ctx))
 }
 
