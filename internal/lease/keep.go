@@ -101,7 +101,9 @@ func (g *Grant) keep(now time.Duration, r *Release) (scheduled bool) {
 		k = &keeping{until: g.lease.minHoldEnd(), outcome: outcome{done: make(chan struct{})}}
 		g.lease.needExtra().kept = k
 		g.nextRenewalAt, g.failedRenewals = Never, 0
-		defer g.letLocalsAsk() // after the operations below, which their attempts must not overtake
+		// Nothing renews a kept grant, so this client would not notice a forced release. Its waiters ask the
+		// nodes instead. Their attempts must not overtake the operations below.
+		defer g.engine.locals.OnReleased(g)
 	}
 	if r != nil {
 		r.kept = &k.outcome
@@ -113,14 +115,6 @@ func (g *Grant) keep(now time.Duration, r *Release) (scheduled bool) {
 		g.renew(now, nil)
 	}
 	return g.engine.scheduler.schedule(g, g.nextDue())
-}
-
-// letLocalsAsk makes waiters of this client ask the nodes, which may lose a kept grant before its end:
-// nothing renews it then, and so this client would not notice a forced release. Requires g.mu.
-func (g *Grant) letLocalsAsk() {
-	if g.spec.Slots == nil { // permits block no waiter of this client
-		g.engine.locals.OnReleased(g)
-	}
 }
 
 // shorten sets the claims to the rest of the MinHold: they end by themselves if this process dies. A
@@ -141,7 +135,7 @@ func (g *Grant) reasonToEndKept(now, takes time.Duration) error {
 	if now >= k.until {
 		return ErrReleased
 	}
-	if now >= g.validUntil && !k.lapsed {
+	if now >= g.validUntil {
 		k.lapsed, g.nextRenewalAt = true, Never
 		backing := g.claims.Backing(now)
 		k.settle(g.engine.Errors.NoQuorum(Shortage{
