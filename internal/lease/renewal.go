@@ -17,6 +17,8 @@ type renewalRound struct {
 	// done receives the outcome. It is nil if no caller waits.
 	done    chan<- error
 	decided bool
+	// keeps is set if the grant was kept already when the round was sent.
+	keeps bool
 
 	calls dispatch.Calls
 }
@@ -28,7 +30,7 @@ func (g *Grant) renew(now time.Duration, done chan<- error) { g.renewFor(now, g.
 // renewFor is renew with another TTL. Requires g.mu and stateHeld.
 func (g *Grant) renewFor(now, ttl time.Duration, done chan<- error) {
 	n := g.engine.Nodes.Len()
-	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.spec.Need), done: done}
+	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.spec.Need), done: done, keeps: g.kept() != nil}
 	r.calls.Aim(n, g.renewOp(ttl))
 	for i := range n {
 		c := r.calls.To(i)
