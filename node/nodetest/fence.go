@@ -155,7 +155,7 @@ var fencing = []promise{
 		token := x.token()
 		x.want(node.Granted, proposing(token, acquire("o1", long, "aaa")))
 		x.want(node.Granted, proposing(token+10, acquire("o2", long, "ncw")))
-		for _, op := range []node.Op{renew("o3", long, "aaa"), renew("o3", long, "b", "aaa"), renewRead("o3", long, "aaa")} {
+		for _, op := range []node.Op{renew("o3", long, "aaa"), renew("o3", long, "b", "aaa"), keep("o3", long, "aaa")} {
 			assert.Equal(x, token, x.want(node.Denied, proposing(token+20, op)).Holder.Token)
 		}
 		both := x.do(proposing(token+20, renew("o3", long, "aaa")), proposing(token+20, renew("o3", long, "ncw")))
