@@ -239,8 +239,8 @@ func (r *renewalRound) holders() []string {
 	return owners
 }
 
-// isFollowedBy reports whether the holder on a node came after this owner: the node then knows a
-// larger token. A former holder, restored by a late renewal, came before. Readers stand as one in a
+// isFollowedBy reports whether the holder on a node came after this owner: its token is then
+// larger. A former holder, restored by a late renewal, came before. Readers stand as one in a
 // denial, which then names no single owner.
 func (g *Grant) isFollowedBy(other *node.Holder) bool {
 	return other.Owner != g.owner && other.Owner != node.Readers && other.Token > g.endOfTokens()
