@@ -72,6 +72,10 @@ local function latches(name)
   -- add counts down for the ids in ARGV, from index first on. The ids of one command share a score: a
   -- score for each would cost a server twice as much.
   function s.add(first)
+    if #ARGV == first then
+      s.size = s.size + redis.call('ZADD', ids, 'NX', s.size + 1, ARGV[first])
+      return
+    end
     for from = first, #ARGV, 1000 do
       local score, new = tostring(s.size + 1), {}
       for i = from, math.min(from + 999, #ARGV) do
