@@ -291,7 +291,7 @@ func newLatches(c *Client) *latch.Latches {
 // latchTokens implements latch.TokenClock.
 type latchTokens struct{ clock *lease.TokenClock }
 
-func (t latchTokens) Propose(name string) uint64        { return t.clock.Propose([]string{name}, 0) }
+func (t latchTokens) Propose(name string) uint64        { return t.clock.ProposeByClock([]string{name}, 0) }
 func (t latchTokens) Observe(token uint64, name string) { t.clock.Observe(token, name) }
 func (t latchTokens) Plausible(token uint64) bool       { return t.clock.Plausible(token, t.clock.Now()) }
 func (t latchTokens) IsCurrent(token uint64) bool       { return t.clock.IsCurrent(token) }

@@ -17,8 +17,8 @@ type Leader struct {
 	Owner string
 	// Name is the candidate's name, as in Term.
 	Name string
-	// Token is the token of its term, or 0 if nodes no longer know it: they forget it MaxTTL + MaxClockSkew after the
-	// election. It is for display only. A resource compares the tokens that its writers show.
+	// Token is the token of its term; nodes know it as long as the term lasts. It is 0 if the lock is held by a program
+	// that gives no token. It is for display only. A resource compares the tokens that its writers show.
 	Token uint64
 	// Since is the time of the election by the leader's clock, from its token; zero if Token is 0.
 	Since time.Time
@@ -83,7 +83,7 @@ func (s sight) differs(next sight) bool {
 		errors.Is(s.err, ErrNoLeader) != errors.Is(next.err, ErrNoLeader)
 }
 
-// knownSince copies earlier knowledge about the same leader.
+// knownSince copies earlier knowledge about the same leader, so that its token stays the same.
 func (l Leader) knownSince(before Leader) Leader {
 	if l.Owner == before.Owner && before.Token != 0 {
 		l.Token, l.Since = before.Token, before.Since
@@ -91,8 +91,7 @@ func (l Leader) knownSince(before Leader) Leader {
 	return l
 }
 
-// tokenOf returns the token of an owner, as confirmed by as many nodes as the rule needs. Fewer nodes may know larger
-// tokens, of contenders that failed.
+// tokenOf returns the token of an owner, as confirmed by as many nodes as the rule needs.
 func tokenOf(s *quorumlock.Status, owner string) uint64 {
 	var known []uint64
 	for _, n := range s.Nodes {

@@ -68,7 +68,7 @@ func (w *writer) form(f scriptForm) *script {
 
 // begin begins the commands of another exchange, for this number of operations.
 func (w *writer) begin(operations int) {
-	w.numerals.begin(2 * operations) // a token and the expiry of its fence
+	w.numerals.begin(2 * operations) // a token and the offset of a fence
 	w.packer.clear()
 }
 
@@ -108,13 +108,10 @@ func (w *writer) packed(ops []Op) string {
 		p.add(scriptWord(op))
 		p.add(op.Names[0])
 		p.add(op.Owner)
-		if op.Kind == Release {
-			continue
+		if op.Kind != Release {
+			p.addNumber(op.Token)
 		}
-		p.addNumber(op.Token)
-		if op.Kind == Acquire {
-			p.addNumber(op.fenced())
-		}
+		p.addNumber(fenceOffset(op.Names[0]))
 		if op.Kind == Acquire && op.Reserve > 0 {
 			p.addNumber(op.end())
 		}
@@ -140,10 +137,6 @@ func scriptWord(op *Op) string {
 	}
 }
 
-// fenced returns when the fence of an acquisition expires, in milliseconds: its last token + a recovery. A
-// script would need nine times as long to compute it as to read it.
-func (op *Op) fenced() uint64 { return op.end()/1000 + uint64(op.Limits.Recovery().Milliseconds()) }
-
 // single adds the ARGV in the header of the operation's own script.
 func (w *writer) single(op *Op) {
 	if op.Reads && op.Kind <= Release {
@@ -152,7 +145,7 @@ func (w *writer) single(op *Op) {
 	}
 	switch op.Kind {
 	case Acquire:
-		w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token), w.numerals.unsigned(op.fenced()))
+		w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token), w.fences(op))
 		if op.Reserve > 0 || op.Waiter.ID != "" {
 			w.add(w.numerals.unsigned(op.end()))
 		}
@@ -160,10 +153,12 @@ func (w *writer) single(op *Op) {
 			w.add(op.Waiter.ID, w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
 		}
 	case Renew:
-		w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token))
+		w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token), w.fences(op))
 	case Release:
-		w.add(op.Owner)
+		w.add(op.Owner, w.fences(op))
 		w.rejoining(op)
+	case Inspect:
+		w.add(w.fences(op))
 	case Shorten:
 		w.add(op.Owner, milliseconds(op.TTL))
 	case Leave:
@@ -188,17 +183,17 @@ func (w *writer) singleReader(op *Op) {
 	switch op.Kind {
 	case Acquire:
 		w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), flag(op.Fair),
-			w.numerals.unsigned(op.Token), w.numerals.unsigned(op.Floor))
+			w.numerals.unsigned(op.Token), w.numerals.unsigned(op.Floor), w.fences(op))
 		if op.Waiter.ID != "" {
 			w.add(op.Waiter.ID, w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
 		}
 	case Renew:
-		w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), w.numerals.unsigned(op.Token))
+		w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), w.numerals.unsigned(op.Token), w.fences(op))
 		if op.Waiter.ID != "" {
 			w.add(op.Waiter.ID)
 		}
 	default: // Release
-		w.add(flag(op.Announce))
+		w.add(flag(op.Announce), w.fences(op))
 		w.rejoining(op)
 	}
 }

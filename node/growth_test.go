@@ -13,7 +13,8 @@ import (
 )
 
 // history records the grants of a node that loses its memory over and over. It checks the
-// invariants that must survive every loss. It uses a single name.
+// invariants that must survive every loss, for a single name. Another name shares the place of its
+// fence.
 type history struct {
 	*rapid.T
 	clock  *clock.Manual
@@ -44,7 +45,7 @@ func recall(t *rapid.T) *history {
 
 func (h *history) do(op node.Op) node.Reply {
 	op.Limits = h.limits
-	if op.Kind != node.Mark && op.Kind != node.Open {
+	if op.Kind != node.Mark && op.Kind != node.Open && op.Names == nil {
 		op.Names = []string{"a"}
 	}
 	replies := make([]node.Reply, 1)
@@ -123,6 +124,15 @@ func (h *history) release(t *rapid.T) {
 	delete(h.claims, owner)
 }
 
+// neighbour lets another owner use a name that shares the place of its fence.
+func (h *history) neighbour(t *rapid.T) {
+	op := node.Op{
+		Kind:  rapid.SampledFrom([]node.Kind{node.Acquire, node.Renew, node.Release}).Draw(t, "kind"),
+		Names: []string{"a229734"}, Owner: "another", TTL: h.ttl(t), Token: h.token(t), Reads: rapid.Bool().Draw(t, "reads"),
+	}
+	h.do(op)
+}
+
 func (h *history) counts(owner string) bool { return h.claims[owner] > h.clock.Now() }
 
 // claim records the owner for whom the node counts. The node must count for no other owner at that
@@ -144,6 +154,7 @@ func (h *history) actions() map[string]func(*rapid.T) {
 		"acquire": h.acquire,
 		"renew":   h.renew,
 		"release": h.release,
+		"another": h.neighbour,
 	}
 }
 

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -115,6 +116,19 @@ func number(t testing.TB, text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	require.NoError(t, err)
 	return n
+}
+
+// storedFence returns the text at the place of a name's fence.
+func storedFence(t *testing.T, server *redisproc.Server, name string) string {
+	t.Helper()
+	at := node.FenceOffset(name)
+	return command(t, server, "GETRANGE", "quorumlock:fences", fmt.Sprint(at), fmt.Sprint(at+15))
+}
+
+// setFence replaces the text at the place of a name's fence. It has at most 16 characters.
+func setFence(t *testing.T, server *redisproc.Server, name, text string) {
+	t.Helper()
+	command(t, server, "SETRANGE", "quorumlock:fences", fmt.Sprint(node.FenceOffset(name)), text+strings.Repeat("\x00", 16-len(text)))
 }
 
 // held lists a server's keys in order, without the node's own keys.

@@ -15,7 +15,7 @@ import (
 )
 
 // strangeNames are unusual names. Some are alike, and some are keys of other names.
-var strangeNames = []string{"", "a", "{a}", ":{a}", "a{a", "a}", "{}", "a{}b{c}", "{}}", "\x00\r\n\xff", "quorumlock:fence:{a}", "quorumlock:queue:{a}", "1e3", strings.Repeat("n", 5000)}
+var strangeNames = []string{"", "a", "{a}", ":{a}", "a{a", "a}", "{}", "a{}b{c}", "{}}", "\x00\r\n\xff", "aaa", "ncw", "quorumlock:queue:{a}", "1e3", strings.Repeat("n", 5000)}
 
 // strange returns a random batch of operations on these names.
 func strange(r *rand.Rand, last uint64) []node.Op {
@@ -79,16 +79,17 @@ func damage(r *rand.Rand, last uint64, servers ...*redisproc.Server) {
 	if strings.Contains(name, "{") {
 		before, behind = ":", ""
 	}
-	fence, queue := "quorumlock:fence:"+before+name+behind, "quorumlock:queue:"+before+name+behind
+	fences, at, queue := "quorumlock:fences", fmt.Sprint(node.FenceOffset(name)), "quorumlock:queue:"+before+name+behind
 	all := [][]string{
 		{"SET", name, "foreign"},
 		{"DEL", name},
 		{"EVAL", "if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('HSET', KEYS[1], 'somebody', 1) end", "1", name},
-		{"SET", fence, fmt.Sprint(last + 1500), "PX", "7260000"},
-		{"SET", fence, "-5"},
-		{"SET", fence, "0x10"},
-		{"LPUSH", fence + "x", "1"},
-		{"DEL", fence},
+		{"SETRANGE", fences, at, fmt.Sprint(last + 1500)},
+		{"SETRANGE", fences, at, "-000000000000005"},
+		{"SETRANGE", fences, at, "0x00000000000010"},
+		{"SETRANGE", fences, at, "damaged, damaged"},
+		{"SETRANGE", fences, at, strings.Repeat("\x00", 16)},
+		{"DEL", fences},
 		{"SET", queue, "1"},
 		{"ZADD", queue, "1", "dead:1"},
 		{"DEL", queue},
@@ -108,7 +109,7 @@ func left(t *testing.T, s *redisproc.Server) (all []string) {
 		switch {
 		case key == "quorumlock:node":
 		case kind == "string":
-			value = command(t, s, "GET", key)
+			value = strings.ReplaceAll(command(t, s, "GET", key), "\x00", "")
 		case kind == "hash":
 			value = command(t, s, "HGETALL", key)
 		case kind == "zset" && strings.HasPrefix(key, "quorumlock:queue:"):

@@ -16,6 +16,7 @@ func (m *Memory) holder(name string) (Holder, bool) {
 	return Holder{Name: name, Owner: c.owner, TTL: left, Token: m.fence(name)}, true
 }
 
+// holders returns the holders of the names with their own tokens; readers have the fence.
 func (m *Memory) holders(names []string) []Holder {
 	found := make([]Holder, 0, len(names))
 	for _, name := range names {
@@ -24,6 +25,7 @@ func (m *Memory) holders(names []string) []Holder {
 		case held && h.Owner == Readers:
 			found = append(found, m.readersOf(h)...)
 		case held:
+			h.Token = m.locks[name].token
 			found = append(found, h)
 		}
 	}

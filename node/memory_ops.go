@@ -94,14 +94,18 @@ func (m *Memory) acquire(op Op) Reply {
 	return Reply{Outcome: Granted, Token: m.grant(op)}
 }
 
-// grant gives all names to the owner. It returns the largest fence that the token did not exceed, or 0.
+// grant gives all names to the owner. It returns the largest fence that the token did not exceed, or 0. It
+// raises fences when it has compared all: some of the names may share a place.
 func (m *Memory) grant(op Op) (known uint64) {
 	for _, name := range op.Names {
-		m.locks[name] = lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL}
+		m.locks[name] = lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL, token: op.end()}
 		if seen := m.fence(name); seen >= op.Token {
 			known = max(known, seen)
-		} else {
-			m.raise(name, op.end(), op.Limits)
+		}
+	}
+	for _, name := range op.Names {
+		if m.fence(name) < op.Token {
+			m.raise(name, op.end())
 		}
 	}
 	return known
@@ -119,7 +123,7 @@ func (m *Memory) mayRenew(op Op) (refusal Reply, left time.Duration) {
 // restoreFence sets the fence of a name to the token of a renewal, if the node has forgotten it.
 func (m *Memory) restoreFence(name string, op Op) {
 	if mayFence(op.Token, m.time(), op.Limits) && m.fence(name) < op.Token {
-		m.raise(name, op.Token, op.Limits)
+		m.raise(name, op.Token)
 	}
 }
 
@@ -151,8 +155,12 @@ func (m *Memory) renew(op Op) Reply {
 		return Reply{Outcome: Denied, Holder: denial}
 	}
 	for _, name := range op.Names {
-		expiry := max(m.locks[name].expiry, m.clock.Now()+op.TTL)
-		m.locks[name] = lockState{owner: op.Owner, expiry: expiry}
+		lock, held := m.locks[name]
+		if !held {
+			lock = lockState{owner: op.Owner, token: op.Token}
+		}
+		lock.expiry = max(lock.expiry, m.clock.Now()+op.TTL)
+		m.locks[name] = lock
 		m.restoreFence(name, op)
 	}
 	return m.renewed(outcome, left)

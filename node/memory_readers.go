@@ -49,14 +49,11 @@ func (m *Memory) acquireRead(op Op) Reply {
 // fenceOfReader returns the fence of a name after the acquisition of a reader has raised it.
 func (m *Memory) fenceOfReader(name string, op Op) uint64 {
 	token := m.fence(name)
-	if token == 0 {
+	if token <= m.beforeLoss(op.Limits) {
 		token = minFence(op, m.time())
-		m.fences[name] = fenceState{token, m.time()/1000 + op.Limits.Recovery().Milliseconds()}
 	}
-	if token < op.Floor {
-		token = op.Floor
-		m.raise(name, token, op.Limits)
-	}
+	token = max(token, op.Floor)
+	m.raise(name, token)
 	return token
 }
 

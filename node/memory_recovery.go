@@ -70,17 +70,13 @@ func (m *Memory) openOp(op Op) Reply {
 	return Reply{Outcome: Granted, Recovering: m.recovery()}
 }
 
-// fence returns the largest token of a name that the node knows, or 0.
-func (m *Memory) fence(name string) uint64 {
-	f := m.fences[name]
-	if f.expiry < m.time()/1000 { // a key lives through its last millisecond
-		delete(m.fences, name)
-		return 0
-	}
-	return f.token
-}
+// fence returns the token at a name's place, or 0.
+func (m *Memory) fence(name string) uint64 { return m.fences[fencePlace(name)] }
 
-// raise sets the fence of a name. It lives until a recovery after the token.
-func (m *Memory) raise(name string, token uint64, l Limits) {
-	m.fences[name] = fenceState{token, int64(token)/1000 + l.Recovery().Milliseconds()}
+// raise sets the place of a name to a token.
+func (m *Memory) raise(name string, token uint64) { m.fences[fencePlace(name)] = token }
+
+// beforeLoss returns the largest token that the node may have forgotten in its last loss of memory.
+func (m *Memory) beforeLoss(l Limits) uint64 {
+	return uint64(max(m.marker.Until-l.MaxTTL.Microseconds(), 0))
 }

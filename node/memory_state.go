@@ -11,9 +11,9 @@ type memoryState struct {
 	readers    map[string]map[string]time.Duration // by name and owner; the value is the end
 	tombstones map[tombstoneKey]time.Duration
 	foreign    map[string]bool
-	fences     map[string]fenceState
-	queues     map[string]queue // never empty
-	marker     *Marker          // nil if there is none
+	fences     map[uint16]uint64 // by place
+	queues     map[string]queue  // never empty
+	marker     *Marker           // nil if there is none
 	sizes      map[string]poolSize
 	// gone has the times since which waiters were expected that then got slots of a pool.
 	gone    map[tombstoneKey]time.Duration
@@ -24,12 +24,8 @@ type memoryState struct {
 type lockState struct {
 	owner  string
 	expiry time.Duration
-}
-
-// fenceState is the largest token of a name, and the end of its life in milliseconds of the node's clock.
-type fenceState struct {
-	token  uint64
-	expiry int64
+	// token is the largest token that the owner may use; 0 for readers.
+	token uint64
 }
 
 // tombstoneKey is the place of a tombstone: one for each name that an owner was forced off.
@@ -41,7 +37,7 @@ func newState() memoryState {
 		readers:    make(map[string]map[string]time.Duration),
 		tombstones: make(map[tombstoneKey]time.Duration),
 		foreign:    make(map[string]bool),
-		fences:     make(map[string]fenceState),
+		fences:     make(map[uint16]uint64),
 		queues:     make(map[string]queue),
 		sizes:      make(map[string]poolSize),
 		gone:       make(map[tombstoneKey]time.Duration),

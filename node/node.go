@@ -215,8 +215,9 @@ type Holder struct {
 	// TTL is how long the name stays held without a renewal, or [NoExpiry]. For a free name that is left to a
 	// waiter, it is how long the name is left to it.
 	TTL time.Duration
-	// Token is the largest fencing token of the name that the node knows, or 0. It may be the token of
-	// this holder, or of an attempt that was undone.
+	// Token is, in a list of holders, the largest fencing token that the holder may use. For readers it is
+	// the fence of the name, and 0 for a holder that is no client of this library. In a denial it is always
+	// the fence: the largest token that the node knows of the name, or of a name that shares its place.
 	Token uint64
 	// Reads is set for a reader in a list of holders; a name may have several. In a denial one Holder stands
 	// for all readers, with [Readers] as its Owner.

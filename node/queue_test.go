@@ -144,7 +144,7 @@ func TestRedisGrantWithABrokenQueue(t *testing.T) {
 func transient(t *testing.T, server *redisproc.Server) {
 	t.Helper()
 	for _, key := range server.Keys() {
-		if key == "quorumlock:node" || strings.HasPrefix(key, "quorumlock:fence:") {
+		if key == "quorumlock:node" || key == "quorumlock:fences" {
 			continue
 		}
 		left := number(t, command(t, server, "PTTL", key))
@@ -358,7 +358,7 @@ func TestRedisForcedReleaseWithoutTheRightToLook(t *testing.T) {
 	n := open(t, server.Addr())
 	for _, rules := range []string{
 		"~lock:* ~quorumlock:* +eval +evalsha +info +hkeys +pttl +set +del +ping +client",
-		"~lock:* ~quorumlock:fence:* ~quorumlock:tombstone:* ~quorumlock:node +@all",
+		"~lock:* ~quorumlock:fences ~quorumlock:tombstone:* ~quorumlock:node +@all",
 	} {
 		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
 		want(t, node.Granted, n, acquire("o1", "lock:a"))

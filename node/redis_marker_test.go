@@ -3,7 +3,6 @@ package node_test
 import (
 	"context"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -155,17 +154,12 @@ func TestRedisMarkerAndFenceLayout(t *testing.T) {
 	assert.ElementsMatch(t, fields(0, "0", "master_replid:"+server.ReplicationID()+" 7200000 60000"), stands())
 	want(t, node.Healed, n, with(token, renew("o1", "b")))
 	want(t, node.Granted, n, with(token, acquire("o1", "{c}")))
-	fences := []string{"quorumlock:fence:{a}", "quorumlock:fence:{b}", "quorumlock:fence::{c}"}
-	assert.ElementsMatch(t, append(fences, "a", "b", "{c}", "quorumlock:node"), server.Keys())
-	for _, key := range fences {
-		assert.Equal(t, strconv.FormatUint(token, 10), command(t, server, "GET", key))
-		end := int64(token/1000) + limits.Recovery().Milliseconds()
-		before := serverTime(t, server)
-		left := number(t, command(t, server, "PTTL", key))
-		after := serverTime(t, server)
-		assert.LessOrEqual(t, before.UnixMilli()+left, end)
-		assert.GreaterOrEqual(t, after.UnixMilli()+left, end-1)
+	assert.ElementsMatch(t, []string{"a", "b", "{c}", "quorumlock:fences", "quorumlock:node"}, server.Keys())
+	for _, name := range []string{"a", "b", "{c}"} {
+		assert.Equal(t, strconv.FormatUint(token, 10), storedFence(t, server, name))
+		assert.Equal(t, "o1\n"+strconv.FormatUint(token, 10), command(t, server, "HGETALL", name), "the owner with its token")
 	}
+	assert.Equal(t, "-1", command(t, server, "PTTL", "quorumlock:fences"))
 
 	renewIdentity(t, server)
 	m = want(t, node.Inspected, n, marks).Marker
@@ -458,16 +452,36 @@ func TestRedisFenceDeletedByHand(t *testing.T) {
 	n := open(t, server.Addr())
 	token := now()
 	want(t, node.Granted, n, with(token, acquire("o1", "a")))
-	command(t, server, "DEL", "quorumlock:fence:{a}")
-	assert.Zero(t, want(t, node.Inspected, n, inspect("a")).Holders[0].Token)
+	fence := func() uint64 { return want(t, node.Denied, n, acquire("o2", "a")).Holder.Token }
+	assert.Equal(t, token, fence())
+	command(t, server, "DEL", "quorumlock:fences")
+	assert.Zero(t, fence())
+	assert.Equal(t, token, want(t, node.Inspected, n, inspect("a")).Holders[0].Token, "the holder's own")
 	want(t, node.Granted, n, with(token, renew("o1", "a")))
-	assert.Equal(t, token, want(t, node.Inspected, n, inspect("a")).Holders[0].Token)
+	assert.Equal(t, token, fence())
+}
 
-	command(t, server, "HSET", "quorumlock:fence:{b}", "of another", "type")
-	for _, op := range []node.Op{acquire("o1", "b"), acquire("o1", "c", "b"), renew("o1", "b"), renew("o1", "c", "b")} {
+// Another program has taken the key of the fences. No token can be compared, so no lock is granted.
+func TestRedisFencesOfAnotherType(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("o1", "a"))
+	command(t, server, "DEL", "quorumlock:fences")
+	command(t, server, "HSET", "quorumlock:fences", "of another", "type")
+	for _, op := range []node.Op{
+		acquire("o1", "b"), acquire("o1", "c", "b"), reads(acquire("o1", "b")), acquire("o2", "a"),
+		renew("o1", "a"), renew("o1", "b"), renew("o1", "c", "b"), reads(renew("o1", "b")),
+	} {
 		fails(t, node.ErrWrongType, n, op)
 	}
-	assert.Equal(t, []string{"a"}, slices.DeleteFunc(held(server), func(k string) bool { return k == "quorumlock:fence:{b}" }))
+	for _, r := range do(n, acquire("o1", "b"), renew("o1", "a"), renew("o1", "b")) {
+		require.ErrorIs(t, r.Err, node.ErrWrongType)
+	}
+	assert.Equal(t, []string{"a"}, held(server))
+	old := with(now()-2*uint64(limits.Recovery().Microseconds()), renew("o1", "a"))
+	want(t, node.Granted, n, old)
+	assert.Len(t, want(t, node.Inspected, n, inspect("a")).Holders, 1)
+	want(t, node.Released, n, release("o1", "a"))
 }
 
 // Clients open a node with the marker of another server or with an old marker.

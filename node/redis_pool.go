@@ -9,10 +9,10 @@ import (
 
 // poolScripts holds the scripts of those kinds of operation that have a special one for pools.
 var poolScripts = map[Kind]script{
-	Acquire: newScript("lib/key", "lib/recovery", "lib/refusal", "lib/fence", "lib/raise", "lib/put", "lib/queue", "lib/pool", "permits_acquire"),
-	Release: newScript("lib/key", "lib/announce", "lib/give", "lib/queue", "lib/pool", "permits_release"),
-	Leave:   newScript("lib/key", "lib/queue", "lib/pool", "permits_leave"),
-	Resize:  newScript("lib/key", "lib/queue", "lib/pool", "permits_resize"),
+	Acquire: newScript("lib/key", "lib/recovery", "lib/refusal", "lib/fence", "lib/put", "lib/queue", "lib/pool", "permits_acquire"),
+	Release: newScript("lib/key", "lib/announce", "lib/give", "lib/fence", "lib/queue", "lib/pool", "permits_release"),
+	Leave:   newScript("lib/key", "lib/fence", "lib/queue", "lib/pool", "permits_leave"),
+	Resize:  newScript("lib/key", "lib/fence", "lib/queue", "lib/pool", "permits_resize"),
 }
 
 // ofPool reports whether the operation uses a script for pools.
@@ -34,7 +34,7 @@ func (w *writer) ofPool(b rueidis.Builder, op *Op, verb string, text func(*scrip
 	switch op.Kind {
 	case Acquire:
 		w.add(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew),
-			w.numerals.unsigned(op.Token), size, version, flag(op.Fair))
+			w.numerals.unsigned(op.Token), size, version, flag(op.Fair), w.fences(op))
 	case Release:
 		w.add(op.Owner, size, version)
 	case Leave:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -294,22 +295,24 @@ func TestRedisLockOfAnotherLibrary(t *testing.T) {
 	assert.Empty(t, command(t, server, "HKEYS", "a"))
 }
 
-// Other libraries read the keys that the scripts leave: one field, the owner, and a TTL.
+// Other libraries read the keys that the scripts leave: one field, the owner, and a TTL. The value is the
+// owner's token; Redisson has a count there.
 func TestRedisLayout(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a"))
-	want(t, node.Healed, n, renew("o1", "b"))
+	token := now()
+	want(t, node.Granted, n, with(token, acquire("o1", "a")))
+	want(t, node.Healed, n, with(token, renew("o1", "b")))
 	for _, name := range []string{"a", "b"} {
-		assert.Equal(t, "o1\n1", command(t, server, "HGETALL", name))
+		assert.Equal(t, "o1\n"+strconv.FormatUint(token, 10), command(t, server, "HGETALL", name))
 		left := number(t, command(t, server, "PTTL", name))
 		assert.Positive(t, left)
 		assert.LessOrEqual(t, left, long.Milliseconds())
 	}
 	want(t, node.Released, n, force("a"))
 	for _, key := range server.Keys() {
-		if left := number(t, command(t, server, "PTTL", key)); key == "quorumlock:node" {
-			assert.EqualValues(t, -1, left, "the marker never goes")
+		if left := number(t, command(t, server, "PTTL", key)); key == "quorumlock:node" || key == "quorumlock:fences" {
+			assert.EqualValues(t, -1, left, "%s never goes", key)
 		} else {
 			assert.Positive(t, left, "%s lives for ever", key)
 		}

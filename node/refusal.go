@@ -48,7 +48,7 @@ func micro(n int64) time.Duration {
 
 // isImplausible reports whether a node whose clock is at now, in microseconds, must refuse the tokens from
 // first to end. It accepts tokens that are younger than MaxTTL, and at most MaxClockSkew ahead. So after a
-// recovery, or the end of a fence, it accepts only tokens larger than all that it ever accepted.
+// recovery it accepts only tokens larger than all that it ever accepted.
 func isImplausible(first, end uint64, now int64, l Limits) bool {
 	return instant(end) > now+l.MaxClockSkew.Microseconds() || instant(first) <= now-l.MaxTTL.Microseconds()
 }

@@ -2,9 +2,9 @@ package node
 
 // readerScripts holds the scripts of operations with [Op.Reads].
 var readerScripts = [...]script{
-	Acquire: newScript("lib/key", "lib/recovery", "lib/refusal", "lib/fence", "lib/raise", "lib/put", "lib/queue", "lib/readers", "acquireread"),
-	Renew:   newScript("lib/key", "lib/recovery", "lib/fence", "lib/raise", "lib/put", "lib/queue", "lib/readers", "renewread"),
-	Release: newScript("lib/key", "lib/put", "lib/queue", "lib/announce", "lib/readers", "releaseread"),
+	Acquire: newScript("lib/key", "lib/recovery", "lib/refusal", "lib/fence", "lib/put", "lib/queue", "lib/readers", "acquireread"),
+	Renew:   newScript("lib/key", "lib/recovery", "lib/fence", "lib/put", "lib/queue", "lib/readers", "renewread"),
+	Release: newScript("lib/key", "lib/fence", "lib/put", "lib/queue", "lib/announce", "lib/readers", "releaseread"),
 }
 
 // scriptOf returns the script of an operation that does not concern a pool.

@@ -41,6 +41,9 @@ type scope struct {
 	// ticks is how often time advances, faults how many losses, duplicates and cancelled calls
 	// there are, and forgets how many memory losses.
 	ticks, faults, forgets int8
+	// raises is how often an owner of another name, which shares the place of this one, raises the
+	// fence of a node.
+	raises int8
 	// renews lets owner A renew its lease once.
 	renews bool
 	// sameClock lets both owners propose the same token at the same tick.
@@ -112,10 +115,11 @@ type modelOwner struct {
 
 // world is one state.
 type world struct {
-	now, faults, forgets int8
-	nodes                [modelNodes]modelNode
-	owners               [2]modelOwner
-	lastToken            uint64
+	now, faults, forgets, raises int8
+
+	nodes     [modelNodes]modelNode
+	owners    [2]modelOwner
+	lastToken uint64
 	// steps is how the state was reached, for a failure.
 	steps *step
 }
@@ -154,7 +158,7 @@ func (w *world) clone(format string, args ...any) *world {
 // key is equal for states with the same possible futures. Nodes are interchangeable, so their order
 // does not count.
 func (w *world) key() string {
-	head := []byte{byte(w.now), byte(w.faults), byte(w.forgets)}
+	head := []byte{byte(w.now), byte(w.faults), byte(w.forgets), byte(w.raises)}
 	head = binary.AppendUvarint(head, w.lastToken)
 	for o := range w.owners {
 		p := &w.owners[o]
@@ -171,7 +175,7 @@ func (w *world) key() string {
 		for o := range w.owners {
 			p := &w.owners[o]
 			if p.phase != idle {
-				b = append(b, byte(p.proposal.votes.Vote(i)), byte(p.proposal.taken.Vote(i)), flagOf(p.proposal.exposed.Has(i)), flagOf(p.proposal.unanswered.Has(i)))
+				b = append(b, byte(p.proposal.votes.Vote(i)), byte(p.proposal.taken.Vote(i)), flagOf(p.proposal.exposed.Has(i)), flagOf(p.proposal.unanswered.Has(i)), flagOf(p.proposal.restless.Has(i)))
 				b = binary.AppendUvarint(b, p.proposal.fence(i))
 				b = binary.AppendVarint(b, int64(p.claims.Expiry(i)))
 			}
@@ -286,6 +290,14 @@ func (w *world) successors(t *testing.T, s scope, yield func(*world)) {
 			c := w.clone("node %d forgets", i)
 			c.forgets++
 			c.nodes[i] = modelNode{recoverUntil: c.now + recoveryTicks}
+			yield(c)
+		}
+	}
+	if w.raises < s.raises {
+		for i := range w.nodes {
+			c := w.clone("another name raises the fence of node %d", i)
+			c.raises++
+			c.nodes[i].fence = NextToken(c.clockToken(), c.nodes[i].fence)
 			yield(c)
 		}
 	}
@@ -539,6 +551,7 @@ func TestEveryOrderOfEvents(t *testing.T) {
 	scopes := []scope{
 		{name: "a loss", faults: 1, sameClock: true, states: 100_000},
 		{name: "a tick", ticks: 1, sameClock: true, states: 100_000},
+		{name: "names that share a place", prompt: true, sameClock: true, raises: 3, states: 50_000},
 		{name: "late answers", begun: true, ticks: 2, states: 100_000},
 		{name: "a holder and a node that forgets", holder: true, prompt: true, ticks: 2, forgets: 1, renews: true, states: 10_000},
 	}

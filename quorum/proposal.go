@@ -33,8 +33,9 @@ type Proposal struct {
 	readToken uint64
 	// fences has the largest token that each node has reported or taken; nil if none has.
 	fences []uint64
-	// failed are the nodes that failed a fan-out of a reader.
-	failed Set
+	// failed are the nodes that failed a fan-out of a reader. restless are the nodes that rejected a
+	// token above the one they had told before.
+	failed, restless Set
 	// exposed are the nodes that may have something of this owner. unanswered are the nodes with an
 	// acquisition in flight.
 	exposed, unanswered Set
@@ -70,6 +71,9 @@ func (p *Proposal) Token() uint64 { return p.token }
 
 // End returns the last token of the block that begins with Token.
 func (p *Proposal) End() uint64 { return p.end }
+
+// Rounds returns how many fan-outs have begun.
+func (p *Proposal) Rounds() int { return int(p.rounds) }
 
 // ReadToken returns the token under which the reader acts, or 0 if it is not known yet.
 func (p *Proposal) ReadToken() uint64 { return p.readToken }
@@ -113,6 +117,9 @@ func (p *Proposal) Answer(i int, a Answer) {
 		p.exposed = p.exposed.Without(i) // no other round can have reached it
 	}
 	p.votes.Record(i, a.Vote)
+	if a.Known > 0 && !p.reads && !a.Repeated && p.fence(i) != 0 && p.fence(i) < a.Proposed {
+		p.restless = p.restless.With(i)
+	}
 	p.recordFence(i, a)
 	switch {
 	case p.reads:
@@ -149,31 +156,29 @@ func (p *Proposal) recordFence(i int, a Answer) {
 	p.fences[i] = max(p.fences[i], fence)
 }
 
-// Implausible reports whether node i claims a token that it cannot have taken. maxAhead is MaxTTL +
+// Implausible reports whether a node claims a token that it cannot have taken. maxAhead is MaxTTL +
 // MaxClockSkew, in units of tokens.
 //
 // A node refuses proposals older than MaxTTL by its clock. So if it accepts ours, its clock is less
 // than MaxTTL ahead of it. A node takes no token more than MaxClockSkew ahead of its clock. A
 // proposal above a token beyond both bounds would be refused by all other nodes.
 //
-// While this owner holds the node, no other owner raises the token there. The node takes a token
-// that is larger than what it knew. If the operation ran twice, the second run finds the token of
-// the first.
-func (p *Proposal) Implausible(i int, a Answer, maxAhead uint64) bool {
-	if a.Known == 0 {
-		return false
-	}
-	tooFar := a.Known >= a.Proposed+maxAhead
-	raised := !a.Repeated && !p.reads && p.fence(i) != 0 && p.fence(i) < a.Proposed
-	return tooFar || raised
+// While this owner holds the node, owners of other names may raise the token there: names share the
+// places in which a node keeps tokens. [Proposal.Raise] prefers the other nodes then.
+func (p *Proposal) Implausible(a Answer, maxAhead uint64) bool {
+	return a.Known != 0 && a.Known >= a.Proposed+maxAhead
 }
 
+// moreRounds is how many more fan-outs than nodes an acquisition may take: other names may raise the
+// fences meanwhile.
+const moreRounds = 2
+
 // Decided reports whether the acquisition is won or lost. It is lost if too many nodes failed, or
-// the token was raised once for each node.
+// the token was raised too often.
 func (p *Proposal) Decided() bool {
 	result := p.taken.Result()
 	return result == Won || p.taken.Unknown() > p.taken.Nodes()-p.taken.Need() ||
-		result == Lost && int(p.rounds) > p.taken.Nodes()
+		result == Lost && int(p.rounds) > p.taken.Nodes()+moreRounds
 }
 
 // NeedsHigherToken reports whether need nodes may grant, but too few took the token because they
@@ -190,11 +195,20 @@ func (p *Proposal) Raise(next func(above uint64) uint64) {
 	last, n, need := p.taken, p.taken.Nodes(), p.taken.Need()
 	p.taken = NewTally(n, need)
 	fences := slices.Clone(p.fences)
+	var failed Set
 	for i := range n {
 		if last.Vote(i) == Unknown {
 			p.taken.Record(i, Unknown)
-			fences[i] = math.MaxUint64 // it takes nothing
+			failed = failed.With(i)
 		}
+	}
+	// A proposal that the others take suffices. If it does not, all nodes count again.
+	without := failed
+	if rest := failed | p.restless; n-rest.Len() >= need {
+		without = rest
+	}
+	for i := range without.All() {
+		fences[i] = math.MaxUint64 // it takes nothing
 	}
 	p.token = next(max(p.end, TokenToBeat(fences, need)))
 	p.end = p.token // a proposal that outbids others reserves no block

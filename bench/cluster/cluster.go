@@ -147,7 +147,7 @@ func (c *Cluster) Gave(ctx context.Context, names []string) (bool, error) {
 
 // lasting are the prefixes of this library's keys that remain by design, until they expire or forever: the marker,
 // fences, latches, and tombstones of owners that were forced off.
-var lasting = []string{"quorumlock:node", "quorumlock:fence:", "quorumlock:latch:", "quorumlock:latched:", "quorumlock:tombstone:"}
+var lasting = []string{"quorumlock:node", "quorumlock:fences", "quorumlock:latch:", "quorumlock:latched:", "quorumlock:tombstone:"}
 
 // Keys counts the locks, permits and queue entries on the nodes.
 func (c *Cluster) Keys(ctx context.Context) (n int, err error) {

@@ -11,7 +11,7 @@ func TestLeftoverKeys(t *testing.T) {
 	c, err := Start(t.Context(), Source{}, 2, 0, None, 0)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
-	for _, key := range []string{"quorumlock:node", "quorumlock:fence:{a}", "quorumlock:latch:{a}"} {
+	for _, key := range []string{"quorumlock:node", "quorumlock:fences", "quorumlock:latch:{a}"} {
 		_, err := c.servers[0].Command(t.Context(), "SET", key, "1")
 		require.NoError(t, err)
 	}

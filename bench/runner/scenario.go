@@ -68,7 +68,7 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name: "newnames", Title: "Locks with a new name each time",
-			About: "As above, but no name is ever used twice, as by a service that locks an order or a file. Each name leaves a fence on the nodes until that expires.",
+			About: "As above, but no name is ever used twice, as by a service that locks an order or a file. Names leave nothing behind on the nodes.",
 			Full: []Matrix{{
 				Peers: []string{"redlock", "floor", "floor-group", "redsync"}, Sizes: in(1, 1, 16, 128, 1024), Loads: []cell.Load{cell.NewNames},
 			}},

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/watch"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -38,7 +37,7 @@ func BenchmarkStatus(b *testing.B) {
 			b.ReportAllocs()
 			facts, keys := someFacts(), slices.Repeat([]string{"job"}, 10)
 			for b.Loop() {
-				report := newStatusReport(quorumlock.Config{}.Limits(), noon, facts, keys)
+				report := newStatusReport(noon, facts, keys)
 				require.Equal(b, stateHeld, report.Locks[9].State)
 				print(report)
 			}

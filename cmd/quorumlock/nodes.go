@@ -104,11 +104,6 @@ func (f *nodeFlags) check(c *cobra.Command) error {
 	)
 }
 
-// limits are the values that all programs that use these nodes must agree on.
-func (f *nodeFlags) limits() node.Limits {
-	return quorumlock.Config{MaxTTL: f.maxTTL, MaxClockSkew: f.maxClockSkew}.Limits()
-}
-
 // positive refuses a given time that is not positive. A zero would silently mean the default.
 func positive(c *cobra.Command, flag string, d time.Duration) error {
 	if c.Flags().Changed(flag) && d <= 0 {

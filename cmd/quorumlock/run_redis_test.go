@@ -150,8 +150,8 @@ func TestRunTellsTheToken(t *testing.T) {
 		last = token
 		for _, s := range servers {
 			require.Eventually(t, func() bool {
-				fence, err := s.Command("GET", "quorumlock:fence:{k}")
-				return err == nil && fence == token
+				held, err := s.Command("HVALS", "k")
+				return err == nil && held == token
 			}, patience, time.Millisecond, "every node has it, the slower ones a little later")
 		}
 		p.reply()

@@ -39,8 +39,8 @@ With several keys, each is a separate name. --json prints, for scripts:
     "owner":    its holder; "" unless held; "quorumlock:readers" for readers
     "since":    the begin of the hold by its holder's clock (RFC 3339); "" if unknown
     "held_ms":  the time since then
-    "held_at_least": whether it may be longer: nodes know it for the first --max-ttl plus
-                --max-clock-skew of a lease
+    "held_at_least": whether it may be longer: nodes do not know it of holders that
+                use Redisson
     "waiters":  the number of waiters, as for top
     "readers": [{
       "owner":  a reader
@@ -54,7 +54,7 @@ With several keys, each is a separate name. --json prints, for scripts:
         "permit":   its number, from 0 on
         "state":    "held", or "partial" if its owner has it on too few nodes
         "owner", "nodes", "ttl_ms", "since", "held_ms", "held_at_least": as above
-        "token":    the largest fencing token of the permit that a node knows, or 0
+        "token":    the largest fencing token that its owner may use, or 0
       }]
     },
     "latch": null if none is set, else {
@@ -67,8 +67,8 @@ With several keys, each is a separate name. --json prints, for scripts:
     "nodes": [{
       "node":       the node's name
       "owner":      its holder on this node; "" for none
-      "token":      the largest fencing token that the node knows of: the holder's, or
-                    that of a failed attempt; 0 if there is no holder
+      "token":      the largest fencing token that the holder may use. For readers it is
+                    the largest one that the node knows of. 0 if there is no holder
       "ttl_ms":     the time until it expires without renewal; -1 for never (not set
                     by this library), 0 if there is no holder
       "recovering_ms": how long the node gives no new locks, because it is new or has lost
@@ -104,7 +104,7 @@ func (a *app) status(c *cobra.Command, keys []string, asJSON bool) error {
 		return err
 	}
 	defer watcher.Close()
-	report := newStatusReport(a.nodes.limits(), time.Now(), watcher.Look(c.Context()), keys)
+	report := newStatusReport(time.Now(), watcher.Look(c.Context()), keys)
 	if err := c.Context().Err(); err != nil {
 		return err
 	}
@@ -162,8 +162,8 @@ type latchReport struct {
 	Nodes   int `json:"nodes"`
 }
 
-func newStatusReport(limits node.Limits, now time.Time, facts *watch.Facts, keys []string) *statusReport {
-	t := &topper{limits: limits}
+func newStatusReport(now time.Time, facts *watch.Facts, keys []string) *statusReport {
+	t := &topper{}
 	report := &statusReport{}
 	for _, key := range keys {
 		report.Locks = append(report.Locks, t.nameReport(now, facts, key))

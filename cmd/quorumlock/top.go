@@ -136,7 +136,7 @@ func (a *app) top(c *cobra.Command, flags topFlags, keys []string) error {
 		return err
 	}
 	defer watcher.Close()
-	t := &topper{limits: a.nodes.limits(), given: keys, order: topOrders[f.sort]}
+	t := &topper{given: keys, order: topOrders[f.sort]}
 	facts := watcher.Look(c.Context())
 	if err := c.Context().Err(); err != nil {
 		return err

@@ -64,12 +64,11 @@ type heldSince struct {
 
 // topper makes reports of facts.
 type topper struct {
-	limits node.Limits
 	// given are the locks that are shown even if they are not held.
 	given []string
 	order func(a, b topLock) int
-	// known has the times of the previous round, by [holdKey]: nodes forget the token of a lock that is held for a
-	// long time.
+	// known has the times of the previous round, by [holdKey]. A hold without a token counts from when it was first
+	// seen.
 	known map[string]heldSince
 }
 
@@ -205,7 +204,8 @@ func waiters(name string, facts *watch.Facts, need int) int {
 }
 
 // heldSince returns the time since which an owner has held the lock: the time in its token, by the owner's clock. An
-// earlier result takes precedence, because nodes forget.
+// owner without a token, such as a client of Redisson, counts from when it was first seen. Earlier results take
+// precedence.
 func (t *topper) heldSince(now time.Time, r *lockReport, owner string) heldSince {
 	if before, ok := t.known[holdKey(r.Key, owner)]; ok {
 		return before
@@ -216,19 +216,10 @@ func (t *topper) heldSince(now time.Time, r *lockReport, owner string) heldSince
 			token = n.Token
 		}
 	}
-	switch {
-	case token > 0 && token < uint64(now.UnixMicro()):
+	if token > 0 && token < uint64(now.UnixMicro()) {
 		return heldSince{since: time.UnixMicro(int64(token))}
-	case token > 0 || redissons(owner):
-		return heldSince{since: now, atLeast: token == 0}
-	default: // nodes forget a token when this has passed since it was made
-		return heldSince{since: now.Add(-t.limits.Recovery()), atLeast: true}
 	}
-}
-
-// redissons reports whether an owner is Redisson's, which has no token: a UUID and a thread.
-func redissons(owner string) bool {
-	return strings.Count(quorumlock.ParseOwner(owner).Client, "-") == 4
+	return heldSince{since: now, atLeast: token == 0}
 }
 
 // topOrders are the orders in which locks can be listed. Ties are ordered by name.

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/watch"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -34,7 +33,7 @@ func held(name, owner string, ttl time.Duration, token uint64) watch.Lock {
 }
 
 func newTopper(given ...string) *topper {
-	return &topper{limits: quorumlock.Config{}.Limits(), given: given, order: topOrders["name"]}
+	return &topper{given: given, order: topOrders["name"]}
 }
 
 func TestTopOfALock(t *testing.T) {
@@ -59,7 +58,8 @@ func TestTopOfALock(t *testing.T) {
 	assert.Equal(t, 1, r.Nodes[0].Locks)
 }
 
-// TestTopRemembersTheTimeOfTheGrant: nodes forget the token of a lock that is held for long, but top remembers it.
+// TestTopRemembersTheTimeOfTheGrant: a token tells the time of the grant, as long as the lock is held. Of a lock without a token,
+// top remembers when it saw it first.
 func TestTopRemembersTheTimeOfTheGrant(t *testing.T) {
 	const owner = "C:1 web-1/77"
 	look := func(top *topper, at time.Time, owner string, token uint64) topLock {
@@ -67,20 +67,23 @@ func TestTopRemembersTheTimeOfTheGrant(t *testing.T) {
 		return top.report(at, facts).Locks[0]
 	}
 	top := newTopper()
-	assert.Equal(t, 2*time.Second, look(top, noon, owner, tokenAt(noon.Add(-2*time.Second))).held)
-	late := look(top, noon.Add(time.Hour), owner, 0)
-	assert.Equal(t, time.Hour+2*time.Second, late.held)
-	assert.False(t, late.AtLeast)
+	token := tokenAt(noon.Add(-2 * time.Second))
+	assert.Equal(t, 2*time.Second, look(top, noon, owner, token).held)
+	for _, top := range []*topper{top, newTopper()} {
+		late := look(top, noon.Add(time.Hour), owner, token)
+		assert.Equal(t, time.Hour+2*time.Second, late.held)
+		assert.False(t, late.AtLeast)
+	}
 	next := look(top, noon.Add(time.Hour), "C:2 web-1/77", 0)
-	assert.Equal(t, 11*time.Second, next.held, "MaxTTL and MaxClockSkew: nodes know the token of younger ones")
+	assert.Zero(t, next.held, "it has no token, and was not seen before")
 	assert.True(t, next.AtLeast)
 	later := look(top, noon.Add(2*time.Hour), "C:2 web-1/77", 0)
-	assert.Equal(t, time.Hour+11*time.Second, later.held)
+	assert.Equal(t, time.Hour, later.held)
 	assert.True(t, later.AtLeast)
 
 	down := &watch.Facts{Names: []string{"job"}, Nodes: []watch.Node{{Err: node.ErrTimeout}, {Err: node.ErrTimeout}, {}}}
 	assert.Empty(t, top.report(noon.Add(2*time.Hour), down).Locks)
-	assert.Equal(t, 2*time.Hour+11*time.Second, look(top, noon.Add(3*time.Hour), "C:2 web-1/77", 0).held, "the row was not forgotten in between")
+	assert.Equal(t, 2*time.Hour, look(top, noon.Add(3*time.Hour), "C:2 web-1/77", 0).held, "the row was not forgotten in between")
 
 	redisson := look(newTopper(), noon, "d4e5f6a7-0b1c-4d2e-8f3a-112233445566:47", 0)
 	assert.Zero(t, redisson.held, "a lock of Redisson never has a token")
@@ -213,9 +216,9 @@ z     -        -      timeout
 
 LOCK     NODES  TTL   HELD   WAIT  HOLDER             PURPOSE
 free     -      -     -      0     free               -
-half     1/3    1.0s  >11s   0     web-2/5 (partial)  -
+half     1/3    1.0s  >0s    0     web-2/5 (partial)  -
 job      2/3    7.0s  1m30s  100+  web-1/77           nightly report
-pool #3  2/3    1.0s  >11s   0     C:9                -`, strings.Join((&topText{}).lines(r), "\n"))
+pool #3  2/3    1.0s  >0s    0     C:9                -`, strings.Join((&topText{}).lines(r), "\n"))
 
 	coloured := strings.Join((&topText{colour: true}).lines(r), "\n")
 	assert.Contains(t, coloured, "\x1b[31mz ")

@@ -200,8 +200,12 @@ func (a *activeRun) awaitSweep(ctx context.Context, s faultinject.Server, idle t
 	}
 }
 
-// lasting matches keys that outlive their users by design and expire by themselves: fences and latches.
-var lasting = regexp.MustCompile(`^quorumlock:(fence|latch|latched|awaiting):`)
+// lasting matches keys that outlive their users by design: the marker, the fences, and latches, which expire by
+// themselves.
+var lasting = regexp.MustCompile(`^quorumlock:(node$|fences$|(latch|latched|awaiting):)`)
+
+// endless matches the keys that never expire: the marker and the fences.
+var endless = regexp.MustCompile(`^quorumlock:(node|fences)$`)
 
 // expected matches the keys that note when a woken waiter is expected to take permits. Releasing the
 // permits deletes them, unless the server came back with older data and lost that release. They then
@@ -219,13 +223,11 @@ func leftOn(ctx context.Context, s faultinject.Server) ([]string, error) {
 	}
 	keys := strings.Fields(text)
 	for _, key := range keys {
-		if ttl, err := s.Command(ctx, "PTTL", key); key != "quorumlock:node" && err == nil && ttl == "-1" {
+		if ttl, err := s.Command(ctx, "PTTL", key); !endless.MatchString(key) && err == nil && ttl == "-1" {
 			return []string{key + " (without an end)"}, nil
 		}
 	}
-	return slices.DeleteFunc(keys, func(key string) bool {
-		return key == "quorumlock:node" || lasting.MatchString(key)
-	}), nil
+	return slices.DeleteFunc(keys, lasting.MatchString), nil
 }
 
 // keep saves the evidence of violations beside the histories of the clients.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -65,6 +66,7 @@ func Draw(seed uint64) *Case {
 	}
 	crowd.waits(c)
 	drawer{workload.NewDrawer(seed, 8), d.moments}.readers(c)
+	c.neighbours()
 	return c
 }
 
@@ -124,6 +126,25 @@ func (d drawer) weather(timeout time.Duration) Weather {
 	w.Unordered = d.IntN(4) == 0
 	w.Forget = []float64{0, 0, 0, 0.02, 0.1}[d.IntN(5)]
 	return w
+}
+
+// neighbour is a name that shares the place of its fence with "a" on each node. In one of three cases it replaces "b".
+const neighbour = "a229734"
+
+// neighbours replaces a name. It draws nothing, so that all else in a case stays the same.
+func (c *Case) neighbours() {
+	if c.Seed%3 != 0 {
+		return
+	}
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		t.Names = slices.Clone(t.Names)
+		for j, name := range t.Names {
+			if name == "b" {
+				t.Names[j] = neighbour
+			}
+		}
+	}
 }
 
 // wanted has mostly one name, so that tasks conflict.

@@ -17,7 +17,7 @@ import (
 )
 
 // names are the names of all locks.
-var names = []string{"a", "b"}
+var names = []string{"a", "b", neighbour}
 
 // witness watches every lease in true time: it knows more than any process. It records its observations in a history
 // for the judge. The simulation reports other broken promises to it directly.

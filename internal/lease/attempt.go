@@ -207,7 +207,7 @@ func (a *attempt) plausible(i int, token uint64, r *node.Reply) *node.Reply {
 	g := a.grant
 	name := g.engine.Nodes.Name(i)
 	switch {
-	case a.proposal.Implausible(i, answerOf(token, r), uint64(g.engine.Limits.Recovery().Microseconds())):
+	case a.proposal.Implausible(answerOf(token, r), uint64(g.engine.Limits.Recovery().Microseconds())):
 		ahead := time.Duration(min(max(r.Token, token)-token, uint64(Never/time.Microsecond))) * time.Microsecond
 		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire, Reason: node.ErrClock, Err: errImplausible(ahead)}}
 	case g.spec.Reads && r.Outcome == node.Granted && r.Token == 0:
@@ -228,9 +228,20 @@ func (e errImplausible) Error() string {
 }
 
 // proposeHigher proposes a token above the fences that the nodes told. Requires a.grant.mu.
+//
+// Owners of other names that share the place may raise the fence again while this proposal is under
+// way. So from the second time on, the proposal is ahead by the time that the attempt has taken: the
+// tokens of others grow as fast as time passes. Otherwise a name that is acquired all the time
+// could keep this one out.
 func (a *attempt) proposeHigher() {
-	g := a.grant
-	a.proposal.Raise(func(above uint64) uint64 { return g.engine.Tokens.Propose(g.spec.Names, above) })
+	g, tokens, rounds := a.grant, &a.grant.engine.Tokens, a.proposal.Rounds()
+	a.proposal.Raise(func(above uint64) uint64 {
+		tokens.Follow(above)
+		if rounds > 1 {
+			above += uint64(min(max(g.engine.Clock.Now()-a.sentAt, 0), tokens.maxMargin()).Microseconds())
+		}
+		return tokens.Propose(g.spec.Names, above)
+	})
 	a.propose(&dispatch.Calls{})
 }
 
@@ -268,6 +279,9 @@ func (a *attempt) rollBack() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.state = stateEnded
+	if a.tokenTooFar() {
+		g.engine.Tokens.Unfollow()
+	}
 	g.engine.Tokens.Observe(a.proposal.FenceToBeat(), g.spec.Names...)
 	if answered := a.proposal.Exposed() &^ a.proposal.Unanswered(); answered != 0 {
 		a.rollBackOn(answered, false)

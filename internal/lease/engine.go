@@ -116,11 +116,10 @@ type Engine struct {
 
 // New returns an engine without leases. It starts no goroutine.
 func New(env Env) *Engine {
-	recovery := env.Limits.Recovery()
 	e := &Engine{
 		Env:    env,
 		locals: noLocals{},
-		Tokens: TokenClock{clock: env.Clock, maxAhead: recovery, freshness: max(env.Limits.MaxClockSkew, 2*env.Timeout)},
+		Tokens: newTokenClock(env),
 		// The bunches of no TTL are further apart than MaxTTL.
 		renewalPhase: time.Duration(env.Jitter() * float64(env.Limits.MaxTTL)),
 	}
@@ -173,8 +172,7 @@ const maxBlockAhead = 10 * time.Millisecond
 
 // blockSize returns how many tokens an acquisition reserves beyond its own, for hand-overs.
 func (e *Engine) blockSize(token uint64) uint64 {
-	ahead := min(maxBlockAhead, e.Limits.MaxClockSkew/4)
-	return quorum.Block(e.Clock.Wall().Add(ahead).UnixMicro(), token, e.MaxHandovers)
+	return quorum.Block(e.Tokens.BlockEnd(), token, e.MaxHandovers)
 }
 
 // Ticket is a waiter's place in the queues of the nodes. All methods may be called with the mutex

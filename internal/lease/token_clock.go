@@ -9,13 +9,20 @@ import (
 )
 
 // TokenClock proposes fencing tokens. A proposal is the time in microseconds, unless the client has
-// seen a larger token of the name. A larger one comes from a client whose clock is ahead, or from
-// the same microsecond.
+// seen larger tokens. A larger one comes from a client whose clock is ahead, or from the same
+// microsecond.
+//
+// Nodes keep one token for all names that share a place. So a client whose clock is behind may be
+// outbid under any name. A token that a quorum of nodes told under one name therefore moves this clock
+// ahead for all names, by its lead. The lead shrinks with time, as the other clock may be set right.
 type TokenClock struct {
 	clock clock.Clock
 	// maxAhead bounds how far ahead of this clock a plausible token is. A larger token comes from a
 	// broken node, and a higher proposal would not help.
 	maxAhead time.Duration
+	// maxLead bounds the lead. blockAhead is how far the end of a block of tokens may be ahead of
+	// this clock: it is no sign that the clock of another client is ahead.
+	maxLead, blockAhead time.Duration
 	// freshness is how long a proposal counts as the current time.
 	freshness time.Duration
 
@@ -25,19 +32,55 @@ type TokenClock struct {
 	seenAhead map[string]uint64
 	// sweepAt is the number of names at which useless entries are swept.
 	sweepAt int
+	// lead is how far the tokens of other clients were ahead of this clock at leadAt, by the clock
+	// that counts suspends. Most clients have none.
+	lead, leadAt time.Duration
 }
 
-// minSweep is the least number of names for which a sweep is worth its cost.
-const minSweep = 64
+const (
+	// minSweep is the least number of names for which a sweep is worth its cost.
+	minSweep = 64
+	// leadDecay is by which part of the elapsed time a lead shrinks. A client whose clock stays
+	// behind learns its lead anew at its next second token round.
+	leadDecay = 4
+)
+
+// newTokenClock returns the token clock of a client with these limits.
+func newTokenClock(env Env) TokenClock {
+	ahead := min(maxBlockAhead, env.Limits.MaxClockSkew/4)
+	return TokenClock{
+		clock:      env.Clock,
+		maxAhead:   env.Limits.Recovery(),
+		blockAhead: ahead,
+		// Nodes refuse a token, and the end of a block, more than MaxClockSkew ahead of their clocks.
+		maxLead:   env.Limits.MaxClockSkew - env.Limits.MaxClockSkew/8 - ahead,
+		freshness: max(env.Limits.MaxClockSkew, 2*env.Timeout),
+	}
+}
 
 // Now returns the time in microseconds, by the wall clock.
 func (t *TokenClock) Now() int64 { return t.clock.Wall().UnixMicro() }
 
-// Propose returns a token for these names that is larger than seen.
+// Propose returns a token for these names that is larger than seen. It is not below the tokens that
+// other clients propose at this time, if this client has learned of them.
 func (t *TokenClock) Propose(names []string, seen uint64) uint64 {
 	now := t.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return quorum.NextToken(now+t.leadLocked().Microseconds(), t.largestLocked(names, seen, now))
+}
+
+// ProposeByClock is Propose without the lead.
+func (t *TokenClock) ProposeByClock(names []string, seen uint64) uint64 {
+	now := t.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return quorum.NextToken(now, t.largestLocked(names, seen, now))
+}
+
+// largestLocked returns the largest plausible token of these names, or seen if that is larger.
+// Requires t.mu.
+func (t *TokenClock) largestLocked(names []string, seen uint64, now int64) uint64 {
 	if len(t.seenAhead) > 0 {
 		for _, name := range names {
 			if token := t.seenAhead[name]; t.Plausible(token, now) {
@@ -45,7 +88,52 @@ func (t *TokenClock) Propose(names []string, seen uint64) uint64 {
 			}
 		}
 	}
-	return quorum.NextToken(now, seen)
+	return seen
+}
+
+// leadLocked returns the lead now. Requires t.mu.
+func (t *TokenClock) leadLocked() time.Duration {
+	if t.lead == 0 {
+		return 0
+	}
+	left := t.lead - (t.clock.Now()-t.leadAt)/leadDecay
+	if left <= 0 {
+		t.lead = 0
+	}
+	return max(left, 0)
+}
+
+// Follow records a token that a quorum of nodes requires the client to exceed, whatever its name is.
+// A single node, whose clock may be wrong, must not be followed.
+func (t *TokenClock) Follow(token uint64) {
+	now := t.Now()
+	if token <= uint64(max(now, 0)) || !t.Plausible(token, now) {
+		return
+	}
+	lead := time.Duration(token-uint64(max(now, 0)))*time.Microsecond - t.blockAhead
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if lead = min(lead, t.maxLead); lead > t.leadLocked() {
+		t.lead, t.leadAt = lead, t.clock.Now()
+	}
+}
+
+// Unfollow forgets the lead, as a node refused a token as too far from its clock.
+func (t *TokenClock) Unfollow() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lead = 0
+}
+
+// maxMargin bounds how far beyond the known tokens a proposal may be.
+func (t *TokenClock) maxMargin() time.Duration { return t.maxLead / 16 }
+
+// BlockEnd returns the largest token that a block may have as its end now, in microseconds.
+func (t *TokenClock) BlockEnd() int64 {
+	end := t.Now() + t.blockAhead.Microseconds()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return end + t.leadLocked().Microseconds()
 }
 
 // IsCurrent reports whether a token is the time, or was within freshness. If a node rejects another

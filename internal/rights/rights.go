@@ -28,7 +28,7 @@ const Inboxes = "&quorumlock:inbox:*"
 
 // Locks returns the rights for all operations that do not wait.
 func Locks() Group {
-	return Group{ForLocks, strings.Fields(Keys + " +ping +info +time +eval +evalsha +get +set +del +exists +pexpire +pttl" +
+	return Group{ForLocks, strings.Fields(Keys + " +ping +info +time +eval +evalsha +getrange +setrange +set +del +exists +pexpire +pttl" +
 		" +hget +hset +hmget +hkeys +hdel")}
 }
 

@@ -171,7 +171,7 @@ func TestOnlyReadCommands(t *testing.T) {
 	assert.Equal(t, Kinds{Generation: 7, Count: 2, Counted: []string{"id"}}, facts.Nodes[0].Kinds["s"])
 	reads := []string{
 		"hello", "client|setinfo", "client|info", "client|setname", "ping", "info", "config|resetstat", "eval", "evalsha", "script|load",
-		"scan", "hlen", "time", "zrange", "hmget", "hkeys", "pttl", "get",
+		"scan", "hlen", "time", "zrange", "hmget", "hkeys", "pttl", "hget", "getrange",
 	}
 	for _, s := range all {
 		for _, m := range regexp.MustCompile(`cmdstat_([a-z_|]+):`).FindAllStringSubmatch(command(t, s, "INFO", "commandstats"), -1) {

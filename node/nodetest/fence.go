@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// fencing has the promises about tokens: each node accepts the tokens of a name only in growing
-// order.
+// fencing has the promises about tokens: each node accepts the tokens of a name in growing order only. Its names do not
+// share places, except where a promise says so.
 var fencing = []promise{
 	{"a new token is accepted, and told with its holder", func(x *trial) {
 		token := x.token()
@@ -105,7 +105,7 @@ var fencing = []promise{
 			x.untaken(token, x.do(proposing(token, acquire("o2", long, name)))[0])
 		}
 	}},
-	{"a fence is for one name", func(x *trial) {
+	{"a fence is for the names of one place", func(x *trial) {
 		token := x.token()
 		x.want(node.Granted, proposing(token+10, acquire("o1", long, "a")))
 		x.want(node.Granted, proposing(token, acquire("o1", long, "b")))
@@ -116,6 +116,40 @@ var fencing = []promise{
 		for _, name := range alike {
 			x.unfenced(name)
 		}
+	}},
+	{"names that share a place share a fence", func(x *trial) {
+		token := x.token()
+		x.want(node.Granted, proposing(token, acquire("o1", long, "aaa")))
+		x.untaken(token, x.do(proposing(token-1, acquire("o2", long, "ncw")))[0])
+		x.fence(token, "aaa", "ncw")
+		x.want(node.Granted, proposing(token+1, acquire("o2", long, "ncw")))
+		x.fence(token+1, "aaa", "ncw")
+		x.want(node.Granted, proposing(token, renew("o1", long, "aaa")))
+		x.fence(token+1, "aaa", "ncw")
+		x.want(node.Released, release("o1", "aaa"), release("o2", "ncw"))
+		x.untaken(token+1, x.do(proposing(token+1, acquire("o3", long, "aaa")))[0])
+	}},
+	{"one owner may take several names of one place", func(x *trial) {
+		token := x.token()
+		x.want(node.Granted, proposing(token, acquire("o1", long, "aak", "phr", "upy", "b")))
+		x.fence(token, "aak", "phr", "upy", "b")
+		x.want(node.Released, release("o1", "aak", "phr", "upy", "b"))
+		x.untaken(token, x.do(proposing(token, acquire("o2", long, "upy", "aak")))[0])
+	}},
+	{"a holder is told with its own token as long as it holds the name", func(x *trial) {
+		token := x.token()
+		x.want(node.Granted, proposing(token, acquire("o1", long, "aaa")))
+		x.want(node.Granted, proposing(token+10, acquire("o2", long, "ncw")))
+		holders := x.want(node.Inspected, inspect("aaa", "ncw")).Holders
+		require.Len(x, holders, 2)
+		assert.Equal(x, token, holders[0].Token)
+		assert.Equal(x, token+10, holders[1].Token)
+		x.untaken(token+10, x.do(proposing(token+5, acquire("o1", long, "aaa")))[0])
+		x.want(node.Granted, proposing(token+20, acquire("o1", long, "aaa")))
+		x.want(node.Granted, proposing(token+20, renew("o1", long, "aaa")))
+		assert.Equal(x, token+20, x.want(node.Inspected, inspect("aaa")).Holders[0].Token)
+		x.want(node.Healed, proposing(token+30, renew("o3", long, "b")))
+		assert.Equal(x, token+30, x.want(node.Inspected, inspect("b")).Holders[0].Token)
 	}},
 	{"a fence survives a restart", func(x *trial) {
 		token := x.token()
@@ -159,12 +193,11 @@ func (x *trial) untaken(fence uint64, r node.Reply) {
 	require.Equal(x, fence, r.Token)
 }
 
-// fence requires this fence for names that are held.
+// fence requires this fence for names that are held: a denial tells it.
 func (x *trial) fence(token uint64, names ...string) {
 	x.Helper()
-	holders := x.want(node.Inspected, inspect(names...)).Holders
-	require.Len(x, holders, len(names))
-	for _, h := range holders {
+	for _, name := range names {
+		h := x.want(node.Denied, acquire("another", time.Millisecond, name)).Holder
 		assert.Equal(x, token, h.Token, "the fence of %q", h.Name)
 	}
 }

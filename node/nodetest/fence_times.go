@@ -13,7 +13,7 @@ import (
 )
 
 // fenceTimes has the promises about tokens and the node's clock. The node accepts no token that is too far
-// off, and keeps a fence for as long as it could accept the token.
+// off, and keeps every fence.
 var fenceTimes = []promise{
 	{"a token too far ahead is refused, and nothing is changed", func(x *trial) {
 		ahead := limits.MaxClockSkew + long
@@ -72,17 +72,16 @@ var fenceTimes = []promise{
 		x.outcome(node.Granted, r)
 		assert.Greater(x, next, token)
 	}},
-	{"a fence expires when its token is too old", func(x *trial) {
+	{"a fence does not expire", func(x *trial) {
 		x.Forget()
 		x.open(fleeting)
 		token, r := x.timely(fleeting.MaxClockSkew, acquire("o1", short, "a"))
 		x.outcome(node.Granted, r)
-		x.Pass(fleeting.Recovery() + fleeting.MaxClockSkew + time.Millisecond)
-		replies := x.do(release("o1", "a"), proposing(token, renew("o1", fleeting.MaxTTL, "a")), inspect("a"))
-		x.outcome(node.Healed, replies[1])
-		x.outcome(node.Inspected, replies[2])
-		require.Len(x, replies[2].Holders, 1)
-		assert.Zero(x, replies[2].Holders[0].Token)
+		x.do(release("o1", "a"))
+		x.Pass(2 * fleeting.Recovery())
+		r = x.do(renew("o2", fleeting.MaxTTL, "a"), renew("o3", fleeting.MaxTTL, "a"))[1]
+		x.outcome(node.Denied, r)
+		assert.Equal(x, token, r.Holder.Token)
 	}},
 	{"a node that has forgotten a token never accepts it again", func(x *trial) {
 		for _, lose := range []func(){x.Forget, x.Restart, func() { x.Restart(); x.Forget() }} {

@@ -65,6 +65,19 @@ var readFences = []promise{
 		x.want(node.Granted, proposing(token, acquire("w", long, "a")))
 		x.fence(token, "a")
 	}},
+	{"a token from before a loss of memory may not be the largest one", func(x *trial) {
+		x.Forget()
+		x.open(fleeting)
+		token, r := x.timely(fleeting.MaxClockSkew, acquire("w", short, "a"))
+		x.outcome(node.Granted, r)
+		x.do(release("w", "a"))
+		x.Restart()
+		op := proposing(token, acquire("w2", short, "a"))
+		x.untilTooOld(op, func(r node.Reply) { x.failed(node.ErrRecovering, op, r) })
+		_, r = x.timely(0, read("r", short, "a"))
+		x.answered(node.Granted, r)
+		assert.Greater(x, r.Token, token)
+	}},
 	{"of several names the largest fence is told, and none is raised to it", func(x *trial) {
 		token := x.token()
 		x.want(node.Granted, proposing(token, acquire("w", long, "a")))

@@ -4,7 +4,7 @@
 -- ARGV[1]   owner
 -- ARGV[2]   TTL in ms
 -- ARGV[3]   proposed token, in us of the client's clock
--- ARGV[4]   when the fence expires, in ms of the node's clock: see expiry
+-- ARGV[4]   offsets of the names' fences: see locate
 -- ARGV[5]   last token of the reserved block: the fence. None, and no more arguments, if the
 --           block is one token
 -- ARGV[6]   waiter that gets an entry in the queues if this is denied, or none
@@ -24,7 +24,7 @@
 -- seconds. It uses no function, since each run of a script makes its functions anew.
 
 local call, name, owner, ttl, token = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local fenced, last = ARGV[4], ARGV[5] or token
+local place, last = ARGV[4], ARGV[5] or token
 if not (KEYS[2] or ARGV[6]) then
   local open, time, reply
   -- include inline/look
@@ -32,7 +32,7 @@ if not (KEYS[2] or ARGV[6]) then
     local seconds = string.sub(token, 1, -7)
     local ahead = seconds == time[1] and 0 or (tonumber(seconds) or 0) - time[1]
     local further = last == token and ahead or (tonumber(string.sub(last, 1, -7)) or 0) - time[1]
-    if ahead >= OLDEST and further <= NEWEST and call('EXISTS', name, QUEUE .. name .. REST) == 0 then
+    if ahead >= OLDEST and further <= NEWEST and #token == 16 and #last == 16 and call('EXISTS', name, QUEUE .. name .. REST) == 0 then
       -- include inline/take
       return reply
     end
@@ -43,13 +43,13 @@ end
 -- include lib/recovery
 -- include lib/refusal
 -- include lib/fence
--- include lib/raise
 -- include lib/put
 -- include lib/queue
 -- include lib/contend
+locate(KEYS, place)
 local now, differs, recovering = guard(tostring(MAX_TTL), tostring(MAX_SKEW))
 local refused = refusal(now, differs, recovering, tonumber(ttl), token, last, MAX_TTL, MAX_SKEW)
 if refused then
   return refused
 end
-return contend(now, KEYS, owner, ttl, token, last, MAX_TTL + MAX_SKEW, FAIR, ARGV[6], ARGV[7], ARGV[8])
+return contend(now, KEYS, owner, ttl, token, last, FAIR, ARGV[6], ARGV[7], ARGV[8])

@@ -8,7 +8,8 @@
 -- ARGV[5]   1 if a name is left to an earlier writer
 -- ARGV[6]   time of the client's clock in us, or a token that was taken and is larger
 -- ARGV[7]   token to which a smaller fence is raised, or 0
--- ARGV[8..10]  waiter, its ticket, and how long its entry lives, as for acquire
+-- ARGV[8]   offsets of the names' fences: see locate
+-- ARGV[9..11]  waiter, its ticket, and how long its entry lives, as for acquire
 -- Reply     {fence}                     granted; fence is the largest of the names
 --           {name, owner, pttl, fence}  held by a writer, or by readers while an earlier writer
 --                                       waits
@@ -16,30 +17,33 @@
 --
 -- Readers share a lock, so only a writer keeps a reader out: the holder, or an earlier waiter.
 --
--- A reader has no token of its own: it acts under the largest token of the name. But a node
--- forgets a fence once no writer needs it, and all fences when it loses its memory. Then this
--- script sets a fence. It is larger than all that the node may have forgotten, and smaller than
--- any token that the node still accepts from a writer. A client sets the same fence on all nodes,
--- unless its clock is more than MaxClockSkew behind the node's.
+-- A reader has no token of its own: it acts under the largest token of the name. But a node forgets
+-- all fences when it loses its memory. A fence up to floor, the largest token from before the loss,
+-- may replace one that was forgotten: another name has the same place, or the node has returned
+-- with an earlier memory. Then this script sets a fence. It is larger than all that the node may
+-- have forgotten, and smaller than any token that the node still accepts from a writer. A client
+-- sets the same fence on all nodes, unless its clock is more than MaxClockSkew behind the node's.
 
 local owner, ttl, token, raised = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
-local fair, waiter = ARGV[5] == '1', ARGV[8]
+local fair, waiter = ARGV[5] == '1', ARGV[9]
 
-local now, differs, recovering = guard(ARGV[3], ARGV[4])
+locate(KEYS, ARGV[8])
+local now, differs, recovering, recovered = guard(ARGV[3], ARGV[4])
 local refused = refusal(now, differs, recovering, ttl, token, math.max(token, raised), max_ttl, max_skew)
 if refused then
   return refused
 end
 local forgotten = math.max(math.min(token, token + (max_skew - max_ttl) * 1000), now - max_ttl * 1000)
+local floor = recovered - max_ttl * 1000
 now = math.floor(now / 1000)
 
 local denial
-local fence, old, low = 0, {}, {}
+local shared, old, low = 0, {}, {}
 local free, asked, taken, queued, awaited, queue = {}, {}, {}, false, false, nil
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]
-  local seen = tonumber(redis.call('GET', key('fence', name)) or 0) or 0
+  local seen = fence(name)
   local own = reading(name, owner, now) -- an error if the key has another type
   if holder and holder ~= readers then
     local left = redis.call('PTTL', name)
@@ -51,7 +55,7 @@ for _, name in ipairs(KEYS) do
     asked[#asked + 1] = name
     free[name] = not holder
   end
-  if seen == 0 then
+  if seen <= floor or seen == 0 then
     old[#old + 1] = name
     seen = forgotten
   end
@@ -59,7 +63,7 @@ for _, name in ipairs(KEYS) do
     low[#low + 1] = name
     seen = raised
   end
-  fence = math.max(fence, seen)
+  shared = math.max(shared, seen)
   if waiter or fair then
     local found = redis.call('EXISTS', key('queue', name), key('writers', name))
     queued, awaited = queued or found > 0, awaited or found == 2
@@ -73,7 +77,7 @@ if queued or waiter and denial then
   end
   local looks = fair and awaited -- a reader leaves names only to waiting writers
   if waiter and (denial or looks) then
-    queue.enter_all(KEYS, waiter, ARGV[9], tonumber(ARGV[10]), now)
+    queue.enter_all(KEYS, waiter, ARGV[10], tonumber(ARGV[11]), now)
     queue.came(taken, waiter)
   end
   if not denial and looks then
@@ -84,7 +88,7 @@ if queued or waiter and denial then
         left[#left + 1] = name
       end
       if (ms or 0) > (denial and denial[3] or 0) then
-        denial = {name, free[name] and '' or readers, ms, (tonumber(redis.call('GET', key('fence', name)) or 0) or 0)}
+        denial = {name, free[name] and '' or readers, ms, fence(name)}
       end
     end
     queue.came(left, waiter)
@@ -103,12 +107,8 @@ for _, name in ipairs(KEYS) do
     return failure
   end
 end
--- The fence that replaces a forgotten one lives for the whole time from now on, so that readers
--- that follow each other find the same.
-for _, name in ipairs(old) do
-  redis.call('SET', key('fence', name), string.format('%.0f', forgotten), 'PX', max_ttl + max_skew)
-end
-raise(low, ARGV[7], max_ttl + max_skew)
+raise(old, string.format('%.0f', forgotten))
+raise(low, ARGV[7])
 if queue then
   -- Readers that hold the lock leave the queue, so that scripts need not look past them. A reader
   -- that gives the names back gets its place again, by its ticket.
@@ -119,4 +119,4 @@ if queue then
   end
   queue.wake_all(KEYS)
 end
-return {fence}
+return {shared}

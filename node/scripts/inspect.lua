@@ -1,10 +1,13 @@
 -- Read the holders of the names.
 --
 -- KEYS      the names of the locks
--- Reply     {left, name, owner, pttl, fence, ...} for the names that are held. The node
---           gives no new rights for left ms; -1 means that its recovery has not begun. For a
---           name with readers, one item stands for all of them, and each reader follows
+-- ARGV[1]   offsets of the names' fences: see locate
+-- Reply     {left, name, owner, pttl, token, ...} for the names that are held. The token is the
+--           largest one that the owner may use. For readers it is the fence, and for Redisson's
+--           clients 0. The node gives no new rights for left ms; -1 means that its recovery has not
+--           begun. For a name with readers, one item stands for all of them, and each reader follows
 
+locate(KEYS, ARGV[1])
 local identity = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 local marker = redis.call('HMGET', 'quorumlock:node', 'identity', 'until', 'max_ttl', 'max_skew')
 local time = redis.call('TIME')
@@ -16,12 +19,13 @@ end
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]
   if holder then
-    local fence = tonumber(redis.call('GET', key('fence', name)) or 0) or 0
+    local own = redis.call('HGET', name, holder)
+    local token = holder == readers and fence(name) or #own == 16 and tonumber(own) or 0
     local function list(owner, left)
       found[#found + 1] = name
       found[#found + 1] = owner
       found[#found + 1] = left
-      found[#found + 1] = fence
+      found[#found + 1] = token
     end
     list(holder, redis.call('PTTL', name))
     each(name, holder, list)

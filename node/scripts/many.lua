@@ -5,11 +5,11 @@
 -- ARGV[1]   an array in MessagePack, which costs less than separate arguments. It has
 --             TTL in ms
 --           and for each operation, one after the other:
---             'acquire'   name, owner, token, when the fence expires; in FIFO order
+--             'acquire'   name, owner, token, offset of the fence; in FIFO order
 --             'barge'     the same; takes a free name past the waiters
 --             'reserve'   the same, last token of the block; in FIFO order
---             'renew'     name, owner, token
---             'release'   name, owner
+--             'renew'     name, owner, token, offset of the fence
+--             'release'   name, owner, offset of the fence
 --             'announce'  the same, and Redisson's clients are told
 --           all of them as text
 -- Reply     the reply of its own script for each operation, with a digit for a number, or an
@@ -20,7 +20,7 @@
 
 local argv, call, first = cmsgpack.unpack(ARGV[1]), redis.call, 2
 local ttl = argv[1]
-local width = {acquire = 5, barge = 5, reserve = 6, renew = 4, release = 3, announce = 3}
+local width = {acquire = 5, barge = 5, reserve = 6, renew = 5, release = 4, announce = 4}
 
 -- One call finds out whether any of the names to acquire or to release is held or waited for.
 -- Usually none is. A name that occurs twice is looked at when its turn comes.
@@ -37,7 +37,7 @@ while at <= count do
     known[name] = false
   else
     known[name] = true
-    if kind ~= 'renew' and steps > 3 then
+    if kind ~= 'renew' and steps > 4 then
       n = n + 1
       looked[n] = name
     end
@@ -57,7 +57,6 @@ local function rarely()
   -- include lib/recovery
   -- include lib/refusal
   -- include lib/fence
-  -- include lib/raise
   -- include lib/put
   -- include lib/queue
   -- include lib/contend
@@ -71,17 +70,20 @@ local function rarely()
     end
   end
   functions = {
-    acquire = function(name, owner, token, last, fair)
+    acquire = function(name, owner, token, last, fair, place)
+      places[name] = place
       look()
       return refusal(now, differs, recovering, tonumber(ttl), token, last, MAX_TTL, MAX_SKEW)
-        or contend(now, {name}, owner, ttl, token, last, MAX_TTL + MAX_SKEW, fair)
+        or contend(now, {name}, owner, ttl, token, last, fair)
     end,
-    renew = function(name, owner, token)
+    renew = function(name, owner, token, place)
+      places[name] = place
       look()
       return differs or prolong(now, recovering, {name}, owner, ttl, MAX_TTL, MAX_SKEW, token)
     end,
     give = give,
-    wake = function(name)
+    wake = function(name, place)
+      places[name] = place
       queues().wake_all({name})
     end,
   }
@@ -93,14 +95,14 @@ local open, time, oldest, newest, settled
 n, at = 0, first
 local function run()
   while at <= count do
-    local kind, name, owner, token, reply = argv[at], argv[at + 1], argv[at + 2], argv[at + 3], nil
+    local kind, name, owner, token, place, reply = argv[at], argv[at + 1], argv[at + 2], argv[at + 3], argv[at + 4], nil
     if kind == 'release' or kind == 'announce' then
       reply = redis.pcall('HDEL', name, owner)
       if reply ~= 0 and (reply ~= 1 or kind == 'announce') then
         reply = rarely().give(name, owner, kind == 'announce', reply)
       end
       if not quiet and redis.pcall('EXISTS', QUEUE .. name .. REST) == 1 then
-        rarely().wake(name)
+        rarely().wake(name, token)
       end
     else
       if not time then
@@ -117,17 +119,17 @@ local function run()
           settled = settled or time[1] - RECOVERY .. '000000'
           -- include inline/extend
         end
-        reply = reply or rarely().renew(name, owner, token)
+        reply = reply or rarely().renew(name, owner, token, place)
       else
-        local fenced, last = argv[at + 4], kind == 'reserve' and argv[at + 5] or token
+        local last = kind == 'reserve' and argv[at + 5] or token
         if open and oldest and (token < oldest or last > newest) then -- not within these seconds
           oldest, newest = time[1] + OLDEST .. '000000', time[1] + NEWEST .. '999999'
         end
-        if open and oldest and #token == #oldest and #last == #newest and token >= oldest and last <= newest
+        if open and oldest and #token == 16 and #last == 16 and token >= oldest and last <= newest
           and (quiet and known[name] or call('EXISTS', name, QUEUE .. name .. REST) == 0) then
           -- include inline/take
         else
-          reply = rarely().acquire(name, owner, token, last, kind ~= 'barge')
+          reply = rarely().acquire(name, owner, token, last, kind ~= 'barge', place)
         end
       end
     end

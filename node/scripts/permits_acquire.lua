@@ -11,9 +11,10 @@
 -- ARGV[6]    size of the pool that the caller knows
 -- ARGV[7]    version of that size
 -- ARGV[8]    1 if free slots are left to earlier waiters, else 0
--- ARGV[9]    waiter that gets an entry in the queue of the pool if this is denied, or none
--- ARGV[10]   its ticket
--- ARGV[11]   how long its entry lives, in ms
+-- ARGV[9]    offsets of the slots' fences: see locate
+-- ARGV[10]   waiter that gets an entry in the queue of the pool if this is denied, or none
+-- ARGV[11]   its ticket
+-- ARGV[12]   how long its entry lives, in ms
 -- Reply      1        granted, and the token was taken
 --            {fence}  granted; the token was not taken: fence is as large
 --            {slot, owner, left, fence, rank, size, version, free}
@@ -29,21 +30,22 @@
 
 local pool, owner, token = KEYS[1], ARGV[1], tonumber(ARGV[5])
 local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
-local fair, waiter, need = ARGV[8] == '1', ARGV[9], #KEYS - 1
+local fair, waiter, need = ARGV[8] == '1', ARGV[10], #KEYS - 1
 
+locate({unpack(KEYS, 2)}, ARGV[9])
 local now, differs, recovering = guard(ARGV[3], ARGV[4])
 local refused = refusal(now, differs, recovering, tonumber(ARGV[2]), ARGV[5], ARGV[5], max_ttl, max_skew)
 if refused then
   return refused
 end
 
-local size, version, known = in_force(pool, ARGV[6], ARGV[7])
+local size, version, set = in_force(pool, ARGV[6], ARGV[7])
 local denial
-local fence, low, free = 0, {}, 0
+local known, low, free = 0, {}, 0
 for i = 2, #KEYS do
   local name = KEYS[i]
   local holder = redis.call('HKEYS', name)[1]
-  local seen = tonumber(redis.call('GET', key('fence', name)) or 0) or 0
+  local seen = fence(name)
   if holder and holder ~= owner then
     denial = {name, holder, 0, seen}
   elseif not holder then
@@ -54,8 +56,8 @@ for i = 2, #KEYS do
   end
   if seen < token then
     low[#low + 1] = name
-  elseif seen > fence then
-    fence = seen
+  elseif seen > known then
+    known = seen
   end
 end
 
@@ -69,7 +71,7 @@ end
 if denial or queued and fair and free > 0 then
   spots = vacancies(pool, size)
   if waiter then
-    line.queue.enter_all({pool}, waiter, ARGV[10], tonumber(ARGV[11]), now)
+    line.queue.enter_all({pool}, waiter, ARGV[11], tonumber(ARGV[12]), now)
   end
   local left, first
   if not denial and fair then
@@ -95,7 +97,7 @@ if denial or queued and fair and free > 0 then
 end
 
 for i = 2, #KEYS do
-  local failure = put(KEYS[i], owner, ARGV[2])
+  local failure = put(KEYS[i], owner, ARGV[2], ARGV[5])
   if failure then
     return failure
   end
@@ -103,8 +105,8 @@ end
 if line and waiter then
   line.took(pool, waiter, now)
 end
-raise(low, ARGV[5], max_ttl + max_skew)
-if version > known then
+raise(low, ARGV[5])
+if version > set then
   redis.call('HSET', pool, 'size', size, 'version', ARGV[7])
 end
-return fence > 0 and {fence} or 1
+return known > 0 and {known} or 1

@@ -2,16 +2,17 @@
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
--- ARGV[2]   waiter for which they were acquired, or none
--- ARGV[3]   its ticket
--- ARGV[4]   how long its entries live from now on, in ms: it tries again, and is not woken.
+-- ARGV[2]   offsets of the names' fences: see locate
+-- ARGV[3]   waiter for which they were acquired, or none
+-- ARGV[4]   its ticket
+-- ARGV[5]   how long its entries live from now on, in ms: it tries again, and is not woken.
 --           None if it leaves the queues
 -- Reply     how many names were removed
 --
 -- An undo must release all that it can: so it goes on after an error, and returns the first one.
 
 local own
-if not (KEYS[2] or ARGV[2] or ANNOUNCE) then
+if not (KEYS[2] or ARGV[3] or ANNOUNCE) then
   -- Usually there are no waiters. The key goes with its last field.
   own = redis.pcall('HDEL', KEYS[1], ARGV[1])
   if (own == 1 or own == 0) and redis.pcall('EXISTS', QUEUE .. KEYS[1] .. REST) == 0 then
@@ -23,7 +24,9 @@ end
 -- include lib/key
 -- include lib/announce
 -- include lib/give
+-- include lib/fence
 -- include lib/queue
+locate(KEYS, ARGV[2])
 local removed, failure, queued = 0, nil, false
 for _, name in ipairs(KEYS) do
   local own = give(name, ARGV[1], ANNOUNCE, own)
@@ -34,12 +37,12 @@ for _, name in ipairs(KEYS) do
   end
   queued = queued or redis.pcall('EXISTS', key('queue', name), key('woken', name)) ~= 0
 end
-local keep = tonumber(ARGV[4])
+local keep = tonumber(ARGV[5])
 if queued or keep then
   local queue = queues()
-  if ARGV[2] then
-    queue.rejoin(KEYS, ARGV[2], ARGV[3], keep)
+  if ARGV[3] then
+    queue.rejoin(KEYS, ARGV[3], ARGV[4], keep)
   end
-  queue.wake_all(KEYS, keep and ARGV[2])
+  queue.wake_all(KEYS, keep and ARGV[3])
 end
 return failure or removed

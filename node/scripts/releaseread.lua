@@ -3,12 +3,14 @@
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
 -- ARGV[2]   1 if Redisson's clients are told
--- ARGV[3..5]  waiter, its ticket, and how long its entries live from now on, as for release
+-- ARGV[3]   offsets of the names' fences: see locate
+-- ARGV[4..6]  waiter, its ticket, and how long its entries live from now on, as for release
 -- Reply     as for release
 --
 -- Names that the owner still holds as a writer are removed too: the node may have missed its
 -- downgrade. As release does, it removes all that it can.
 
+locate(KEYS, ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -43,12 +45,12 @@ for _, name in ipairs(KEYS) do
   end
   queued = queued or redis.pcall('EXISTS', key('queue', name), key('woken', name)) ~= 0
 end
-local keep = tonumber(ARGV[5])
+local keep = tonumber(ARGV[6])
 if queued or keep then
   local queue = queues()
-  if ARGV[3] then
-    queue.rejoin(KEYS, ARGV[3], ARGV[4], keep)
+  if ARGV[4] then
+    queue.rejoin(KEYS, ARGV[4], ARGV[5], keep)
   end
-  queue.wake_all(KEYS, keep and ARGV[3])
+  queue.wake_all(KEYS, keep and ARGV[4])
 end
 return failure or removed

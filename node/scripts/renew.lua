@@ -4,6 +4,7 @@
 -- ARGV[1]   owner
 -- ARGV[2]   TTL in ms
 -- ARGV[3]   token of the lease, in us
+-- ARGV[4]   offsets of the names' fences: see locate
 -- Reply     1                            extended
 --           2                            extended, and at least one name was put back
 --           {1 or 2, left, restarted}    the same, on a node that recovers for left ms
@@ -13,7 +14,7 @@
 --
 -- A renewal never shortens a life, so a late or repeated one does no harm.
 
-local call, name, owner, ttl, token = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local call, name, owner, ttl, token, place = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if not KEYS[2] then
   local open, time, reply
   -- include inline/look
@@ -30,9 +31,9 @@ end
 -- include lib/key
 -- include lib/recovery
 -- include lib/fence
--- include lib/raise
 -- include lib/put
 -- include lib/prolong
+locate(KEYS, place)
 local now, differs, recovering = guard(tostring(MAX_TTL), tostring(MAX_SKEW))
 if differs then
   return differs

@@ -7,13 +7,15 @@
 -- ARGV[3]   MaxTTL of the client in ms
 -- ARGV[4]   MaxClockSkew of the client in ms
 -- ARGV[5]   token of the lease, in us
--- ARGV[6]   waiter for which it became a writer, or none: it leaves the queues
+-- ARGV[6]   offsets of the names' fences: see locate
+-- ARGV[7]   waiter for which it became a writer, or none: it leaves the queues
 -- Reply     as renew
 
 local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
 local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
 local here, written, absent, gone, low, denial = {}, {}, {}, {}, {}, nil
 
+locate(KEYS, ARGV[6])
 local now, differs, recovering = guard(ARGV[3], ARGV[4])
 if differs then
   return differs
@@ -35,13 +37,13 @@ for _, name in ipairs(KEYS) do
   elseif redis.call('EXISTS', key('tombstone', name) .. ':' .. owner) == 1 then
     return {name, '', 0, 0} -- even if another owner holds the name now
   elseif holder and holder ~= readers then
-    denial = denial or {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0) or 0}
+    denial = denial or {name, holder, redis.call('PTTL', name), fence(name)}
   elseif holder then
     gone[#gone + 1] = name
   else
     absent[#absent + 1] = name
   end
-  if fenced and (tonumber(redis.call('GET', key('fence', name)) or 0) or 0) < token then
+  if fenced and fence(name) < token then
     low[#low + 1] = name
   end
 end
@@ -69,11 +71,11 @@ for _, name in ipairs(absent) do
     return failure
   end
 end
-raise(low, ARGV[5], life)
+raise(low, ARGV[5])
 if #written > 0 then
   local queue = queues()
-  if ARGV[6] then
-    queue.rejoin(written, ARGV[6])
+  if ARGV[7] then
+    queue.rejoin(written, ARGV[7])
   end
   queue.wake_all(written)
 end

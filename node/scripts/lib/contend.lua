@@ -2,14 +2,14 @@
 -- as in the script acquire; waiter may be nil.
 --
 -- It reads everything before it writes, so that a key of another type fails it before any change.
-local function contend(now, names, owner, ttl, token, last, life, fair, waiter, ticket, keep)
+local function contend(now, names, owner, ttl, token, last, fair, waiter, ticket, keep)
   token = tonumber(token)
   local denial
-  local fence, low = 0, {}
+  local known, low = 0, {}
   local free, taken, queued, queue = {}, {}, false, nil
   for _, name in ipairs(names) do
     local holder = redis.call('HKEYS', name)[1]
-    local seen = tonumber(redis.call('GET', key('fence', name)) or 0) or 0
+    local seen = fence(name)
     if holder and holder ~= owner then
       local left = redis.call('PTTL', name)
       if not denial or left == -1 or (denial[3] ~= -1 and left > denial[3]) then
@@ -23,8 +23,8 @@ local function contend(now, names, owner, ttl, token, last, life, fair, waiter, 
     end
     if seen < token then
       low[#low + 1] = name
-    elseif seen > fence then
-      fence = seen
+    elseif seen > known then
+      known = seen
     end
     queued = queued or (waiter or fair) and redis.call('EXISTS', key('queue', name)) == 1
   end
@@ -62,7 +62,7 @@ local function contend(now, names, owner, ttl, token, last, life, fair, waiter, 
   end
 
   for _, name in ipairs(names) do
-    local failure = put(name, owner, ttl)
+    local failure = put(name, owner, ttl, last)
     if failure then
       return failure
     end
@@ -70,6 +70,6 @@ local function contend(now, names, owner, ttl, token, last, life, fair, waiter, 
   if queue and waiter and fair then
     queue.expect_all(names, waiter, now) -- if the owner gives them back, others no longer wait for it
   end
-  raise(low, last, life)
-  return fence > 0 and {fence} or 1
+  raise(low, last)
+  return known > 0 and {known} or 1
 end

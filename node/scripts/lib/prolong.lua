@@ -5,7 +5,7 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
   if ttl > max_ttl then
     return {'SETTINGS', max_ttl, max_skew}
   end
-  -- The fence lives as long as the lock while acquire could still accept a smaller token.
+  -- The fence comes back with the lock while acquire could still accept a smaller token.
   local token, life = tonumber(last), max_ttl + max_skew
   local fenced = token > now - life * 1000 and token <= now + max_skew * 1000
   local short, absent, low, denial = {}, {}, {}, nil
@@ -19,11 +19,11 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
     elseif redis.call('EXISTS', key('tombstone', name) .. ':' .. owner) == 1 then
       return {name, '', 0, 0} -- even if another owner holds the name now
     elseif holder then
-      denial = denial or {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0) or 0}
+      denial = denial or {name, holder, redis.call('PTTL', name), fence(name)}
     else
       absent[#absent + 1] = name
     end
-    if fenced and (tonumber(redis.call('GET', key('fence', name)) or 0) or 0) < token then
+    if fenced and fence(name) < token then
       low[#low + 1] = name
     end
   end
@@ -31,18 +31,18 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
     return denial
   end
 
-  -- A node that is out of memory executes PEXPIRE, but not HSET and SET. So existing locks are
+  -- A node that is out of memory executes PEXPIRE, but not HSET and SETRANGE. So existing locks are
   -- extended first.
   for _, name in ipairs(short) do
     redis.call('PEXPIRE', name, text)
   end
   for _, name in ipairs(absent) do
-    local failure = put(name, owner, text)
+    local failure = put(name, owner, text, last)
     if failure then
       return failure
     end
   end
-  raise(low, last, life)
+  raise(low, last)
   local done = #absent > 0 and 2 or 1
   return recovering and {done, recovering[2] or life, recovering[3] or 0} or done
 end

@@ -1,7 +1,7 @@
--- put makes a lock with its TTL. It returns nothing, or the error, for example a missing right.
--- After an error the lock is absent: no lock is ever without a TTL.
-local function put(name, owner, ttl)
-  redis.call('HSET', name, owner, '1')
+-- put makes a lock with its TTL and the owner's token. It returns nothing, or the error, for example
+-- a missing right. After an error the lock is absent: no lock is ever without a TTL.
+local function put(name, owner, ttl, token)
+  redis.call('HSET', name, owner, token)
   local set = redis.pcall('PEXPIRE', name, ttl)
   if set ~= 1 then
     -- A user with few rights may be allowed only one of the two commands.

@@ -52,8 +52,8 @@ local function queues(pooled)
   local function reached(kind, name, waiter)
     local inbox = 'quorumlock:inbox:' .. string.match(waiter, '^[^:]*')
     if not silent[inbox] then
-      local fence = redis.call('GET', key('fence', name)) or '0'
-      silent[inbox] = redis.call('PUBLISH', inbox, kind .. ' ' .. fence .. ' ' .. #waiter .. ' ' .. waiter .. name) == 0
+      local token = string.format('%.0f', fence(name))
+      silent[inbox] = redis.call('PUBLISH', inbox, kind .. ' ' .. token .. ' ' .. #waiter .. ' ' .. waiter .. name) == 0
     end
     return not silent[inbox]
   end

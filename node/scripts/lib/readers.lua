@@ -63,6 +63,6 @@ local function share(name, owner, ttl, now, absent)
   redis.call('ZADD', key('readers', name), 'GT', now + ttl, owner)
   redis.call('PEXPIRE', key('readers', name), life)
   if absent then
-    return put(name, readers, life)
+    return put(name, readers, life, '1')
   end
 end

@@ -5,6 +5,8 @@
 --   {'SETTINGS', max_ttl, max_skew}  the client has other limits than these
 --   {'RECOVERING', left, restarted}  no new rights for left ms
 --
+-- Its fourth result is the end of the last recovery, in us, if that is over.
+--
 -- Once the node is open, one field of the marker says so, for scripts that read nothing else. That
 -- field, open, holds the identity and the limits for which it is true. A change of the limits and a
 -- recovery empty it.
@@ -35,7 +37,7 @@ local function guard(max_ttl, max_skew)
       if marker[5] ~= open then
         redis.pcall('HSET', 'quorumlock:node', 'open', open) -- if this fails, a later call repeats it
       end
-      return now
+      return now, nil, nil, over
     end
     local restarted = tonumber(redis.call('HGET', 'quorumlock:node', 'restarted')) or 0
     return now, nil, {'RECOVERING', math.ceil((over - now) / 1000), restarted}

@@ -1,0 +1,142 @@
+package tokens_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// hot and cold are names that share the place of their fences.
+const hot, cold = "aaa", "ncw"
+
+// far is a client's connection to a node with a delay each way. It counts the client's acquisitions.
+type far struct {
+	counter
+	delay time.Duration
+}
+
+func (x *far) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	time.Sleep(x.delay)
+	x.counter.Do(ctx, ops, replies)
+	time.Sleep(x.delay)
+}
+
+// farClient makes a client that is this far from all nodes.
+func farClient(f *fleet.Fleet, delay time.Duration, changes ...func(*quorumlock.Config)) (*quorumlock.Client, []*far) {
+	all := make([]*far, len(f.Nodes))
+	return f.Client(append(changes, func(cfg *quorumlock.Config) {
+		for i, nd := range cfg.Nodes {
+			all[i] = &far{counter{Node: nd}, delay}
+			cfg.Nodes[i] = all[i]
+		}
+	})...), all
+}
+
+// A name that shares its place with another one gets a larger token than need be, and no name keeps the
+// other out.
+func TestNamesThatShareAPlace(t *testing.T) {
+	for _, d := range []time.Duration{0, -900 * time.Millisecond, -9 * time.Second} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			fast, slow := f.Client(fleet.SkewedBy(f, 900*time.Millisecond)), f.Client(fleet.SkewedBy(f, d))
+			var last uint64
+			for i := range 50 {
+				lease, err := fast.RedLock(hot).TryAcquire(t.Context())
+				require.NoError(t, err)
+				token := fleet.AcquireAndRelease(t, slow.RedLock(cold))
+				require.Greater(t, token, lease.Token(), "turn %d", i)
+				require.Greater(t, token, last)
+				require.NoError(t, lease.Release(t.Context()))
+				fleet.Settle()
+				both := fleet.AcquireAndRelease(t, slow.MultiLock(hot, cold, "other"))
+				require.Greater(t, both, token)
+				last = both
+				time.Sleep(time.Duration(i) * time.Millisecond)
+			}
+		})
+	}
+}
+
+// The owners of a name raise the place all the time, by clocks that are ahead. A client of another name,
+// further away and with a clock that is behind, still gets its lock at every attempt.
+func TestHotNameDoesNotKeepOthersOut(t *testing.T) {
+	for _, pause := range []time.Duration{0, 300 * time.Microsecond, 2 * time.Millisecond, 7 * time.Millisecond} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			near, _ := farClient(f, 100*time.Microsecond, fleet.SkewedBy(f, 800*time.Millisecond))
+			client, links := farClient(f, time.Millisecond, fleet.SkewedBy(f, -800*time.Millisecond))
+			ctx, cancel := context.WithCancel(t.Context())
+			var busy sync.WaitGroup
+			busy.Go(func() {
+				for ctx.Err() == nil {
+					if lease, err := near.RedLock(hot).TryAcquire(ctx); err == nil {
+						_ = lease.Release(context.WithoutCancel(ctx))
+					}
+					time.Sleep(pause)
+				}
+			})
+			time.Sleep(time.Second)
+			const attempts = 200
+			for i := range attempts {
+				lease, err := client.RedLock(cold).TryAcquire(t.Context())
+				require.NoError(t, err, "attempt %d", i)
+				require.NoError(t, lease.Release(t.Context()))
+				time.Sleep(time.Duration(i%10) * time.Millisecond)
+			}
+			cancel()
+			busy.Wait()
+			t.Logf("a hot name every %v: %.2f rounds an attempt", pause, float64(links[0].acquisitions.Load())/attempts)
+		})
+	}
+}
+
+// Clients acquire new names all the time. One whose clock is behind theirs, or ahead, needs a second token
+// round now and then only: a token that it learns under one name counts for all.
+func TestSecondTokenRoundsAreRare(t *testing.T) {
+	for _, c := range []struct {
+		off  time.Duration
+		most float64 // of the attempts, in percent
+	}{
+		{0, 1},
+		{-10 * time.Millisecond, 1},
+		{-100 * time.Millisecond, 4},
+		{-900 * time.Millisecond, 5}, // about a third if it learned nothing
+		{900 * time.Millisecond, 1},
+	} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			const clients, each, turns = 5, 5, 1000
+			ctx, cancel := context.WithCancel(t.Context())
+			var busy sync.WaitGroup
+			for i := range clients {
+				client, _ := farClient(f, 200*time.Microsecond)
+				for j := range each {
+					busy.Go(func() {
+						for k := 0; ctx.Err() == nil; k++ {
+							if lease, err := client.RedLock(fmt.Sprintf("order:%d:%d:%d", i, j, k)).TryAcquire(ctx); err == nil {
+								_ = lease.Release(context.WithoutCancel(ctx))
+							}
+						}
+					})
+				}
+			}
+			time.Sleep(time.Second)
+			client, links := farClient(f, 200*time.Microsecond, fleet.SkewedBy(f, c.off))
+			for i := range turns {
+				lease, err := client.RedLock(fmt.Sprintf("account:%d", i)).TryAcquire(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, lease.Release(t.Context()))
+			}
+			cancel()
+			busy.Wait()
+			second := float64(links[0].acquisitions.Load()-turns) / turns * 100
+			t.Logf("a clock off by %v: %.2f%% of the attempts need a second token round", c.off, second)
+			require.LessOrEqual(t, second, c.most)
+		})
+	}
+}
