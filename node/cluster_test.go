@@ -82,8 +82,7 @@ func TestRedisFollowsTheSlotOfACluster(t *testing.T) {
 	}
 	replica := c.ReplicaOf(owner)
 	follows("failover", replica, func() {
-		command(t, replica, "CLUSTER", "FAILOVER")
-		c.Await("the replica is the owner", func() bool { return c.Owner(marker) == replica })
+		require.Equal(t, replica, c.Failover(marker))
 		c.AwaitHealthy()
 	})
 	other := c.OtherMaster(marker)

@@ -19,6 +19,8 @@ const (
 	clusterSlots   = 16384
 	// clusterNodeTimeout is long enough that a busy machine does not cause a failover.
 	clusterNodeTimeout = 2 * time.Second
+	// failoverTimeout is longer than servers wait for a planned failover.
+	failoverTimeout = 6 * time.Second
 	// busOffset is the distance of the port of the cluster's bus from that of clients.
 	busOffset = 10_000
 )
@@ -152,7 +154,11 @@ func (c *Cluster) AwaitHealthy() {
 }
 
 // Slot returns the number of the slot of a key.
-func (c *Cluster) Slot(key string) string { return c.command(c.servers[0], "CLUSTER", "KEYSLOT", key) }
+func (c *Cluster) Slot(key string) string {
+	c.t.Helper()
+	i := slices.IndexFunc(c.servers, func(s *Server) bool { return s.PID() != 0 })
+	return c.command(c.servers[max(i, 0)], "CLUSTER", "KEYSLOT", key)
+}
 
 // Owner returns the master that serves the slot of a key, as the majority of the servers that run sees it.
 func (c *Cluster) Owner(key string) *Server {
@@ -228,6 +234,25 @@ func (c *Cluster) OtherMaster(key string) *Server {
 		}
 	}
 	c.t.Fatalf("redisproc: no master but %s", owner.Addr())
+	return nil
+}
+
+// Failover makes a replica of the owner of a key's slot take over from it, without a loss, and returns the replica. A
+// server gives a failover up if the machine is too busy, so it may take several attempts.
+func (c *Cluster) Failover(key string) *Server {
+	c.t.Helper()
+	replica := c.ReplicaOf(c.Owner(key))
+	for range startAttempts {
+		c.command(replica, "CLUSTER", "FAILOVER")
+		if poll(failoverTimeout, func() bool {
+			is, err := replica.info("replication")
+			return err == nil && is["role"] == "master"
+		}) {
+			c.Await("the replica owns the slot", func() bool { return c.Owner(key) == replica })
+			return replica
+		}
+	}
+	c.t.Fatalf("redisproc: %s did not take over", replica.Addr())
 	return nil
 }
 
