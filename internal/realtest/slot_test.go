@@ -16,7 +16,7 @@ import (
 )
 
 // slotTTL is the MaxTTL of clients whose node is a slot of a cluster. Their MaxClockSkew is half of it.
-const slotTTL = 4 * time.Second
+const slotTTL = 3 * time.Second
 
 // slot is a node that is one slot of a real Redis Cluster.
 type slot struct {
