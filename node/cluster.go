@@ -154,7 +154,8 @@ func isMoved(err error) bool { return strings.HasPrefix(errorText(err), "MOVED "
 // server may create one.
 func leavesSlot(err error) bool {
 	text := errorText(err)
-	return strings.HasPrefix(text, "MOVED ") || strings.HasPrefix(text, "CLUSTERDOWN")
+	return strings.HasPrefix(text, "MOVED ") || strings.HasPrefix(text, "CLUSTERDOWN") ||
+		strings.Contains(text, "while the cluster is down") // of a script, with cluster-allow-reads-when-down
 }
 
 // errorText returns the text of an error reply of a server, and "" for other errors.
