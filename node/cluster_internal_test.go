@@ -40,8 +40,8 @@ func TestMovedTo(t *testing.T) {
 // While a slot moves, its owner stays the owner.
 func TestRepliesThatLeaveTheSlot(t *testing.T) {
 	for reply, leaves := range map[string]bool{
-		"MOVED 3999 127.0.0.1:6381":                                        true,
-		"CLUSTERDOWN The cluster is down":                                  true,
+		"MOVED 3999 127.0.0.1:6381":       true,
+		"CLUSTERDOWN The cluster is down": true,
 		"Script attempted to execute a write command while the cluster is down and readonly": true,
 		"ASK 3999 127.0.0.1:6381":                                          false,
 		"TRYAGAIN Multiple keys request during rehashing of slot":          false,
