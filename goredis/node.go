@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -190,18 +191,20 @@ func (s *settings) node() (*Node, error) {
 	c := s.credentials
 	c.timeout = cmp.Or(s.timeout, defaultDialTimeout)
 	opt := rueidis.ClientOption{
-		InitAddress: s.addresses,
+		InitAddress: slices.Clone(s.addresses),
 		Dialer:      net.Dialer{Timeout: c.timeout},
 		DialCtxFn:   s.dialer(),
-		TLSConfig:   s.tls,
-		Username:    c.user,
+		TLSConfig:   s.tls.Clone(),
+		Username:    sentUser(c.user, c.password),
 		Password:    c.password,
-		SelectDB:    s.database,
+		SelectDB:    max(s.database, 0),
 		ClientName:  s.name,
 		AlwaysRESP2: s.protocol == 2,
 		Sentinel:    s.sentinel,
 	}
-	opt.Sentinel.TLSConfig = s.tls
+	opt.Sentinel.Username = sentUser(s.sentinel.Username, s.sentinel.Password)
+	opt.Sentinel.ClientName = s.name
+	opt.Sentinel.TLSConfig = opt.TLSConfig
 	if c.change() {
 		opt.AuthCredentialsFn = c.forRueidis
 	}
@@ -210,6 +213,14 @@ func (s *settings) node() (*Node, error) {
 		return nil, fmt.Errorf("goredis: %s", strings.TrimPrefix(err.Error(), "node: "))
 	}
 	return &Node{Redis: r, credentials: c}, nil
+}
+
+// sentUser returns the user to authenticate as. As go-redis does, a node sends no user without a password.
+func sentUser(user, password string) string {
+	if password == "" {
+		return ""
+	}
+	return user
 }
 
 // dialer returns the dialler of the options. As in go-redis, a Dialer that is set takes care of TLS itself.

@@ -108,6 +108,48 @@ func TestPlain(t *testing.T) {
 	assert.Contains(t, list, "user=locker")
 }
 
+// As go-redis does, a node sends no user without a password, and selects no negative database.
+func TestUserWithoutAPassword(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for what, opt := range map[string]*redis.Options{
+		"user":     {Addr: s.Addr(), Username: "nobody"},
+		"provider": {Addr: s.Addr(), CredentialsProvider: func() (string, string) { return "nobody", "" }},
+		"database": {Addr: s.Addr(), DB: -1},
+	} {
+		r := redis.NewClient(opt)
+		require.NoError(t, r.Ping(t.Context()).Err(), what)
+		require.NoError(t, r.Close())
+		n, err := New(opt)
+		n = closing(t, n, err)
+		require.NoError(t, n.Probe(t.Context()), what)
+	}
+	sentinel := redisproc.StartSentinel(t, "mymaster", s)
+	n, err := NewFailover(&redis.FailoverOptions{
+		MasterName: "mymaster", SentinelAddrs: []string{sentinel.Addr()}, SentinelUsername: "nobody", Username: "nobody",
+	})
+	n = closing(t, n, err)
+	require.NoError(t, n.Probe(t.Context()))
+}
+
+// Options that the caller changes after New have no effect.
+func TestOptionsAreCopied(t *testing.T) {
+	t.Parallel()
+	s := start(t, redisproc.WithTLS())
+	sentinel := redisproc.StartSentinel(t, "mymaster", s)
+	opt := &redis.FailoverOptions{MasterName: "mymaster", SentinelAddrs: []string{sentinel.Addr()}}
+	n, err := NewFailover(opt)
+	n = closing(t, n, err)
+	opt.SentinelAddrs[0] = "127.0.0.1:1"
+	require.NoError(t, n.Probe(t.Context()))
+
+	config := &tls.Config{RootCAs: s.CertPool(), MinVersion: tls.VersionTLS12}
+	n, err = New(&redis.Options{Addr: s.TLSAddr(), TLSConfig: config})
+	n = closing(t, n, err)
+	config.RootCAs = nil
+	require.NoError(t, n.Probe(t.Context()))
+}
+
 func TestUnixSocket(t *testing.T) {
 	t.Parallel()
 	s := start(t)
