@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
@@ -141,8 +142,7 @@ func BenchmarkReleaseCost(b *testing.B) {
 	}
 }
 
-// BenchmarkWaitCost measures what the scripts of a pass cost the server by its own account, and how many
-// commands they run. A pass is a release with waiters, the acquisition of the woken waiter, and the denial of
+// BenchmarkWaitCost measures the server's cost of the scripts of a pass, and counts their commands. A pass is a release with waiters, the acquisition of the woken waiter, and the denial of
 // the owner that waits again.
 func BenchmarkWaitCost(b *testing.B) {
 	for _, what := range []string{"denied-new", "denied-known", "pass"} {
@@ -172,6 +172,40 @@ func BenchmarkWaitCost(b *testing.B) {
 			b.ReportMetric(float64(commandsOf(after)-commandsOf(before))/done, "calls/op")
 		})
 	}
+}
+
+// The scripts of a pass run few commands.
+func TestCommandsOfAPass(t *testing.T) {
+	server := redisproc.Start(t)
+	x := newPasses(t, server)
+	x.begin()
+	x.pass() // the server learns the scripts
+	count := func(run func()) int {
+		before := commandsOf(costOf(t, server))
+		run()
+		return commandsOf(costOf(t, server)) - before - 1 // INFO
+	}
+	from, to := x.waiter(x.turn%2), x.waiter((x.turn+1)%2)
+	costs := map[string]int{
+		"release":   count(func() { x.run(Released, x.release(from)) }),
+		"acquire":   count(func() { x.run(Granted, x.acquire(to)) }),
+		"queue":     count(func() { x.run(Denied, x.acquire(from)) }),
+		"ask again": count(func() { x.run(Denied, x.acquire(from)) }),
+	}
+	x.turn++
+	// The life of the keys and of an entry is extended now and then, which takes up to four commands.
+	for what, most := range map[string]int{"release": 9, "acquire": 10, "queue": 10, "ask again": 8} {
+		assert.LessOrEqual(t, costs[what], most+4, what)
+		assert.GreaterOrEqual(t, costs[what], 5, what)
+	}
+	const turns = 64
+	each := float64(count(func() {
+		for range turns {
+			x.pass()
+		}
+	})) / turns
+	t.Logf("%v, %.1f together", costs, each)
+	require.LessOrEqual(t, each, 31.0)
 }
 
 // commandsOf returns how many commands scripts have run. It counts the clients' own as well, if they are of the

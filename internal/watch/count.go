@@ -75,8 +75,7 @@ func (a *asker) queued(ctx context.Context, names []string) (map[string][]string
 	return a.lists(ctx, questions)
 }
 
-// known returns what a node knows about waiters: for each one, its deadline, and since when it is expected, or
-// nothing.
+// known returns two texts for each waiter: its deadline, and since when it is expected, or nothing.
 func (a *asker) known(ctx context.Context, waiters map[string][]string) (map[string][]string, error) {
 	questions := make(map[string][]string)
 	for name, of := range waiters {

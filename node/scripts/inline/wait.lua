@@ -1,7 +1,7 @@
 -- The usual cases of a waiter in FIFO order: another owner holds the name, the name is left to the
 -- woken head of the queue, or the waiter is the head. The rest is left to contend: readers in the
--- queue, a head that was not woken, late waiters, and errors. What this has done by then, contend
--- would have done too. See enter, patience and precedence.
+-- queue, a head that was not woken, late waiters, and errors. Then contend repeats the writes made
+-- here, without effect. See enter, patience and precedence.
 local holder, head = call('HKEYS', name)[1], nil
 if not holder then
   head = call('ZRANGE', queue, 0, 0)[1]

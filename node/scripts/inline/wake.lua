@@ -1,7 +1,7 @@
 -- The usual case of a release with waiters: the owner's waiter leaves the queue, the first of the
 -- others is woken, and the second one stands by. The rest is left to wake: a waiter that does not
--- get the message, one that was woken before, readers, late waiters, and errors. What this has done
--- by then, wake would have done too.
+-- get the message, one that was woken before, readers, late waiters, and errors. Then wake repeats
+-- the writes made here, without effect, and may send a message twice.
 local waiting = WAITING .. name .. REST
 local others = redis.pcall('ZRANGE', queue, 0, 2)
 local first, second = others[1], others[2]

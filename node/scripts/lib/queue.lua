@@ -4,7 +4,7 @@
 -- The queue of a name consists of two keys:
 --
 --   queue    a sorted set of waiters by ticket, then by id: the order in which they are served
---   waiting  a hash of what the node knows about them:
+--   waiting  a hash with fields for each waiter, and three for all:
 --              WAITER    the waiter's deadline: if it has not come by then, it no longer waits
 --              +WAITER   the time since which the woken waiter is expected, if it is
 --              (empty)   no deadline is earlier
@@ -24,7 +24,7 @@ local function queues(pooled)
     return string.find(waiter, '@%d*r$') ~= nil
   end
 
-  -- known returns what a hash knows about a waiter: its deadline, and since when it is expected.
+  -- known returns a waiter's deadline, and since when it is expected.
   local function known(name, waiter)
     local state = redis.call('HMGET', key('waiting', name), waiter, '+' .. waiter)
     return tonumber(state[1]), tonumber(state[2])
@@ -92,7 +92,8 @@ local function queues(pooled)
       forget(name, now)
     end
     if earliest then
-      redis.call('HSET', key('waiting', name), '', math.max(earliest, now + math.floor(place / 10)))
+      -- It uses pcall: a node without memory looks again next time.
+      redis.pcall('HSET', key('waiting', name), '', math.max(earliest, now + math.floor(place / 10)))
     end
   end
 
