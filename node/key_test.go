@@ -29,19 +29,6 @@ func everyName(alphabet string) (names []string) {
 	return names
 }
 
-// hashTag returns the part of a key that a Redis Cluster hashes, according to its specification.
-func hashTag(key string) string {
-	begin := strings.IndexByte(key, '{')
-	if begin < 0 {
-		return key
-	}
-	length := strings.IndexByte(key[begin+1:], '}')
-	if length <= 0 {
-		return key
-	}
-	return key[begin+1 : begin+1+length]
-}
-
 // Two names never share a key, and a Redis Cluster keeps all keys of a name in one slot. A name
 // with a '}' but without a hash tag has no such keys. A hash tag cannot hold a '}'.
 func TestEveryNameHasKeysOfItsOwn(t *testing.T) {

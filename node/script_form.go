@@ -18,6 +18,8 @@ type scriptForm struct {
 	announce bool
 	// place is where INFO replication has the server's identity: see placeOf.
 	place int
+	// tag is the hash tag of a slot of a cluster, or "".
+	tag string
 }
 
 // scriptFormOf returns the form of an operation's script, if it has one.
@@ -92,7 +94,7 @@ func (f scriptForm) script() script {
 	if f.kind != 0 {
 		body = &scripts[f.kind]
 	}
-	return hashed(f.header() + body.source)
+	return hashed(f.header() + inSlot(body.source, f.tag))
 }
 
 // formCache holds the scripts that one writer has made so far.

@@ -50,7 +50,7 @@ func watcher(t *testing.T, addresses []string, scan int, names ...string) *Watch
 	t.Helper()
 	cfg := Config{Limits: quorumlock.Config{}.Limits(), Patience: 2 * time.Second, Names: names, MostPermits: 300, Scan: scan}
 	for _, address := range addresses {
-		opt, err := node.ParseAddress(address)
+		opt, err := node.ParseOptions(address)
 		require.NoError(t, err)
 		cfg.Nodes = append(cfg.Nodes, opt)
 	}
@@ -338,7 +338,7 @@ func TestLatchOnNodesThatDiffer(t *testing.T) {
 }
 
 func TestInvalidNodeOptions(t *testing.T) {
-	_, err := New(Config{Nodes: []rueidis.ClientOption{{InitAddress: []string{"a:1"}}, {}}})
+	_, err := New(Config{Nodes: []node.Options{{ClientOption: rueidis.ClientOption{InitAddress: []string{"a:1"}}}, {}}})
 	require.Error(t, err)
 }
 
@@ -361,7 +361,7 @@ func TestPrefix(t *testing.T) {
 
 	cfg := Config{Limits: quorumlock.Config{}.Limits(), Patience: 2 * time.Second, MostPermits: 3, Scan: 1000, Prefix: "billing:", Names: []string{"done", "s"}}
 	for _, address := range addresses {
-		opt, err := node.ParseAddress(address)
+		opt, err := node.ParseOptions(address)
 		require.NoError(t, err)
 		cfg.Nodes = append(cfg.Nodes, opt)
 	}
