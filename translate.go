@@ -37,10 +37,17 @@ func namesOf(s *lease.Spec) []string {
 
 // loggedNames returns the names for the log: of a semaphore, the slots.
 func loggedNames(s *lease.Spec) []string {
-	if s.Slots != nil {
+	switch {
+	case s.Slots == nil:
+		return namesOf(s)
+	case s.Prefix == 0:
 		return s.Names
 	}
-	return namesOf(s)
+	names := slices.Clone(s.Names)
+	for i, name := range names {
+		names[i] = shortSlot(s.Slots.Pool.Name(), s.Slots.Semaphore, name)
+	}
+	return names
 }
 
 func nodeErrors(facts []lease.NodeError) []NodeError {

@@ -149,7 +149,7 @@ func (m *Memory) renew(op Op) Reply {
 		case !held:
 			outcome = Healed
 		case denial.Name == "":
-			denial = h
+			denial = m.withOwnToken(h)
 		}
 	}
 	if denial.Name != "" {

@@ -217,9 +217,10 @@ type Holder struct {
 	// TTL is how long the name stays held without a renewal, or [NoExpiry]. For a free name that is left to a
 	// waiter, it is how long the name is left to it.
 	TTL time.Duration
-	// Token is, in a list of holders, the largest fencing token that the holder may use. For readers it is
-	// the fence of the name, and 0 for a holder that is no client of this library. In a denial it is always
-	// the fence: the largest token that the node knows of the name, or of a name that shares its place.
+	// Token is, in a list of holders and in the denial of a renewal, the largest fencing token that the
+	// holder may use. It is 0 for a holder that is no client of this library. For readers it is the fence of
+	// the name in a list, and 0 in a denial. In the denial of an acquisition it is always the fence: the
+	// largest token that the node knows of the name, or of a name that shares its place.
 	Token uint64
 	// Reads is set for a reader in a list of holders; a name may have several. In a denial one Holder stands
 	// for all readers, with [Readers] as its Owner.

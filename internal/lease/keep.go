@@ -16,9 +16,21 @@ type keeping struct {
 	until time.Duration
 	// lapsed is set once the nodes may have dropped the grant before that. Nothing renews it then.
 	lapsed bool
-	// outcome gets one result, for the caller of Release: nil once the nodes keep the grant for the
-	// rest by themselves, and otherwise why they may not.
-	outcome chan error
+	// outcome is the result of Release: nil once the nodes keep the grant for the rest by themselves,
+	// and otherwise why they may not.
+	outcome outcome
+}
+
+// outcome is a result that is set once. Any number of callers may wait for it.
+type outcome struct {
+	done chan struct{}
+	err  error // read it only once done is closed
+}
+
+// wait blocks until the result is known, and returns it.
+func (o *outcome) wait() error {
+	<-o.done
+	return o.err
 }
 
 // kept returns the state of a grant whose lease has ended before its MinHold, or nil. Requires g.mu and a lease.
@@ -29,14 +41,22 @@ func (g *Grant) kept() *keeping {
 	return g.lease.extra.kept
 }
 
-// settle reports the result to the caller of Release, unless there was one before.
+// settle sets the result of Release, unless there was one before. Requires the mutex of the grant.
 func (k *keeping) settle(err error) {
-	if k == nil {
+	if k == nil || k.isSettled() {
 		return
 	}
+	k.outcome.err = err
+	close(k.outcome.done)
+}
+
+// isSettled reports whether Release has its result.
+func (k *keeping) isSettled() bool {
 	select {
-	case k.outcome <- err:
+	case <-k.outcome.done:
+		return true
 	default:
+		return false
 	}
 }
 
@@ -97,12 +117,15 @@ func (g *Grant) mustKeep(now time.Duration, cause error) bool {
 func (g *Grant) keep(now time.Duration, r *Release) (scheduled bool) {
 	k := g.kept()
 	if k == nil {
-		k = &keeping{until: g.lease.minHoldEnd(), outcome: make(chan error, 1)}
+		k = &keeping{until: g.lease.minHoldEnd(), outcome: outcome{done: make(chan struct{})}}
 		g.lease.needExtra().kept = k
 		g.nextRenewalAt, g.failedRenewals = Never, 0
+		// Nothing renews a kept grant, so this client would not notice a forced release. Its waiters ask the
+		// nodes instead. Their attempts must not overtake the operations below.
+		defer g.engine.locals.OnReleased(g)
 	}
 	if r != nil {
-		r.kept = k.outcome
+		r.kept = &k.outcome
 	}
 	if g.validUntil >= k.until {
 		k.settle(nil)
@@ -131,7 +154,7 @@ func (g *Grant) reasonToEndKept(now, takes time.Duration) error {
 	if now >= k.until {
 		return ErrReleased
 	}
-	if now >= g.validUntil && !k.lapsed {
+	if now >= g.validUntil {
 		k.lapsed, g.nextRenewalAt = true, Never
 		backing := g.claims.Backing(now)
 		k.settle(g.engine.Errors.NoQuorum(Shortage{
@@ -173,6 +196,10 @@ func (r *renewalRound) finishKept(now time.Duration) (over error) {
 		return r.evicted()
 	}
 	err := g.engine.Errors.NoQuorum(g.shortage(opKeep, &r.tally))
+	if !r.keeps {
+		r.reportResult(err) // the renewal that keep has sent since, if one was needed, decides
+		return nil
+	}
 	g.kept().settle(err)
 	g.retryRenewal(now)
 	r.reportResult(err)

@@ -154,7 +154,7 @@ type Release struct {
 	// decided is done when both questions are settled.
 	decided sync.WaitGroup
 	// kept has the outcome instead if the nodes must keep the grant. It is nil otherwise.
-	kept <-chan error
+	kept *outcome
 
 	mu sync.Mutex
 	// tally counts the nodes that confirmed the release. gone counts the nodes that did not have
@@ -220,7 +220,7 @@ func (r *Release) missed(reply *node.Reply) bool {
 // Wait blocks until both questions are settled, and returns what Release returns.
 func (r *Release) Wait() error {
 	if r.kept != nil {
-		return <-r.kept
+		return r.kept.wait()
 	}
 	r.decided.Wait()
 	r.mu.Lock()

@@ -17,6 +17,8 @@ type renewalRound struct {
 	// done receives the outcome. It is nil if no caller waits.
 	done    chan<- error
 	decided bool
+	// keeps is set if the grant was kept already when the round was sent.
+	keeps bool
 
 	calls dispatch.Calls
 }
@@ -28,7 +30,7 @@ func (g *Grant) renew(now time.Duration, done chan<- error) { g.renewFor(now, g.
 // renewFor is renew with another TTL. Requires g.mu and stateHeld.
 func (g *Grant) renewFor(now, ttl time.Duration, done chan<- error) {
 	n := g.engine.Nodes.Len()
-	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.spec.Need), done: done}
+	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.spec.Need), done: done, keeps: g.kept() != nil}
 	r.calls.Aim(n, g.renewOp(ttl))
 	for i := range n {
 		c := r.calls.To(i)
@@ -237,8 +239,8 @@ func (r *renewalRound) holders() []string {
 	return owners
 }
 
-// isFollowedBy reports whether the holder on a node came after this owner: the node then knows a
-// larger token. A former holder, restored by a late renewal, came before. Readers stand as one in a
+// isFollowedBy reports whether the holder on a node came after this owner: its token is then
+// larger. A former holder, restored by a late renewal, came before. Readers stand as one in a
 // denial, which then names no single owner.
 func (g *Grant) isFollowedBy(other *node.Holder) bool {
 	return other.Owner != g.owner && other.Owner != node.Readers && other.Token > g.endOfTokens()
