@@ -37,7 +37,8 @@ type Config struct {
 	// Nodes are the independent deployments, an odd number of them. The caller closes them.
 	Nodes []node.Node
 	// Addresses are an alternative to Nodes: Redis servers, as host:port, redis://, rediss:// or
-	// unix:// (see node.ParseAddress). The client owns these nodes.
+	// unix:// (see node.ParseAddress), or with a tag, for a slot of a Redis Cluster (see
+	// node.ParseOptions). The client owns these nodes.
 	Addresses []string
 	// AllowEven permits an even number of nodes. It is off by default: four nodes survive the loss
 	// of one, as three do, and are more likely to lose one.
@@ -89,7 +90,8 @@ type Config struct {
 	// see the prefix: methods, errors, hooks and log lines have the names without it. All clients
 	// that share locks need the same prefix, and Redisson's need names with it. Prefix and name
 	// together have at most MaxNameLength bytes. Prefix must be printable, without spaces, and can
-	// have one hash tag, as in "{billing}:". Default: none.
+	// have one hash tag, as in "{billing}:". If a node is a slot of a Redis Cluster, its hash tag and
+	// a colon go before Prefix by themselves, unless Prefix has that tag. Default: none.
 	Prefix string
 
 	// Waiting is how Acquire waits for a lock that another owner holds. It can be set per lock.

@@ -31,6 +31,22 @@ func prefixProblems(prefix string) []string {
 	}
 }
 
+// addTag puts the hash tag of nodes that are slots of clusters into the prefix, and lists the problems of that.
+func (c *Config) addTag(nodes []node.Node) []string {
+	tags := make([]string, len(nodes))
+	for i, nd := range nodes {
+		if t, ok := nd.(interface{ Tag() string }); ok {
+			tags[i] = t.Tag()
+		}
+	}
+	prefix, err := node.TagPrefix(c.Prefix, tags...)
+	if err != nil {
+		return []string{strings.TrimPrefix(err.Error(), "node: ")}
+	}
+	c.Prefix = prefix
+	return prefixProblems(prefix)
+}
+
 // hasOneHashTag reports whether the braces of a text are exactly one hash tag, "{tag}".
 func hasOneHashTag(text string) bool {
 	_, inside, _ := strings.Cut(text, "{")

@@ -72,7 +72,7 @@ func (translator) Held(h lease.Holder) error {
 func (translator) Lost(l lease.Loss) error {
 	e := &LostError{
 		Names: namesOf(l.Spec), Owner: l.Owner, Cause: LossCause(l.Cause), Reason: l.Reason,
-		TakenBy: l.TakenBy, Nodes: nodeErrors(l.Nodes),
+		TakenBy: l.TakenBy, Paused: l.Paused, Nodes: nodeErrors(l.Nodes),
 	}
 	if l.Cause == lease.Taken {
 		e.Reason = "another owner holds the lock on a majority of the nodes: " + DescribeOwner(l.TakenBy)

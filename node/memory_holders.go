@@ -25,11 +25,16 @@ func (m *Memory) holders(names []string) []Holder {
 		case held && h.Owner == Readers:
 			found = append(found, m.readersOf(h)...)
 		case held:
-			h.Token = m.locks[name].token
-			found = append(found, h)
+			found = append(found, m.withOwnToken(h))
 		}
 	}
 	return found
+}
+
+// withOwnToken returns a holder with the largest token that it may use, instead of the fence.
+func (m *Memory) withOwnToken(h Holder) Holder {
+	h.Token = m.locks[h.Name].token
+	return h
 }
 
 func (m *Memory) addTombstone(name, owner string, ttl time.Duration) {

@@ -75,7 +75,7 @@ func (m *Memory) renewRead(op Op) Reply {
 			return Reply{Outcome: Denied, Holder: Holder{Name: name}}
 		case held && h.Owner != Readers:
 			if denial.Name == "" {
-				denial = h
+				denial = m.withOwnToken(h)
 			}
 		default:
 			outcome = Healed

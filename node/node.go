@@ -28,7 +28,8 @@ const (
 	Release
 	// Inspect reads who holds the names, and changes nothing.
 	Inspect
-	// ForceRelease removes the names from any holder. It leaves a tombstone for each owner found or listed,
+	// ForceRelease removes the names from any holder, or with [Op.Owner] from that one if it holds them as
+	// a writer. It leaves a tombstone for each owner found or listed,
 	// so that the owner's next renewal cannot put the names back. It wakes waiters as Release does.
 	ForceRelease
 	// Mark reads the node's marker. If the node has none, or one of an earlier life, it gets a new one, and
@@ -102,7 +103,8 @@ type Op struct {
 	// Names are the locks: at least one, without duplicates. Mark and Open have none.
 	Names []string
 	// Owner identifies one attempt, and is never used for another: otherwise the late release of one attempt
-	// could undo the next. ForceRelease and Inspect leave it empty.
+	// could undo the next. Inspect leaves it empty. For ForceRelease it is the only owner that loses the names
+	// and gets a tombstone, besides those in Buried; empty for all.
 	Owner string
 	// TTL is how long the node keeps the names without a renewal, in whole milliseconds. For ForceRelease it
 	// is the least life of the tombstones: each lives as long as its lock would have.
@@ -215,9 +217,10 @@ type Holder struct {
 	// TTL is how long the name stays held without a renewal, or [NoExpiry]. For a free name that is left to a
 	// waiter, it is how long the name is left to it.
 	TTL time.Duration
-	// Token is, in a list of holders, the largest fencing token that the holder may use. For readers it is
-	// the fence of the name, and 0 for a holder that is no client of this library. In a denial it is always
-	// the fence: the largest token that the node knows of the name, or of a name that shares its place.
+	// Token is, in a list of holders and in the denial of a renewal, the largest fencing token that the
+	// holder may use. It is 0 for a holder that is no client of this library. For readers it is the fence of
+	// the name in a list, and 0 in a denial. In the denial of an acquisition it is always the fence: the
+	// largest token that the node knows of the name, or of a name that shares its place.
 	Token uint64
 	// Reads is set for a reader in a list of holders; a name may have several. In a denial one Holder stands
 	// for all readers, with [Readers] as its Owner.

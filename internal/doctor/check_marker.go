@@ -16,7 +16,7 @@ func checkMarkers(f *Facts) []Finding {
 		switch m := n.Marker; {
 		case n.Unreached != nil || isReplica(n): // its data is its master's
 		case !m.Known() && strings.HasPrefix(m.Err.Error(), "WRONGTYPE"):
-			findings = append(findings, strangeMarker.on(n))
+			findings = append(findings, strangeMarker(node.MarkerKey(n.Tag)).on(n))
 		case !m.Known():
 			findings = append(findings, unknown(m.Err, "the marker of the node").on(n))
 		case m.Value == nil:
@@ -41,11 +41,13 @@ func isUnmarked(n *Node) bool {
 func isMarked(n *Node) bool { return n.Unreached == nil && n.Marker.Known() && n.Marker.Value != nil }
 
 // strangeMarker is the finding for a key of another type at the marker's name.
-var strangeMarker = Finding{
-	Severity: Error, Found: "the key " + markerKey + " was not written by the library",
-	Why:      "Another program wrote it, so the node can give no locks.",
-	Do:       "Find out which program writes to keys that begin with quorumlock:, and delete this key. Then the node recovers, and opens by itself.",
-	Commands: []string{"DEL " + markerKey},
+func strangeMarker(key string) Finding {
+	return Finding{
+		Severity: Error, Found: "the key " + key + " was not written by the library",
+		Why:      "Another program wrote it, so the node can give no locks.",
+		Do:       "Find out which program writes to keys that begin with quorumlock:, and delete this key. Then the node recovers, and opens by itself.",
+		Commands: []string{"DEL " + key},
+	}
 }
 
 // recoveryOf is the length of a recovery on a node whose marker is of an earlier server process.

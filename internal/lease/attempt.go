@@ -80,15 +80,16 @@ type attempt struct {
 	decided chan struct{}
 	// trace records the call that acquires, or is nil.
 	trace Trace
-	// sentAt is when the attempt was sent.
-	sentAt   time.Duration
+	// sentAt is when the attempt was sent, and roundAt when its last fan-out was.
+	sentAt, roundAt time.Duration
+
 	proposal quorum.Proposal
 	// calls are the calls of the first fan-out, in the same piece of memory.
 	calls dispatch.Calls
 }
 
 func newAttempt(e *Engine, s *Spec, r Request) *attempt {
-	a := &attempt{grant: newGrant(e, s, r.Ticket), decided: make(chan struct{}), trace: r.Trace, sentAt: r.Began}
+	a := &attempt{grant: newGrant(e, s, r.Ticket), decided: make(chan struct{}), trace: r.Trace, sentAt: r.Began, roundAt: r.Began}
 	a.grant.attempt = a
 	token := e.Tokens.Propose(s.Names, 0)
 	end := token
@@ -230,18 +231,18 @@ func (e errImplausible) Error() string {
 // proposeHigher proposes a token above the fences that the nodes told. Requires a.grant.mu.
 //
 // Owners of other names that share the place may raise the fence again while this proposal is under
-// way. So from the second time on, the proposal is ahead by the time that the attempt has taken: the
-// tokens of others grow as fast as time passes. Otherwise a name that is acquired all the time
-// could keep this one out.
+// way. So from the third proposal on, there is a margin: see [TokenClock.margin].
 func (a *attempt) proposeHigher() {
 	g, tokens, rounds := a.grant, &a.grant.engine.Tokens, a.proposal.Rounds()
+	now := g.engine.Clock.Now()
 	a.proposal.Raise(func(above uint64) uint64 {
 		tokens.Follow(above)
 		if rounds > 1 {
-			above += uint64(min(max(g.engine.Clock.Now()-a.sentAt, 0), tokens.maxMargin()).Microseconds())
+			above += uint64(tokens.margin(now-a.roundAt, now-a.sentAt).Microseconds())
 		}
 		return tokens.Propose(g.spec.Names, above)
 	})
+	a.roundAt = now
 	a.propose(&dispatch.Calls{})
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// keeping is the rest of a MinHold: the lease of a grant has ended, and the nodes still keep the
-// grant, without a holder. The mutex of the grant guards it.
+// keeping is the rest of a MinHold, or of a lease that was detached: the lease of a grant has ended,
+// and the nodes still keep the grant, without a holder. The mutex of the grant guards it.
 type keeping struct {
 	// until is when the MinHold has passed, and the grant is released.
 	until time.Duration
@@ -68,12 +68,31 @@ func (k *keeping) nextDue(validUntil time.Duration) time.Duration {
 	return min(k.until, validUntil)
 }
 
-// minHoldEnd returns when the MinHold of the lease has passed. Requires l.grant.mu.
+// minHoldEnd returns when the MinHold of the lease has passed. A detached lease also stays until
+// its time is over. Requires l.grant.mu.
 func (l *Lease) minHoldEnd() time.Duration {
-	if l.extra != nil && l.extra.minHoldWaived {
+	end := AddTime(l.grantedAt, l.spec.MinHold)
+	switch {
+	case l.isDetached():
+		return max(l.grant.validUntil, end)
+	case l.extra != nil && l.extra.minHoldWaived:
 		return l.grantedAt
+	default:
+		return end
 	}
-	return AddTime(l.grantedAt, l.spec.MinHold)
+}
+
+// isDetached reports whether Detach was called. Requires l.grant.mu.
+func (l *Lease) isDetached() bool { return l.extra != nil && l.extra.detached }
+
+// Detach makes the release of the lease leave the names to the nodes until the lease would have
+// ended without another renewal.
+func (l *Lease) Detach() {
+	l.grant.mu.Lock()
+	defer l.grant.mu.Unlock()
+	if l.endCause == nil { // otherwise it is too late, and extra may be read without the mutex
+		l.needExtra().detached = true
+	}
 }
 
 // WaiveMinHold makes the release of the lease ignore its MinHold: the caller never worked under it.

@@ -25,10 +25,13 @@ type renewalRound struct {
 
 // renew sends a renewal round. Requires g.mu and stateHeld: so no renewal is ever queued behind the
 // release of its owner.
-func (g *Grant) renew(now time.Duration, done chan<- error) {
+func (g *Grant) renew(now time.Duration, done chan<- error) { g.renewFor(now, g.renewalTTL(), done) }
+
+// renewFor is renew with another TTL. Requires g.mu and stateHeld.
+func (g *Grant) renewFor(now, ttl time.Duration, done chan<- error) {
 	n := g.engine.Nodes.Len()
 	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.spec.Need), done: done, keeps: g.kept() != nil}
-	r.calls.Aim(n, g.renewOp())
+	r.calls.Aim(n, g.renewOp(ttl))
 	for i := range n {
 		c := r.calls.To(i)
 		c.To, c.Renews, c.Deadline = r, g.renews(), g.engine.deadline(g.spec, now)
@@ -42,9 +45,9 @@ func (g *Grant) renew(now time.Duration, done chan<- error) {
 	_ = r.finish(now) // no node has denied it, so nothing ends the lease
 }
 
-func (g *Grant) renewOp() node.Op {
+func (g *Grant) renewOp(ttl time.Duration) node.Op {
 	op := g.operation(node.Renew)
-	op.TTL = g.renewalTTL()
+	op.TTL = ttl
 	return op
 }
 
@@ -60,7 +63,7 @@ func (r *renewalRound) refused(i int, err error) bool {
 // renewOn renews the lease on one node. Requires g.mu and stateHeld.
 func (g *Grant) renewOn(i int) {
 	r := &renewalRound{grant: g, tally: quorum.NewTally(g.claims.Nodes(), g.spec.Need), decided: true}
-	r.calls.Aim(g.claims.Nodes(), g.renewOp())
+	r.calls.Aim(g.claims.Nodes(), g.renewOp(g.renewalTTL()))
 	r.calls.To(i).To, r.calls.To(i).Renews = r, g.renews()
 	g.expose(g.engine.Nodes.Send(&r.calls, quorum.Set(0).With(i), r.refused))
 }
@@ -236,8 +239,8 @@ func (r *renewalRound) holders() []string {
 	return owners
 }
 
-// isFollowedBy reports whether the holder on a node came after this owner: the node then knows a
-// larger token. A former holder, restored by a late renewal, came before. Readers stand as one in a
+// isFollowedBy reports whether the holder on a node came after this owner: its token is then
+// larger. A former holder, restored by a late renewal, came before. Readers stand as one in a
 // denial, which then names no single owner.
 func (g *Grant) isFollowedBy(other *node.Holder) bool {
 	return other.Owner != g.owner && other.Owner != node.Readers && other.Token > g.endOfTokens()

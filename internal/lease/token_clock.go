@@ -125,8 +125,16 @@ func (t *TokenClock) Unfollow() {
 	t.lead = 0
 }
 
-// maxMargin bounds how far beyond the known tokens a proposal may be.
-func (t *TokenClock) maxMargin() time.Duration { return t.maxLead / 16 }
+// margin returns how far a proposal should be ahead of a token that nodes told, if other names raise
+// the place all the time. round is how long the last fan-out took, and attempt how long all of them
+// took.
+//
+// The tokens of others grow as fast as time passes. So a proposal that is ahead by a round is, when it
+// arrives, as far ahead of the node's clock as the other token was. The rest outbids proposals that
+// arrive at about the same time. Others follow it, so it is less than leads shrink in an attempt.
+func (t *TokenClock) margin(round, attempt time.Duration) time.Duration {
+	return min(max(round, 0), t.maxLead/2) + min(max(attempt, 0)/(2*leadDecay), t.maxLead/16)
+}
 
 // BlockEnd returns the largest token that a block may have as its end now, in microseconds.
 func (t *TokenClock) BlockEnd() int64 {

@@ -151,6 +151,18 @@ var fencing = []promise{
 		x.want(node.Healed, proposing(token+30, renew("o3", long, "b")))
 		assert.Equal(x, token+30, x.want(node.Inspected, inspect("b")).Holders[0].Token)
 	}},
+	{"the denial of a renewal tells the holder's own token, whatever the fence is", func(x *trial) {
+		token := x.token()
+		x.want(node.Granted, proposing(token, acquire("o1", long, "aaa")))
+		x.want(node.Granted, proposing(token+10, acquire("o2", long, "ncw")))
+		for _, op := range []node.Op{renew("o3", long, "aaa"), renew("o3", long, "b", "aaa"), keep("o3", long, "aaa")} {
+			assert.Equal(x, token, x.want(node.Denied, proposing(token+20, op)).Holder.Token)
+		}
+		both := x.do(proposing(token+20, renew("o3", long, "aaa")), proposing(token+20, renew("o3", long, "ncw")))
+		assert.Equal(x, token, both[0].Holder.Token)
+		assert.Equal(x, token+10, both[1].Holder.Token)
+		assert.Equal(x, token+10, x.want(node.Denied, proposing(token+20, acquire("o3", long, "aaa"))).Holder.Token)
+	}},
 	{"a fence survives a restart", func(x *trial) {
 		token := x.token()
 		x.want(node.Granted, proposing(token, acquire("o1", long, "a")))

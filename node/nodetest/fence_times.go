@@ -79,7 +79,13 @@ var fenceTimes = []promise{
 		x.outcome(node.Granted, r)
 		x.do(release("o1", "a"))
 		x.Pass(2 * fleeting.Recovery())
-		r = x.do(renew("o2", fleeting.MaxTTL, "a"), renew("o3", fleeting.MaxTTL, "a"))[1]
+		for range 100 {
+			x.do(renew("o2", fleeting.MaxTTL, "a"))
+			if r = x.do(proposing(x.now(), acquire("o3", short, "a")))[0]; r.Outcome == node.Denied {
+				break
+			}
+			x.do(release("o3", "a")) // the machine was too slow: o2 had ended, or the token was too old
+		}
 		x.outcome(node.Denied, r)
 		assert.Equal(x, token, r.Holder.Token)
 	}},

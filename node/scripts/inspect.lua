@@ -19,8 +19,7 @@ end
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]
   if holder then
-    local own = redis.call('HGET', name, holder)
-    local token = holder == readers and fence(name) or #own == 16 and tonumber(own) or 0
+    local token = holder == readers and fence(name) or token_of(name, holder)
     local function list(owner, left)
       found[#found + 1] = name
       found[#found + 1] = owner

@@ -8,7 +8,8 @@
 -- Reply     1                            extended
 --           2                            extended, and at least one name was put back
 --           {1 or 2, left, restarted}    the same, on a node that recovers for left ms
---           {name, owner, pttl, fence}   held by another owner; nothing was changed
+--           {name, owner, pttl, token}   held by another owner with this token: see token_of; nothing
+--                                        was changed
 --           {name, '', 0, 0}             the owner was forced off; nothing was changed
 --           {'SETTINGS', max_ttl, max_skew}  see guard; nothing was changed
 --

@@ -37,7 +37,7 @@ for _, name in ipairs(KEYS) do
   elseif redis.call('EXISTS', key('tombstone', name) .. ':' .. owner) == 1 then
     return {name, '', 0, 0} -- even if another owner holds the name now
   elseif holder and holder ~= readers then
-    denial = denial or {name, holder, redis.call('PTTL', name), fence(name)}
+    denial = denial or {name, holder, redis.call('PTTL', name), token_of(name, holder)}
   elseif holder then
     gone[#gone + 1] = name
   else

@@ -149,6 +149,7 @@ func TestHealedFormerHolderDoesNotEndLease(t *testing.T) {
 			}}, replies)
 			require.Equal(t, node.Healed, replies[0].Outcome)
 		}
+		fleet.AcquireAndRelease(t, f.Client().RedLock("eucw")) // shares the place of its fence with "job"
 		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
 		require.NoError(t, lease.Err())
 		time.Sleep(2 * time.Second)

@@ -1,3 +1,10 @@
+-- token_of returns the largest token that the holder of a name may use, which put has stored. It
+-- returns 0 for readers, and for clients of Redisson, which store a count.
+local function token_of(name, holder)
+  local token = redis.call('HGET', name, holder)
+  return #token == 16 and tonumber(token) or 0
+end
+
 -- put makes a lock with its TTL and the owner's token. It returns nothing, or the error, for example
 -- a missing right. After an error the lock is absent: no lock is ever without a TTL.
 local function put(name, owner, ttl, token)
