@@ -106,3 +106,15 @@ func TestWaiterFarBackIgnoresAnnouncements(t *testing.T) {
 		}
 	})
 }
+
+// A node whose messages do not arrive does not tell the waiter of a release. So the waiter polls if too few others do.
+func TestLostSubscriptionsCoverNoHolder(t *testing.T) {
+	withTicket(t, func(t *testing.T, ticket *ticket, now time.Duration) {
+		deniedAt(ticket, now, [3]int{0, 0, 0})
+		require.True(t, ticket.holderIsCovered())
+		ticket.onLost(0)
+		require.True(t, ticket.holderIsCovered(), "a holder has two nodes, so node 2 or 3")
+		ticket.onLost(1)
+		require.False(t, ticket.holderIsCovered())
+	})
+}
