@@ -106,7 +106,7 @@ func (t *ticket) Stamp(op *node.Op, i int) {
 	if t.listening&(1<<i) == 0 {
 		// This ticket cannot queue on the node, so the waiter barges. Two waiters would otherwise
 		// leave such nodes to each other until the privilege of the first waiters ends. But it
-		// overtakes nobody while it can expect to queue soon.
+		// overtakes no other while it can expect to queue soon.
 		op.Fair = t.fifo && t.opening&(1<<i) != 0
 		return
 	}
