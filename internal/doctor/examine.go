@@ -65,6 +65,7 @@ func examine(ctx context.Context, opt rueidis.ClientOption, cfg *Config) Node {
 		return n
 	}
 	e.askMarker(ctx)
+	e.Fences = e.run(ctx, "GETRANGE", fencesKey, "0", "0")
 	e.measure(ctx)
 	e.askLua(ctx)
 	e.tryRights(ctx, cfg.Names)
@@ -185,8 +186,11 @@ func (e *examiner) askServer(ctx context.Context) {
 	}
 }
 
-// markerKey is the key of a node's marker, as in the library's scripts.
-const markerKey = "quorumlock:node"
+// Keys of a node's marker and of its fences, as in the library's scripts.
+const (
+	markerKey = "quorumlock:node"
+	fencesKey = "quorumlock:fences"
+)
 
 func (e *examiner) askMarker(ctx context.Context) {
 	if e.elsewhere != nil {
