@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -147,6 +148,22 @@ func TestSecondProposalHasNoMargin(t *testing.T) {
 		lease := fleet.MustAcquire(t, f.Client(fleet.SkewedBy(f, 900*time.Millisecond)).RedLock(hot))
 		client, _ := farClient(f, 20*time.Millisecond)
 		require.Equal(t, lease.Token()+1, fleet.AcquireAndRelease(t, client.RedLock(cold)))
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// A client follows the tokens of others, and then its clock is set ahead. Nodes refuse one of its tokens, and take
+// the next one: the client follows no longer.
+func TestRefusedTokenEndsTheLead(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client(fleet.SkewedBy(f, 900*time.Millisecond)).RedLock(hot))
+		wrong := clock.NewSkewed(f.Clock, 1)
+		client := f.Client(func(cfg *quorumlock.Config) { cfg.Clock = wrong })
+		fleet.AcquireAndRelease(t, client.RedLock(cold))
+		wrong.StepWall(500 * time.Millisecond)
+		_, err := client.RedLock("other").TryAcquire(t.Context())
+		require.ErrorIs(t, err, node.ErrClock)
+		fleet.AcquireAndRelease(t, client.RedLock("other"))
 		require.NoError(t, lease.Release(t.Context()))
 	})
 }
