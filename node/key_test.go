@@ -11,7 +11,7 @@ import (
 )
 
 // kinds lists the kinds of keys that the scripts keep for a name.
-var kinds = []string{"fence", "queue", "waiting", "woken", "readers", "latch", "latched", "awaiting", "tombstone"}
+var kinds = []string{"queue", "waiting", "writers", "readers", "latch", "latched", "awaiting", "tombstone"}
 
 // everyName lists all names of one to six bytes over an alphabet.
 func everyName(alphabet string) (names []string) {

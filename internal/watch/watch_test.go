@@ -159,7 +159,8 @@ func TestOnlyReadCommands(t *testing.T) {
 	all, addresses := servers(t)
 	for _, s := range all {
 		command(t, s, "HSET", "a", "a:1", "1")
-		command(t, s, "ZADD", "quorumlock:waiting:{a}", "9999999999999", "w:1")
+		command(t, s, "ZADD", "quorumlock:queue:{a}", "1", "w:1", "2", "late:1", "3", "b:1")
+		command(t, s, "HSET", "quorumlock:waiting:{a}", "w:1", "9999999999999", "late:1", "1", "+w:1", "1")
 		command(t, s, "HSET", node.SlotName(node.PoolName("s"), 299), "a:2", "1")
 		command(t, s, "HSET", "quorumlock:latch:{s}", "generation", "7", "count", "2")
 		command(t, s, "ZADD", "quorumlock:latched:{s}", "1", "id")

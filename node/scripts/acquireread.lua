@@ -66,7 +66,9 @@ for _, name in ipairs(KEYS) do
   shared = math.max(shared, seen)
   if waiter or fair then
     local found = redis.call('EXISTS', key('queue', name), key('writers', name))
-    queued, awaited = queued or found > 0, awaited or found == 2
+    -- Without an index, all waiters in the queue are writers.
+    awaited = awaited or found == 2 or found == 1 and not redis.call('HGET', key('waiting', name), '+')
+    queued = queued or found > 0
   end
 end
 

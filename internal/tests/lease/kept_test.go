@@ -233,3 +233,18 @@ func TestKeepDoesNotRelyOnAnEarlierRenewal(t *testing.T) {
 		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrNoQuorum)
 	})
 }
+
+// A lease that is lost before its release is not kept, also where a node still has it.
+func TestMinHoldOfALostLease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(quorumlock.LockOptions{TTL: 3 * time.Second, MinHold: 9 * time.Second}))
+		f.Stop(2)
+		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
+		require.NoError(t, err)
+		f.Start(2)
+		<-lease.Context().Done() // a renewal finds it
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
+		time.Sleep(100 * time.Millisecond)
+		f.RequireNoKeys()
+	})
+}
