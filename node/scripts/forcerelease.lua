@@ -1,5 +1,5 @@
--- Remove the names whoever holds them, or only from one owner. Write tombstones for those who held
--- them, and wake the waiters.
+-- Remove the names from all holders, or only from one owner. Write tombstones for the owners, and
+-- wake the waiters.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   least TTL of the tombstones in ms: one lives as long as its lock would have
