@@ -248,3 +248,21 @@ func TestMinHoldOfALostLease(t *testing.T) {
 		f.RequireNoKeys()
 	})
 }
+
+// The end of a kept grant does not disturb a later holder of the same client, which still hands its lease over.
+func TestEndOfAKeptGrantLeavesTheNextHolderAlone(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		lease := fleet.MustAcquire(t, client.RedLock("job").With(atLeast(3*time.Second)))
+		one, two := fleet.StartAcquire(t.Context(), t, client.RedLock("job")), fleet.StartAcquire(t.Context(), t, client.RedLock("job"))
+		require.NoError(t, lease.Release(t.Context()))
+		time.Sleep(2950 * time.Millisecond)
+		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
+		require.NoError(t, err)
+		next := one.Has()
+		time.Sleep(70 * time.Millisecond) // the MinHold passes
+		require.NoError(t, next.Release(t.Context()))
+		require.Equal(t, next.Owner(), two.Has().Owner(), "handed over")
+		require.NoError(t, two.Lease.Release(t.Context()))
+	})
+}
