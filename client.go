@@ -65,6 +65,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	if len(problems) == 0 {
 		problems = duplicateProblems(nodes)
+		problems = append(problems, cfg.addTag(nodes)...)
 	}
 	if len(problems) > 0 {
 		return nil, &InvalidError{Problems: problems}
@@ -129,12 +130,12 @@ func openNodes(cfg Config) (nodes []node.Node, problems []string) {
 }
 
 func openNode(address string, timeout, connect time.Duration) (node.Node, error) {
-	opt, err := node.ParseAddress(address)
+	opt, err := node.ParseOptions(address)
 	if err != nil {
 		return nil, err
 	}
-	setTimeouts(&opt, timeout, connect)
-	return node.NewRedis(opt)
+	setTimeouts(&opt.ClientOption, timeout, connect)
+	return node.New(opt)
 }
 
 // setTimeouts bounds exchanges and connecting with the client's timeouts, unless the address has

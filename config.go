@@ -37,7 +37,8 @@ type Config struct {
 	// Nodes are the independent deployments, an odd number of them. The caller closes them.
 	Nodes []node.Node
 	// Addresses are an alternative to Nodes: Redis servers, as host:port, redis://, rediss:// or
-	// unix:// (see node.ParseAddress). The client owns these nodes.
+	// unix:// (see node.ParseAddress), or with a tag, for a slot of a Redis Cluster (see
+	// node.ParseOptions). The client owns these nodes.
 	Addresses []string
 	// AllowEven permits an even number of nodes. It is off by default: four nodes survive the loss
 	// of one, as three do, and are more likely to lose one.
@@ -89,7 +90,8 @@ type Config struct {
 	// see the prefix: methods, errors, hooks and log lines have the names without it. All clients
 	// that share locks need the same prefix, and Redisson's need names with it. Prefix and name
 	// together have at most MaxNameLength bytes. Prefix must be printable, without spaces, and can
-	// have one hash tag, as in "{billing}:". Default: none.
+	// have one hash tag, as in "{billing}:". If a node is a slot of a Redis Cluster, its hash tag and
+	// a colon go before Prefix by themselves, unless Prefix has that tag. Default: none.
 	Prefix string
 
 	// Waiting is how Acquire waits for a lock that another owner holds. It can be set per lock.
@@ -322,8 +324,10 @@ const (
 	// network; see [Handover]. So the order across clients is the order of their turns, not of
 	// single waiters.
 	WaitQueued
-	// WaitFair is WaitQueued strictly in the order in which waiters came, as exactly as the clocks
-	// of clients agree. Leases are not handed over.
+	// WaitFair is WaitQueued in the order in which waiters came, as exactly as the clocks of clients
+	// agree. Leases are not handed over. A waiter queues on the nodes once no earlier waiter of its
+	// client is before it. If that one gives up just when the lock is free, a later waiter of another
+	// client may be first.
 	WaitFair
 	// WaitSpin is for very many locks that are held for a very short time. Nodes keep no queue and
 	// wake no waiter. The client polls the lock at growing, jittered intervals between RetryMin and

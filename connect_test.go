@@ -247,7 +247,7 @@ func TestConnectFails(t *testing.T) {
 		var failure *quorumlock.NoQuorumError
 		require.ErrorAs(t, err, &failure)
 		assert.Equal(t, 1, failure.Pending)
-		assert.Equal(t, "quorumlock: connect: no quorum: 1 of 3 nodes agreed, 2 needed, 1 pending"+
+		assert.Equal(t, "quorumlock: connect: no quorum: 1 of 3 nodes agreed, 2 needed, and 1 had not answered when the call ended"+
 			" (n2: connect: unreachable: connection refused; n3: connect: unreachable: still connecting): gave up: context deadline exceeded", err.Error())
 
 		other := f.Client(far)

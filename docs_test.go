@@ -2,6 +2,7 @@ package quorumlock_test
 
 import (
 	"bufio"
+	"fmt"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -20,6 +21,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/election"
 )
 
 // snippetScope declares the identifiers that the snippets of docs/coming-from.md use.
@@ -32,12 +36,13 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	. "github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/election"
 	"github.com/quorumlock/quorumlock/fence"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 func _(ctx context.Context, err error, client *Client, lock *Lock, lease *Lease, rw *RWLock, semaphore *Semaphore,
-	latch *Latch, locks []Acquirer, name, key, prefix, id string, names, keys []string, n, k int, t, ttl, d time.Duration) {
+	latch *Latch, e *election.Election, lead election.Lead, locks []Acquirer, name, key, prefix, id string, names, keys []string, n, k int, t, ttl, d time.Duration) {
 }
 
 var (
@@ -45,6 +50,7 @@ var (
 	_ = quorumlock.New
 	_ = node.NewRedis
 	_ = fence.Check
+	_ = election.New
 )
 `
 
@@ -75,6 +81,8 @@ func TestComingFromOtherLibraries(t *testing.T) {
 			require.NoError(t, compiles(fset, pkg, inside, snippet), "%s\nin %s", snippet, line)
 		}
 	}
+	require.Contains(t, string(text), fmt.Sprintf("up to %d printable bytes", quorumlock.MaxPurposeLength))
+	require.Contains(t, string(text), fmt.Sprintf("at most %d printable bytes", election.MaxValueLength))
 	t.Log(checked, "snippets")
 	require.Greater(t, checked, 80)
 	require.Error(t, compiles(fset, pkg, inside, "lock.Obtain(ctx)"))
@@ -85,11 +93,12 @@ func TestComingFromOtherLibraries(t *testing.T) {
 func compiles(fset *token.FileSet, pkg *types.Package, at token.Pos, snippet string) error {
 	snippet = strings.NewReplacer("{ ... }", "{ return nil }", ": ...}", ": nil}").Replace(snippet)
 	_, err := types.Eval(fset, pkg, at, snippet)
-	of, field, ok := strings.Cut(snippet, ".")
-	if err == nil || !ok {
+	dot := strings.LastIndex(snippet, ".")
+	if err == nil || dot < 0 {
 		return err
 	}
-	named, evalErr := types.Eval(fset, pkg, at, of)
+	field := snippet[dot+1:]
+	named, evalErr := types.Eval(fset, pkg, at, snippet[:dot])
 	if evalErr != nil || !named.IsType() {
 		return err
 	}
@@ -102,7 +111,7 @@ func compiles(fset *token.FileSet, pkg *types.Package, at token.Pos, snippet str
 // exportData finds the export data of packages, as the compiler wrote it.
 func exportData(t *testing.T) importer.Lookup {
 	t.Helper()
-	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".", "./fence", "./node"}
+	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".", "./election", "./fence", "./node"}
 	if built, _ := debug.ReadBuildInfo(); built != nil && slices.Contains(built.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		args = slices.Insert(args, 1, "-race") // most has been compiled so for this test, and need not be again
 	}

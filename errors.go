@@ -128,8 +128,12 @@ func (e *NoQuorumError) Error() string {
 		what += " " + quoted(e.Names)
 	}
 	fmt.Fprintf(&b, "quorumlock: %s: no quorum: %d of %d nodes agreed, %d needed", what, e.Agreed, e.Total, e.Need)
-	if e.Pending > 0 {
-		fmt.Fprintf(&b, ", %d pending", e.Pending)
+	switch {
+	case e.Pending == 0:
+	case e.Agreed+e.Pending < e.Need:
+		fmt.Fprintf(&b, ", and %d not waited for, as even with them there would be too few", e.Pending)
+	default:
+		fmt.Fprintf(&b, ", and %d had not answered when the call ended", e.Pending)
 	}
 	if e.Late {
 		b.WriteString(", but too late: the TTL had passed")
@@ -173,6 +177,9 @@ type LostError struct {
 	Reason string
 	// TakenBy is, for LossTaken, the owner that has the lock now.
 	TakenBy string
+	// Paused is set if this process did not run, for at least this time, and so could not renew the
+	// lease: it was stopped or starved, or the machine was asleep. The nodes may be well.
+	Paused time.Duration
 	// Nodes has the last error of each node that did not confirm.
 	Nodes []NodeError
 }
@@ -181,6 +188,9 @@ type LostError struct {
 func (e *LostError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "quorumlock: lease of %s lost: %s", quoted(e.Names), e.Reason)
+	if e.Paused > 0 {
+		fmt.Fprintf(&b, "; this process did not run for %v or more: it was stopped or starved, or the machine was asleep", roundPause(e.Paused))
+	}
 	writeReasons(&b, e.Nodes)
 	return b.String()
 }
@@ -226,6 +236,14 @@ func writeReasons(b *strings.Builder, nodes []NodeError) {
 	if len(nodes) > 0 {
 		b.WriteByte(')')
 	}
+}
+
+// roundPause returns a duration that is short to read.
+func roundPause(d time.Duration) time.Duration {
+	if d >= time.Second {
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Millisecond)
 }
 
 func quoted(names []string) string {

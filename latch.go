@@ -103,7 +103,8 @@ func (l *Latch) Name() string { return l.name }
 // nothing and returns nil, however many ids have counted down. So all users of a latch may set it,
 // in any order. If it is set to another number, the error is a [*LatchSetError]. If several calls
 // set different numbers at the same time, at most one number wins. If none does and that persists,
-// delete the latch.
+// delete the latch. That may also happen if a node loses its memory while the others differ: it may
+// have had the number that won.
 //
 // Set keeps trying while too few nodes answer. When ctx ends, the error holds ctx's error and the
 // last attempt's [*NoQuorumError]. Then it is uncertain whether the latch is set; repeating Set is

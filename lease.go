@@ -2,6 +2,7 @@ package quorumlock
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -123,6 +124,26 @@ func (l *Lease) Extend(ctx context.Context) error {
 	return l.startAndWait(ctx, (*lease.Lease).Extend)
 }
 
+// ExtendFor is Extend with another TTL: the lease lasts ttl from now, or as long as before if that
+// is longer. ttl is from MinTTL to Config.MaxTTL. The lock must be Fixed: other leases are renewed
+// for the TTL of the lock all the time.
+func (l *Lease) ExtendFor(ctx context.Context, ttl time.Duration) error {
+	ttl = wholeTTL(ttl)
+	var problem string
+	switch longest := l.lease.Engine().Limits.MaxTTL; {
+	case !l.lease.Spec().Fixed:
+		problem = "ExtendFor needs a Fixed lock: other leases are renewed automatically"
+	case ttl < MinTTL:
+		problem = fmt.Sprintf("ExtendFor %v is under %v", ttl, MinTTL)
+	case ttl > longest:
+		problem = fmt.Sprintf("ExtendFor %v is over MaxTTL %v", ttl, longest)
+	}
+	if problem != "" {
+		return &InvalidError{Problems: []string{problem}}
+	}
+	return l.startAndWait(ctx, func(t *lease.Lease, done chan<- error) error { return t.ExtendFor(ttl, done) })
+}
+
 // startAndWait starts a renewal, and waits for its outcome.
 func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<- error) error) error {
 	if ctx == nil {
@@ -187,6 +208,32 @@ func (l *Lease) Release(ctx context.Context) error {
 		return errNilContext
 	}
 	return err
+}
+
+// Detach ends the lease, and leaves the lock to the nodes: they keep it until the lease would have
+// ended without another renewal. So no other client acquires the lock before that, even after Close or the
+// end of this process. Use it where work may go on for a while that this process cannot stop, or for
+// a cool-down. To free the lock earlier, use [Lock.ForceRelease].
+//
+// Detach asks no node, unless a MinHold lasts longer. It returns nil, or why the lease had ended
+// before. A nested lease is only released.
+func (l *Lease) Detach() error {
+	if !l.nested && l.state.Load() == handleOpen {
+		l.lease.Detach()
+	}
+	return l.release()
+}
+
+// Bind ends the lease when ctx ends, as [Lock.Do] does: the lease is released in the background.
+// stop undoes that, and reports whether it came before the end of ctx.
+//
+// Bind holds on to the lease. So while ctx lives, a lease that was dropped without a Release is not
+// found.
+func (l *Lease) Bind(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		// The client repeats a release that nodes did not confirm, and reports a loss that it finds.
+		_ = l.release()
+	})
 }
 
 func (l *Lease) release() error {

@@ -31,6 +31,22 @@ func prefixProblems(prefix string) []string {
 	}
 }
 
+// addTag puts the hash tag of nodes that are slots of clusters into the prefix, and lists the problems of that.
+func (c *Config) addTag(nodes []node.Node) []string {
+	tags := make([]string, len(nodes))
+	for i, nd := range nodes {
+		if t, ok := nd.(interface{ Tag() string }); ok {
+			tags[i] = t.Tag()
+		}
+	}
+	prefix, err := node.TagPrefix(c.Prefix, tags...)
+	if err != nil {
+		return []string{strings.TrimPrefix(err.Error(), "node: ")}
+	}
+	c.Prefix = prefix
+	return prefixProblems(prefix)
+}
+
 // hasOneHashTag reports whether the braces of a text are exactly one hash tag, "{tag}".
 func hasOneHashTag(text string) bool {
 	_, inside, _ := strings.Cut(text, "{")
@@ -62,17 +78,23 @@ func (c *Client) shortHolders(holders []node.Holder) []node.Holder {
 	return short
 }
 
-// shortSlots returns holders of permits with the names that their slots would have without the prefix. So the slots
-// belong to the name of the semaphore that the program knows.
+// shortSlots returns holders of permits with the names of their slots by shortSlot.
 func (s *Semaphore) shortSlots(holders []node.Holder) []node.Holder {
 	if s.client.cfg.Prefix == "" {
 		return holders
 	}
 	short := slices.Clone(holders)
 	for i := range short {
-		if slot := node.SlotOf(s.lock.spec.Slots.Pool.Name(), short[i].Name); slot >= 0 {
-			short[i].Name = node.SlotName(node.PoolName(s.name), slot)
-		}
+		short[i].Name = shortSlot(s.lock.spec.Slots.Pool.Name(), s.name, short[i].Name)
 	}
 	return short
+}
+
+// shortSlot returns the name that a slot would have without the prefix. So the slot belongs to the name of the
+// semaphore that the program knows. It returns the name of anything else unchanged.
+func shortSlot(pool, semaphore, name string) string {
+	if slot := node.SlotOf(pool, name); slot >= 0 {
+		return node.SlotName(node.PoolName(semaphore), slot)
+	}
+	return name
 }

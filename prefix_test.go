@@ -162,6 +162,27 @@ func TestPrefixIsNotShown(t *testing.T) {
 	})
 }
 
+// A log line about permits shows their slots, and those without the prefix, too.
+func TestPrefixOfLostPermitsIsNotShown(t *testing.T) {
+	for prefix, slot := range map[string]string{"billing:": "quorumlock:permit:0:{ports}", "{billing}:": "quorumlock:permit:0:{ports}"} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			var log bytes.Buffer
+			client := f.Client(withPrefix(prefix), func(cfg *quorumlock.Config) {
+				cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			})
+			lease, err := client.Semaphore("ports", 1).Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			f.Stop(0, 1, 2)
+			<-lease.Context().Done()
+			f.Start(0, 1, 2)
+			require.NoError(t, client.Close(t.Context()))
+			require.Contains(t, log.String(), "lease ended")
+			require.Contains(t, log.String(), slot)
+			require.NotContains(t, log.String(), "billing")
+		})
+	}
+}
+
 func TestPrefixOfASemaphore(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		one, two, other := f.Client(withPrefix("billing:")), f.Client(withPrefix("billing:")), f.Client(withPrefix("shipping:"))

@@ -37,10 +37,17 @@ func namesOf(s *lease.Spec) []string {
 
 // loggedNames returns the names for the log: of a semaphore, the slots.
 func loggedNames(s *lease.Spec) []string {
-	if s.Slots != nil {
+	switch {
+	case s.Slots == nil:
+		return namesOf(s)
+	case s.Prefix == 0:
 		return s.Names
 	}
-	return namesOf(s)
+	names := slices.Clone(s.Names)
+	for i, name := range names {
+		names[i] = shortSlot(s.Slots.Pool.Name(), s.Slots.Semaphore, name)
+	}
+	return names
 }
 
 func nodeErrors(facts []lease.NodeError) []NodeError {
@@ -65,7 +72,7 @@ func (translator) Held(h lease.Holder) error {
 func (translator) Lost(l lease.Loss) error {
 	e := &LostError{
 		Names: namesOf(l.Spec), Owner: l.Owner, Cause: LossCause(l.Cause), Reason: l.Reason,
-		TakenBy: l.TakenBy, Nodes: nodeErrors(l.Nodes),
+		TakenBy: l.TakenBy, Paused: l.Paused, Nodes: nodeErrors(l.Nodes),
 	}
 	if l.Cause == lease.Taken {
 		e.Reason = "another owner holds the lock on a majority of the nodes: " + DescribeOwner(l.TakenBy)

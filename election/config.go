@@ -40,6 +40,14 @@ type Config struct {
 	Grace time.Duration
 	// Interval is the polling interval of Watch. Default: 1 s.
 	Interval time.Duration
+	// Announce makes leaders tell observers of each change at once, and allows Proclaim. All candidates and observers
+	// of an election set it alike. It uses the locks NAME/value0 and NAME/value1 and the latch NAME/changes, and needs
+	// the rights of latches on the servers. A term costs each node two more operations.
+	Announce bool
+	// KeepOnCancel makes Run keep the lock when its context ends: it is left to its TTL, so that no other candidate leads
+	// before that. Use it where work that the lead function began may go on after its return. Default: Run releases the
+	// lock, and another candidate leads at once. A lead function that returns ErrDone releases the lock in any case.
+	KeepOnCancel bool
 
 	// Clock is the source of time, and must be the client's. Default: clock.System().
 	Clock clock.Clock

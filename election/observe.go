@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -22,38 +23,93 @@ type Leader struct {
 	Token uint64
 	// Since is the time of the election by the leader's clock, from its token; zero if Token is 0.
 	Since time.Time
+	// Value is the last value that the leader has proclaimed, or empty: see [Election.Proclaim].
+	Value string
 }
 
 // Leader asks every node for the leader. It fails with ErrNoLeader if no candidate holds the lock on enough nodes. If
 // too few nodes answer, it fails as [quorumlock.Lock.Inspect] does.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	leader, _, err := e.look(ctx)
+	return leader, err
+}
+
+// look is Leader. It also returns when to look again though nothing was announced: when the nodes would drop the lock.
+func (e *Election) look(ctx context.Context) (leader Leader, left time.Duration, err error) {
 	if err := e.check(ctx); err != nil {
-		return Leader{}, err
+		return Leader{}, 0, err
 	}
-	status, err := e.lock.Inspect(ctx)
+	lock := e.lock
+	if e.cfg.Announce {
+		lock = e.board.all
+	}
+	status, err := lock.Inspect(ctx)
 	if err != nil {
-		return Leader{}, err
+		return Leader{}, 0, err
 	}
-	owner := status.Holder()
+	owner := holderOf(status, e.name)
 	if owner == "" {
-		return Leader{}, ErrNoLeader
+		return Leader{}, 0, ErrNoLeader
 	}
-	leader := Leader{Owner: owner, Name: nameOf(owner)}
+	leader = Leader{Owner: owner, Name: nameOf(owner)}
+	if e.cfg.Announce {
+		leader.Value = e.board.valueOf(status, owner)
+	}
 	if leader.Token = tokenOf(status, owner); leader.Token != 0 {
 		leader.Since = time.UnixMicro(int64(leader.Token)) //nolint:gosec // it fits in 63 bits
 	}
-	return leader, nil
+	return leader, timeLeft(status, owner), nil
 }
 
-// Watch asks for the leader every Config.Interval. It yields the first result, and every change: a leader,
-// ErrNoLeader, or the reason why the leader is unknown. Each poll costs a round trip to each node, and needs no
-// candidate. Watch ends with ctx, or after a *quorumlock.InvalidError or quorumlock.ErrClosed. It may miss terms that
-// are shorter than an interval.
+// holderOf returns the owner that enough nodes name as the holder of one of several locks, or "".
+func holderOf(s *quorumlock.Status, name string) string {
+	nodes := make(map[string]int)
+	for _, n := range s.Nodes {
+		for _, h := range n.Holders {
+			if h.Name == name {
+				nodes[h.Owner]++
+			}
+			if nodes[h.Owner] >= s.Need {
+				return h.Owner
+			}
+		}
+	}
+	return ""
+}
+
+// timeLeft returns how long enough nodes keep the lock for its owner unless the owner renews it, and at least minLook.
+func timeLeft(s *quorumlock.Status, owner string) time.Duration {
+	var left []time.Duration
+	for _, n := range s.Nodes {
+		for _, h := range n.Holders {
+			if h.Owner == owner {
+				left = append(left, h.TTL)
+			}
+		}
+	}
+	slices.Sort(left)
+	return max(left[len(left)-s.Need], minLook)
+}
+
+// minLook is the shortest pause between two looks at a leader whose time is nearly over.
+const minLook = 100 * time.Millisecond
+
+// Watch yields the leader, and every change: a leader, its value, ErrNoLeader, or the reason why the leader is
+// unknown. Watch ends with ctx, or after a *quorumlock.InvalidError or quorumlock.ErrClosed.
+//
+// Watch asks for the leader every Config.Interval. Each poll costs a round trip to each node, and needs no
+// candidate. It may miss terms that are shorter than an interval.
+//
+// With Config.Announce, leaders wake Watch at once. It then asks only when the time of the leader would be over
+// without a renewal, and every Config.Interval while there is no leader. Like every waiter, it also looks after
+// its place on the nodes once a second.
 func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		last := sight{first: true}
+		ring, hears, stop := e.startListening(ctx)
+		defer stop()
+		last, rang := sight{first: true}, true
 		for {
-			leader, err := e.Leader(ctx)
+			leader, left, err := e.look(ctx)
 			if ctx != nil && ctx.Err() != nil {
 				return
 			}
@@ -62,11 +118,35 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 				return
 			}
 			last = next
-			if sleep(ctx, e.cfg.Clock, e.cfg.Interval) != nil {
+			pause := e.cfg.Interval
+			switch {
+			case err != nil || !hears():
+			case rang:
+				pause = min(pause, left)
+			default:
+				pause = left
+			}
+			if rang, err = waitForNews(ctx, e.cfg.Clock, pause, ring); err != nil {
 				return
 			}
 		}
 	}
+}
+
+// startListening begins to listen for announcements, until stop is called. Without Config.Announce, it never rings.
+//
+// An observer that listens again may miss a change in that moment. So Watch looks once more an interval after each ring.
+func (e *Election) startListening(ctx context.Context) (ring <-chan struct{}, hears func() bool, stop func()) {
+	if !e.cfg.Announce || e.check(ctx) != nil {
+		return nil, func() bool { return false }, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	rings, armed, done := make(chan struct{}, 1), new(atomic.Bool), make(chan struct{})
+	go func() {
+		defer close(done)
+		e.listen(ctx, rings, armed)
+	}()
+	return rings, armed.Load, func() { cancel(); <-done }
 }
 
 // sight is one result of Watch.
@@ -79,7 +159,7 @@ type sight struct {
 // differs reports whether the leader, or the reason why there is none, has changed. It ignores changes of the answers
 // of single nodes.
 func (s sight) differs(next sight) bool {
-	return s.first || s.leader.Owner != next.leader.Owner || (s.err == nil) != (next.err == nil) ||
+	return s.first || s.leader.Owner != next.leader.Owner || s.leader.Value != next.leader.Value || (s.err == nil) != (next.err == nil) ||
 		errors.Is(s.err, ErrNoLeader) != errors.Is(next.err, ErrNoLeader)
 }
 

@@ -17,7 +17,7 @@ import (
 //   - When a term is lost, the context of lead ends with a *quorumlock.LostError as its cause. Run
 //     waits for lead to return, and stands again at once.
 //   - When ctx ends, or Resign is called, the context of lead ends too. Run keeps the lock until
-//     lead has returned.
+//     lead has returned. With Config.KeepOnCancel, the end of ctx then leaves the lock to its TTL.
 //   - When lead returns by itself, Run releases the lock. The candidate stands again after a pause,
 //     which grows each time that lead returns an error.
 //   - When lead returns ErrDone, Run releases the lock and returns nil.
@@ -34,6 +34,7 @@ func (e *Election) Run(ctx context.Context, lead Lead) error {
 		return ErrRunning
 	}
 	defer e.running.Store(false)
+	defer e.tells.Wait()
 	for failures := 0; ; {
 		lease, err := e.lock.Acquire(ctx)
 		switch {

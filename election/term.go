@@ -3,6 +3,7 @@ package election
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,11 @@ type term struct {
 	began  time.Duration
 	// overdue is set once the lead function is overdue.
 	overdue atomic.Bool
+	// proclaiming is full while a Proclaim is under way. value is the lease that shows the value, or nil, and slot the
+	// lock that it holds. The mutex of the Election guards both.
+	proclaiming chan struct{}
+	value       *quorumlock.Lease
+	slot        int
 	// stop has functions that stop waiting for the end of Run's context and of ctx.
 	stop []func()
 }
@@ -54,6 +60,7 @@ func (e *Election) serve(ctx context.Context, lease *quorumlock.Lease, lead Lead
 	t := e.begin(ctx, lease)
 	end.Err = ErrPanicked // unless it returns
 	defer func() { e.end(ctx, t, &end) }()
+	e.tellLater(ctx)
 	e.elected(t)
 	end.Err = lead(t.ctx, t.Term)
 	return end
@@ -65,6 +72,8 @@ func (e *Election) begin(ctx context.Context, lease *quorumlock.Lease) *term {
 		Term:  Term{Token: lease.Token(), Owner: lease.Owner(), Name: nameOf(lease.Owner())},
 		lease: lease,
 		began: e.cfg.Clock.Now(),
+
+		proclaiming: make(chan struct{}, 1),
 	}
 	inner, cancel := context.WithCancelCause(lease.Context()) // it has the values of ctx
 	t.ctx, t.cancel = exact{Context: inner, lease: lease, cancel: cancel}, cancel
@@ -88,14 +97,36 @@ func (e *Election) end(ctx context.Context, t *term, end *ending) {
 	}
 	e.mu.Lock()
 	e.term = nil
+	value := t.value
 	e.mu.Unlock()
 	for _, stop := range t.stop {
 		stop()
 	}
 	t.cancel(quorumlock.ErrReleased)
 	end.Term, end.Held = t.Term, e.cfg.Clock.Now()-t.began
-	defer e.drop(ctx, t.lease) // also if a hook panics
+	defer e.leave(ctx, t, value, end.Err) // also if a hook panics
 	e.ended(end.EndedEvent)
+}
+
+// leave gives the lock and the value back at the end of a term.
+func (e *Election) leave(ctx context.Context, t *term, value *quorumlock.Lease, err error) {
+	if e.cfg.KeepOnCancel && ctx.Err() != nil && !errors.Is(err, ErrDone) {
+		_ = t.lease.Detach() // if it is over, there is nothing to keep
+		if value != nil {
+			_ = value.Detach()
+		}
+		return
+	}
+	e.drop(ctx, value)
+	e.drop(ctx, t.lease)
+	e.tellLater(ctx)
+}
+
+// tellLater wakes the observers in the background. Run waits for it before it returns.
+func (e *Election) tellLater(ctx context.Context) {
+	if e.cfg.Announce {
+		e.tells.Go(func() { e.tell(ctx) })
+	}
 }
 
 // exact is the context of a term. An ordinary context ends when its timer gets to run. This one also checks the clock

@@ -43,7 +43,7 @@ func (c *credentials) forRueidis(rueidis.AuthCredentialsContext) (rueidis.AuthCr
 	if err != nil {
 		return rueidis.AuthCredentials{}, fmt.Errorf("the credentials provider failed: %w", err)
 	}
-	return rueidis.AuthCredentials{Username: user, Password: password}, nil
+	return rueidis.AuthCredentials{Username: sentUser(user, password), Password: password}, nil
 }
 
 // get asks the provider.

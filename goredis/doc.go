@@ -7,15 +7,17 @@
 //
 // A node takes these settings: the addresses, TLS, user, password and all three kinds of credentials providers, the
 // dialer and its timeout, the database, the name of the client, and the protocol. For a node behind Sentinel, it also
-// takes the name of the master, and the user and password of the Sentinels.
+// takes the name of the master, and the user and password of the Sentinels. A node can also be one slot of a Redis
+// Cluster: see [NewCluster].
 //
-// A node ignores the settings that belong to go-redis' pool, retries, caching and timeouts of commands. It has one
-// connection, decides itself about repetitions, and waits for a command no longer than [node.DefaultTimeout]: locks
-// need a shorter timeout than most commands. It does not run commands through go-redis, so hooks and a Limiter do not
-// see them.
+// A node ignores the settings that belong to go-redis' pool, retries, caching, pipelines, buffers and timeouts of
+// commands. It has one connection, decides itself about repetitions, and waits for a command no longer than
+// [node.DefaultTimeout]: locks need a shorter timeout than most commands. It does not run commands through go-redis, so
+// hooks and a Limiter do not see them. It ignores IdentitySuffix, as it never sends CLIENT SETINFO, and everything about
+// push notifications. Behind Sentinel it ignores a Protocol of 2.
 //
-// A node refuses settings that it cannot follow: OnConnect, replicas, and a Redis Cluster. The error is then an
-// [errors.ErrUnsupported]. To use the rest of such options, change a copy of them.
+// A node refuses settings that it cannot follow: OnConnect, replicas, and a Redis Cluster without a tag. The error is
+// then an [errors.ErrUnsupported]. To use the rest of such options, change a copy of them.
 //
 // # Credentials that change
 //

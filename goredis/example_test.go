@@ -58,6 +58,19 @@ func ExampleNew_rotatingCredentials() {
 	defer n.Close()
 }
 
+// One node that is a slot of a Redis Cluster. See docs/where-it-runs.md for what its servers need.
+func ExampleNewCluster() {
+	n, err := goredis.NewCluster(&redis.ClusterOptions{
+		Addrs:    []string{"a:6379", "b:6379", "c:6379"},
+		Username: "locker",
+		Password: "secret",
+	}, "ql")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer n.Close()
+}
+
 // One node that is a master behind Sentinel. See docs/where-it-runs.md for what its servers need.
 func ExampleNewFailover() {
 	n, err := goredis.NewFailover(&redis.FailoverOptions{

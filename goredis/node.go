@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,14 +99,46 @@ func NewFailover(opt *redis.FailoverOptions) (*Node, error) {
 	return s.node()
 }
 
+// NewCluster makes a node from the options of [redis.NewClusterClient]: one slot of the cluster, that of the hash tag
+// {tag}. It is one node, however many servers the cluster has. The names of all locks then begin with {tag}: on the
+// servers, which the client adds. See [node.Options], and docs/servers.md for what the cluster needs. The rest is as
+// for [New].
+func NewCluster(opt *redis.ClusterOptions, tag string) (*Node, error) {
+	switch {
+	case opt == nil:
+		return nil, errors.New("goredis: the options are nil")
+	case tag == "":
+		return nil, errors.New("goredis: the tag is empty")
+	case opt.ReadOnly || opt.RouteByLatency || opt.RouteRandomly:
+		return nil, unsupported("ReadOnly, RouteByLatency and RouteRandomly: a lock cannot be held on replicas")
+	case opt.ClusterSlots != nil || opt.NewClient != nil:
+		return nil, unsupported("ClusterSlots and NewClient: the servers tell which of them serves the slot, and a node makes its own connection")
+	}
+	s := settings{
+		addresses: opt.Addrs,
+		tls:       opt.TLSConfig,
+		dial:      opt.Dialer,
+		timeout:   opt.DialTimeout,
+		protocol:  opt.Protocol,
+		name:      opt.ClientName,
+		onConnect: opt.OnConnect != nil,
+		credentials: &credentials{
+			user: opt.Username, password: opt.Password, call: opt.CredentialsProvider,
+			callContext: opt.CredentialsProviderContext, stream: opt.StreamingCredentialsProvider,
+		},
+		tag: tag,
+	}
+	return s.node()
+}
+
 // NewUniversal makes a node from the options of [redis.NewUniversalClient], which lead to one server or to a master
-// behind Sentinel. Options that lead to a Redis Cluster are unsupported: list independent servers as nodes.
+// behind Sentinel. Options that lead to a Redis Cluster are unsupported: use [NewCluster], which needs a tag.
 func NewUniversal(opt *redis.UniversalOptions) (*Node, error) {
 	switch {
 	case opt == nil:
 		return nil, errors.New("goredis: the options are nil")
 	case opt.IsClusterMode, opt.MasterName == "" && len(opt.Addrs) > 1:
-		return nil, unsupported("a Redis Cluster as a node: use independent servers, and make a node of each")
+		return nil, unsupported("a Redis Cluster without a tag: use NewCluster for one slot of it, or independent servers, and make a node of each")
 	case opt.ReadOnly || opt.RouteByLatency || opt.RouteRandomly:
 		return nil, unsupported("ReadOnly, RouteByLatency and RouteRandomly: a lock cannot be held on replicas")
 	}
@@ -147,6 +180,7 @@ type settings struct {
 
 	credentials *credentials
 	sentinel    rueidis.SentinelOption
+	tag         string
 }
 
 // node makes the node.
@@ -157,26 +191,36 @@ func (s *settings) node() (*Node, error) {
 	c := s.credentials
 	c.timeout = cmp.Or(s.timeout, defaultDialTimeout)
 	opt := rueidis.ClientOption{
-		InitAddress: s.addresses,
+		InitAddress: slices.Clone(s.addresses),
 		Dialer:      net.Dialer{Timeout: c.timeout},
 		DialCtxFn:   s.dialer(),
-		TLSConfig:   s.tls,
-		Username:    c.user,
+		TLSConfig:   s.tls.Clone(),
+		Username:    sentUser(c.user, c.password),
 		Password:    c.password,
-		SelectDB:    s.database,
+		SelectDB:    max(s.database, 0),
 		ClientName:  s.name,
 		AlwaysRESP2: s.protocol == 2,
 		Sentinel:    s.sentinel,
 	}
-	opt.Sentinel.TLSConfig = s.tls
+	opt.Sentinel.Username = sentUser(s.sentinel.Username, s.sentinel.Password)
+	opt.Sentinel.ClientName = s.name
+	opt.Sentinel.TLSConfig = opt.TLSConfig
 	if c.change() {
 		opt.AuthCredentialsFn = c.forRueidis
 	}
-	r, err := node.NewRedis(opt)
+	r, err := node.New(node.Options{ClientOption: opt, Tag: s.tag})
 	if err != nil {
 		return nil, fmt.Errorf("goredis: %s", strings.TrimPrefix(err.Error(), "node: "))
 	}
 	return &Node{Redis: r, credentials: c}, nil
+}
+
+// sentUser returns the user to authenticate as. As go-redis does, a node sends no user without a password.
+func sentUser(user, password string) string {
+	if password == "" {
+		return ""
+	}
+	return user
 }
 
 // dialer returns the dialler of the options. As in go-redis, a Dialer that is set takes care of TLS itself.

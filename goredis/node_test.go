@@ -76,8 +76,10 @@ func handOn(t *testing.T, s *redisproc.Server, from, to *quorumlock.Client, name
 		}
 		done <- err
 	}()
-	queue := "quorumlock:waiting:{" + name + "}"
-	require.Eventually(t, func() bool { return slices.Contains(s.Keys(), queue) }, patience, time.Millisecond)
+	queued := func(key string) bool {
+		return strings.HasPrefix(key, "quorumlock:waiting:") && strings.HasSuffix(strings.TrimSuffix(key, "}"), name)
+	}
+	require.Eventually(t, func() bool { return slices.ContainsFunc(s.Keys(), queued) }, patience, time.Millisecond)
 	require.NoError(t, lease.Release(ctx))
 	require.NoError(t, <-done)
 }
@@ -104,6 +106,48 @@ func TestPlain(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, list, "name=billing")
 	assert.Contains(t, list, "user=locker")
+}
+
+// As go-redis does, a node sends no user without a password, and selects no negative database.
+func TestUserWithoutAPassword(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for what, opt := range map[string]*redis.Options{
+		"user":     {Addr: s.Addr(), Username: "nobody"},
+		"provider": {Addr: s.Addr(), CredentialsProvider: func() (string, string) { return "nobody", "" }},
+		"database": {Addr: s.Addr(), DB: -1},
+	} {
+		r := redis.NewClient(opt)
+		require.NoError(t, r.Ping(t.Context()).Err(), what)
+		require.NoError(t, r.Close())
+		n, err := New(opt)
+		n = closing(t, n, err)
+		require.NoError(t, n.Probe(t.Context()), what)
+	}
+	sentinel := redisproc.StartSentinel(t, "mymaster", s)
+	n, err := NewFailover(&redis.FailoverOptions{
+		MasterName: "mymaster", SentinelAddrs: []string{sentinel.Addr()}, SentinelUsername: "nobody", Username: "nobody",
+	})
+	n = closing(t, n, err)
+	require.NoError(t, n.Probe(t.Context()))
+}
+
+// Options that the caller changes after New have no effect.
+func TestOptionsAreCopied(t *testing.T) {
+	t.Parallel()
+	s := start(t, redisproc.WithTLS())
+	sentinel := redisproc.StartSentinel(t, "mymaster", s)
+	opt := &redis.FailoverOptions{MasterName: "mymaster", SentinelAddrs: []string{sentinel.Addr()}}
+	n, err := NewFailover(opt)
+	n = closing(t, n, err)
+	opt.SentinelAddrs[0] = "127.0.0.1:1"
+	require.NoError(t, n.Probe(t.Context()))
+
+	config := &tls.Config{RootCAs: s.CertPool(), MinVersion: tls.VersionTLS12}
+	n, err = New(&redis.Options{Addr: s.TLSAddr(), TLSConfig: config})
+	n = closing(t, n, err)
+	config.RootCAs = nil
+	require.NoError(t, n.Probe(t.Context()))
 }
 
 func TestUnixSocket(t *testing.T) {
@@ -185,6 +229,23 @@ func TestFailover(t *testing.T) {
 	assert.Contains(t, list, "user=locker")
 }
 
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	c := redisproc.StartCluster(t)
+	marker := node.MarkerKey("ql")
+	opt := &redis.ClusterOptions{Addrs: []string{c.OtherMaster(marker).Addr()}}
+	n, err := NewCluster(opt, "ql")
+	n = closing(t, n, err)
+	n2, err := NewCluster(opt, "ql")
+	n2 = closing(t, n2, err)
+	assert.Equal(t, "{ql}@"+opt.Addrs[0], n.Name())
+	one, other := client(t, n), client(t, n2)
+	_, err = admin.Init(t.Context(), quorumlock.Config{Nodes: []node.Node{n}})
+	require.NoError(t, err)
+	handOn(t, c.Owner(marker), one, other, "one of a cluster")
+	assert.Equal(t, c.Owner(marker).Addr(), n.Address())
+}
+
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	var opts []*redis.Options
@@ -217,7 +278,16 @@ func TestRefusedOptions(t *testing.T) {
 			return NewFailover(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: sentinels, ReplicaOnly: true})
 		},
 		"Redis Cluster": func() (*Node, error) { return NewUniversal(&redis.UniversalOptions{Addrs: []string{"a:1", "b:2"}}) },
-		"ReadOnly":      func() (*Node, error) { return NewUniversal(&redis.UniversalOptions{ReadOnly: true}) },
+		"NewCluster": func() (*Node, error) {
+			return NewUniversal(&redis.UniversalOptions{Addrs: []string{"a:1"}, IsClusterMode: true})
+		},
+		"RouteRandomly": func() (*Node, error) {
+			return NewCluster(&redis.ClusterOptions{Addrs: []string{"a:1"}, RouteRandomly: true}, "ql")
+		},
+		"ClusterSlots": func() (*Node, error) {
+			return NewCluster(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return nil, nil }}, "ql")
+		},
+		"ReadOnly": func() (*Node, error) { return NewUniversal(&redis.UniversalOptions{ReadOnly: true}) },
 	} {
 		n, err := ask()
 		assert.Nil(t, n)
@@ -225,11 +295,14 @@ func TestRefusedOptions(t *testing.T) {
 		require.ErrorContains(t, err, strings.Split(what, " of ")[0])
 	}
 	for what, ask := range map[string]func() (*Node, error){
-		"nil":           func() (*Node, error) { return New(nil) },
-		"are nil":       func() (*Node, error) { return NewFailover(nil) },
-		"options":       func() (*Node, error) { return NewUniversal(nil) },
-		"MasterName":    func() (*Node, error) { return NewFailover(&redis.FailoverOptions{SentinelAddrs: sentinels}) },
-		"SentinelAddrs": func() (*Node, error) { return NewFailover(&redis.FailoverOptions{MasterName: "m"}) },
+		"nil":                         func() (*Node, error) { return New(nil) },
+		"are nil":                     func() (*Node, error) { return NewFailover(nil) },
+		"options":                     func() (*Node, error) { return NewUniversal(nil) },
+		"the options are nil":         func() (*Node, error) { return NewCluster(nil, "ql") },
+		"the tag is empty":            func() (*Node, error) { return NewCluster(&redis.ClusterOptions{Addrs: []string{"a:1"}}, "") },
+		"the tag of a cluster's slot": func() (*Node, error) { return NewCluster(&redis.ClusterOptions{Addrs: []string{"a:1"}}, "{ql}") },
+		"MasterName":                  func() (*Node, error) { return NewFailover(&redis.FailoverOptions{SentinelAddrs: sentinels}) },
+		"SentinelAddrs":               func() (*Node, error) { return NewFailover(&redis.FailoverOptions{MasterName: "m"}) },
 	} {
 		_, err := ask()
 		require.ErrorContains(t, err, what)

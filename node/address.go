@@ -18,7 +18,8 @@ var errAddress = errors.New("node: address does not parse: want host:port, /path
 // ParseAddress turns an address into rueidis' options, without touching the network. It accepts host:port, a
 // bare host (port 6379), the path of a Unix socket, and URLs: redis://, rediss:// (TLS) and unix://, with
 // user, password, database number and the query parameters of [rueidis.ParseURL], such as master_set and addr
-// for Sentinel. Errors do not repeat the address, since it may hold a password.
+// for Sentinel. It refuses the parameter tag of a slot of a Redis Cluster, which [ParseOptions] accepts. Errors do not
+// repeat the address, since it may hold a password.
 func ParseAddress(address string) (rueidis.ClientOption, error) {
 	switch {
 	case address == "":
@@ -60,6 +61,9 @@ func parseHostPort(address string) (rueidis.ClientOption, error) {
 // parseURL is stricter than the function of that name in rueidis: if a password has a character that should
 // have been escaped, part of it can end up anywhere.
 func parseURL(u *url.URL) (rueidis.ClientOption, error) {
+	if u.Query().Has("tag") {
+		return rueidis.ClientOption{}, errors.New("node: the address has a tag, for a slot of a Redis Cluster: use ParseOptions")
+	}
 	if !isDeployment(u) {
 		return rueidis.ClientOption{}, errAddress
 	}

@@ -58,12 +58,33 @@ type writer struct {
 	forms    formCache
 	// place is the place of the identity, in all forms.
 	place int
+	// tag is the hash tag of a slot of a cluster, or "". slotScripts has the scripts for it, by their digest
+	// without a tag.
+	tag         string
+	slotScripts map[string]*script
 }
 
 // form returns the script in this form.
 func (w *writer) form(f scriptForm) *script {
-	f.place = w.place
+	f.place, f.tag = w.place, w.tag
 	return w.forms.of(f)
+}
+
+// ofSlot returns a script that has no form, with the keys of this node.
+func (w *writer) ofSlot(s *script) *script {
+	if w.tag == "" {
+		return s
+	}
+	own, ok := w.slotScripts[s.sha]
+	if !ok {
+		made := hashed(inSlot(s.source, w.tag))
+		own = &made
+		if w.slotScripts == nil {
+			w.slotScripts = make(map[string]*script)
+		}
+		w.slotScripts[s.sha] = own
+	}
+	return own
 }
 
 // begin begins the commands of another exchange, for this number of operations.
@@ -90,10 +111,24 @@ func (w *writer) command(b rueidis.Builder, ops []Op, verb string, text func(*sc
 			return w.ofPool(b, op, verb, text)
 		}
 		w.single(op)
-		return b.Arbitrary(verb, text(w.scriptOf(op)), strconv.Itoa(len(op.Names))).Keys(op.Names...).Args(w.args...).Build()
+		keys := op.Names
+		if len(keys) == 0 {
+			keys = w.ownKeys()
+		}
+		return b.Arbitrary(verb, text(w.scriptOf(op)), strconv.Itoa(len(keys))).Keys(keys...).Args(w.args...).Build()
 	}
-	w.add("0", w.packed(ops))
-	return b.Arbitrary(verb, text(w.form(formOfMany(&ops[0])))).Args(w.args...).Build()
+	keys := w.ownKeys()
+	w.add(w.packed(ops))
+	return b.Arbitrary(verb, text(w.form(formOfMany(&ops[0]))), strconv.Itoa(len(keys))).Keys(keys...).Args(w.args...).Build()
+}
+
+// ownKeys returns the keys to declare for a script without names. A server of a cluster runs a script only if it owns
+// the slot of a declared key, so a cluster gets the marker's.
+func (w *writer) ownKeys() []string {
+	if w.tag == "" {
+		return nil
+	}
+	return []string{MarkerKey(w.tag)}
 }
 
 func (w *writer) add(args ...string) { w.args = append(w.args, args...) }
@@ -164,7 +199,7 @@ func (w *writer) single(op *Op) {
 	case Leave:
 		w.add(op.Waiter.ID)
 	case ForceRelease:
-		w.add(milliseconds(op.TTL), flag(op.Announce))
+		w.add(milliseconds(op.TTL), flag(op.Announce), op.Owner)
 		w.add(op.Buried...)
 	case Mark:
 		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew))

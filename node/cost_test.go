@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
@@ -141,6 +143,162 @@ func BenchmarkReleaseCost(b *testing.B) {
 	}
 }
 
+// BenchmarkWaitCost measures the server's cost of the scripts of a pass, and counts their commands. A pass is a release with waiters, the acquisition of the woken waiter, and the denial of
+// the owner that waits again.
+func BenchmarkWaitCost(b *testing.B) {
+	for _, what := range []string{"denied-new", "denied-known", "pass"} {
+		b.Run("op="+what, func(b *testing.B) {
+			server := redisproc.Start(b)
+			x := newPasses(b, server)
+			x.begin()
+			run, each := x.pass, 1
+			switch what {
+			case "denied-known":
+				run, each = x.ask, costBatch
+			case "denied-new":
+				run, each = x.enter, costBatch
+			}
+			run()
+			before, processor := costOf(b, server), processorOf(b, server)
+			b.ResetTimer()
+			for i := 0; i < b.N; i += each {
+				run()
+			}
+			b.StopTimer()
+			after := costOf(b, server)
+			spent := processorOf(b, server) - processor
+			done := float64((b.N + each - 1) / each * each)
+			b.ReportMetric((after["evalsha"].usec-before["evalsha"].usec)/done, "server-us/op")
+			b.ReportMetric(spent/done, "server-cpu-us/op")
+			b.ReportMetric(float64(commandsOf(after)-commandsOf(before))/done, "calls/op")
+		})
+	}
+}
+
+// The scripts of a pass run few commands.
+func TestCommandsOfAPass(t *testing.T) {
+	server := redisproc.Start(t)
+	x := newPasses(t, server)
+	x.begin()
+	x.pass() // the server learns the scripts
+	count := func(run func()) int {
+		before := commandsOf(costOf(t, server))
+		run()
+		return commandsOf(costOf(t, server)) - before - 1 // INFO
+	}
+	from, to := x.waiter(x.turn%2), x.waiter((x.turn+1)%2)
+	costs := map[string]int{
+		"release":   count(func() { x.run(Released, x.release(from)) }),
+		"acquire":   count(func() { x.run(Granted, x.acquire(to)) }),
+		"queue":     count(func() { x.run(Denied, x.acquire(from)) }),
+		"ask again": count(func() { x.run(Denied, x.acquire(from)) }),
+	}
+	x.turn++
+	// The life of the keys and of an entry is extended now and then, which takes up to four commands.
+	for what, most := range map[string]int{"release": 9, "acquire": 10, "queue": 10, "ask again": 8} {
+		assert.LessOrEqual(t, costs[what], most+4, what)
+		assert.GreaterOrEqual(t, costs[what], 5, what)
+	}
+	const turns = 64
+	each := float64(count(func() {
+		for range turns {
+			x.pass()
+		}
+	})) / turns
+	t.Logf("%v, %.1f together", costs, each)
+	require.LessOrEqual(t, each, 31.0)
+}
+
+// commandsOf returns how many commands scripts have run. It counts the clients' own as well, if they are of the
+// same kind.
+func commandsOf(costs map[string]cost) (calls int) {
+	for name, stats := range costs {
+		if !slices.Contains([]string{"evalsha", "eval", "hello", "ping", "client|setinfo", "subscribe"}, name) {
+			calls += stats.calls
+		}
+	}
+	return calls
+}
+
+// passes are two waiters that pass a lock to each other.
+type passes struct {
+	testing.TB
+	node   *Redis
+	limits Limits
+	turn   int
+	fresh  int
+}
+
+func newPasses(b testing.TB, server *redisproc.Server) *passes {
+	b.Helper()
+	x := &passes{TB: b, limits: Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}}
+	x.node = costNode(b, server, x.limits)
+	inbox, err := x.node.Listen(context.Background(), "6CXZKXDRDNPVLCWLEUMJ3GMSNH", func(Message) {})
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = inbox.Close() })
+	return x
+}
+
+// waiter returns a waiter. Its ids have the usual length.
+func (x *passes) waiter(number int) Waiter {
+	return Waiter{ID: WaiterID(fmt.Sprint("6CXZKXDRDNPVLCWLEUMJ3GMSNH:", 100000+number), 50*time.Millisecond), Ticket: time.Now().UnixMicro(), Keep: 4 * time.Second}
+}
+
+func (x *passes) acquire(w Waiter) Op {
+	return Op{
+		Kind: Acquire, Names: []string{"a"}, Owner: w.ID + "'s", TTL: 10 * time.Second, Limits: x.limits, Fair: true, Waiter: w,
+		Token: uint64(time.Now().UnixMicro()),
+	}
+}
+
+func (x *passes) release(w Waiter) Op {
+	return Op{Kind: Release, Names: []string{"a"}, Owner: w.ID + "'s", Waiter: Waiter{ID: w.ID}}
+}
+
+// run runs operations together.
+func (x *passes) run(want Outcome, ops ...Op) {
+	replies := make([]Reply, len(ops))
+	x.node.Do(context.Background(), ops, replies)
+	for _, r := range replies {
+		require.NoError(x, r.Err)
+		require.Equal(x, want, r.Outcome)
+	}
+}
+
+// begin lets the first waiter take the lock, and the second one queue.
+func (x *passes) begin() {
+	x.run(Granted, x.acquire(x.waiter(0)))
+	x.run(Denied, x.acquire(x.waiter(1)))
+}
+
+// pass passes the lock to the other waiter. The first one queues again.
+func (x *passes) pass() {
+	from, to := x.waiter(x.turn%2), x.waiter((x.turn+1)%2)
+	x.run(Released, x.release(from))
+	x.run(Granted, x.acquire(to))
+	x.run(Denied, x.acquire(from))
+	x.turn++
+}
+
+// ask repeats the attempt of a waiter in the queue.
+func (x *passes) ask() {
+	ops := make([]Op, costBatch)
+	for i := range ops {
+		ops[i] = x.acquire(x.waiter(1))
+	}
+	x.run(Denied, ops...)
+}
+
+// enter adds new waiters.
+func (x *passes) enter() {
+	ops := make([]Op, costBatch)
+	for i := range ops {
+		x.fresh++
+		ops[i] = x.acquire(x.waiter(1 + x.fresh))
+	}
+	x.run(Denied, ops...)
+}
+
 // BenchmarkManyCost measures the server's total cost for one operation of a batch. The operation
 // is an acquisition with its release, or a renewal.
 func BenchmarkManyCost(b *testing.B) {
@@ -216,7 +374,10 @@ func processorOf(b *testing.B, server *redisproc.Server) (us float64) {
 // costNode returns a node that is connected and open.
 func costNode(b testing.TB, server *redisproc.Server, limits Limits) *Redis {
 	b.Helper()
-	n, err := OpenRedis(server.Addr())
+	const patient = time.Minute // costs are counted, so a busy machine only takes longer
+	n, err := NewRedis(rueidis.ClientOption{
+		InitAddress: []string{server.Addr()}, ConnWriteTimeout: patient, Dialer: net.Dialer{Timeout: patient},
+	})
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = n.Close() })
 	replies := make([]Reply, 1)

@@ -33,11 +33,13 @@ func crowdCosts(t *testing.T, n int) map[string]float64 {
 	costs["queue behind a holder"] = x.cost(func() { x.do(x.readers...) })
 	x.do(Op{Kind: Release, Names: []string{"a"}, Owner: "holder"})
 	rand.Shuffle(n, func(i, j int) { x.readers[i], x.readers[j] = x.readers[j], x.readers[i] })
+	ranks := costOf(t, x.server)["zrank"].calls
 	costs["come in, in any order"] = x.cost(func() {
 		for _, r := range x.do(x.readers...) {
 			require.Equal(t, Granted, r.Outcome)
 		}
 	})
+	require.Equal(t, ranks, costOf(t, x.server)["zrank"].calls, "without a waiting writer, the rank of a reader does not matter")
 	x.do(x.writer("waiting", Waiter{ID: "c:w", Ticket: int64(n / 2), Keep: time.Hour}))
 	for i := range x.readers {
 		x.readers[i].Owner += " again"

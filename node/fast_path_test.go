@@ -21,7 +21,7 @@ import (
 var detours = map[string]string{
 	"if open and ttl - MAX_TTL <= 0 then":                                "if false then",
 	"open = open and ttl - MAX_TTL <= 0":                                 "open = false",
-	"if not (KEYS[2] or ARGV[3] or ANNOUNCE) then":                       "if false then",
+	"if not (KEYS[2] or ARGV[5] or ANNOUNCE) then":                       "if false then",
 	"local quiet = n > 0 and redis.pcall('EXISTS', unpack(looked)) == 0": "local quiet = false",
 }
 
@@ -242,6 +242,9 @@ func (w *twins) step() {
 			op.Kind = Leave
 		}
 		op.Waiter = Waiter{ID: oneOf(w, "c:1@80", "c:2@90", "d:1@50"), Ticket: w.now + int64(w.IntN(1000)), Keep: time.Minute}
+		if op.Kind == Release && w.IntN(2) == 0 {
+			op.Waiter.Keep = 0
+		}
 		w.run(op)
 	case 5:
 		op := w.op()

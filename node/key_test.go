@@ -11,7 +11,7 @@ import (
 )
 
 // kinds lists the kinds of keys that the scripts keep for a name.
-var kinds = []string{"fence", "queue", "waiting", "woken", "readers", "latch", "latched", "awaiting", "tombstone"}
+var kinds = []string{"queue", "waiting", "writers", "readers", "latch", "latched", "awaiting", "tombstone"}
 
 // everyName lists all names of one to six bytes over an alphabet.
 func everyName(alphabet string) (names []string) {
@@ -27,19 +27,6 @@ func everyName(alphabet string) (names []string) {
 		last = longer
 	}
 	return names
-}
-
-// hashTag returns the part of a key that a Redis Cluster hashes, according to its specification.
-func hashTag(key string) string {
-	begin := strings.IndexByte(key, '{')
-	if begin < 0 {
-		return key
-	}
-	length := strings.IndexByte(key[begin+1:], '}')
-	if length <= 0 {
-		return key
-	}
-	return key[begin+1 : begin+1+length]
 }
 
 // Two names never share a key, and a Redis Cluster keeps all keys of a name in one slot. A name

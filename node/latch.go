@@ -27,7 +27,7 @@ type LatchOp struct {
 	// this node reported a marker with a recovery that ends at Whole.
 	Whole int64
 	// List asks for ids, in the order in which they arrived at the node: at most [MaxListed] of them, from
-	// index From on.
+	// index From on. Ids that arrived together are in the order of their bytes.
 	List bool
 	From int
 	// Inbox is the id of a client that waits, or empty. The client gets [Counted] when enough ids have

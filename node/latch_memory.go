@@ -90,10 +90,12 @@ func (m *Memory) applyLatch(op Op, l latchState, void, sets bool) latchState {
 	if l.born == 0 {
 		l.born = m.time()
 	}
-	for _, id := range ask.IDs {
-		if _, has := l.ids[id]; !has {
-			l.ids[id] = struct{}{}
-			l.places = append(l.places, id)
+	for together := range slices.Chunk(ask.IDs, MaxListed) {
+		for _, id := range slices.Sorted(slices.Values(together)) {
+			if _, has := l.ids[id]; !has {
+				l.ids[id] = struct{}{}
+				l.places = append(l.places, id)
+			}
 		}
 	}
 	news := sets || len(l.ids) > before

@@ -40,6 +40,8 @@ type link struct {
 	unnamed bool
 	// sentinels is the Resolver in the dialer of connections to Sentinels, and in no other.
 	sentinels *net.Resolver
+	// owner finds the server of a slot of a cluster. It is nil for other nodes.
+	owner *slotOwner
 	// connID identifies the connection to the server, identity the server.
 	connID   connID
 	identity atomic.Pointer[string]
@@ -76,6 +78,14 @@ func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 		return nil
 	}
 	l.drop(ctx)
+	if l.owner != nil {
+		return l.find(ctx, opt)
+	}
+	return l.greet(ctx, opt)
+}
+
+// greet connects, with a handshake.
+func (l *link) greet(ctx context.Context, opt rueidis.ClientOption) error {
 	l.redialled.Store(false)
 	err := l.connectWithName(ctx, opt)
 	if err == nil {
@@ -140,6 +150,10 @@ func (l *link) handshake(ctx context.Context) error {
 	for _, section := range []string{"server", "replication", "memory"} {
 		cmds = append(cmds, b.Arbitrary("INFO", section).Build())
 	}
+	informed := len(cmds)
+	if l.owner != nil { // a server that does not own the slot refuses the question
+		cmds = append(cmds, b.Arbitrary("EXISTS").Keys(MarkerKey(l.writer.tag)).Build())
+	}
 	replies := l.call(ctx, cmds...)
 	for i, reply := range replies {
 		if err := reply.Error(); err != nil && (i >= optional || !isRefused(err)) {
@@ -151,7 +165,7 @@ func (l *link) handshake(ctx context.Context) error {
 		l.connID = parseEndpoint(info)
 	}
 	var info strings.Builder
-	for _, reply := range replies[optional:] {
+	for _, reply := range replies[optional:informed] {
 		text, err := reply.ToString()
 		if err != nil {
 			return err
@@ -164,7 +178,7 @@ func (l *link) handshake(ctx context.Context) error {
 
 // check checks the INFO of the server, and notes its identity.
 func (l *link) check(info string) error {
-	identity, err := checkFitness(info)
+	identity, err := checkFitness(info, l.owner != nil)
 	if err == nil {
 		l.identity.Store(&identity)
 		l.writer.place = placeOf(info)
@@ -218,7 +232,7 @@ func (l *link) drop(ctx context.Context) {
 
 // reset gives up the client, which is closed or unusable.
 func (l *link) reset() {
-	l.client, l.connID, l.commands, l.writer = nil, connID{}, nil, writer{}
+	l.client, l.connID, l.commands, l.writer = nil, connID{}, nil, writer{tag: l.writer.tag}
 	l.unsound = false
 }
 

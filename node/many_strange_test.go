@@ -110,6 +110,10 @@ func left(t *testing.T, s *redisproc.Server) (all []string) {
 		case key == "quorumlock:node":
 		case kind == "string":
 			value = strings.ReplaceAll(command(t, s, "GET", key), "\x00", "")
+		case kind == "hash" && strings.HasPrefix(key, "quorumlock:waiting:"):
+			fields := strings.Split(command(t, s, "HKEYS", key), "\n")
+			slices.Sort(fields)
+			value = fmt.Sprint(fields)
 		case kind == "hash":
 			value = command(t, s, "HGETALL", key)
 		case kind == "zset" && strings.HasPrefix(key, "quorumlock:queue:"):

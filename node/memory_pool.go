@@ -81,7 +81,7 @@ func (m *Memory) acquireSlots(op Op) Reply {
 		}
 	}
 	queued := (id != "" || op.Fair) && (len(m.queued(p.Name)) > 0 || m.hasForeign("queue", p.Name))
-	if (queued || id != "" && denial.Name != "") && m.isForeign(p.Name) {
+	if (queued || id != "" && denial.Name != "") && m.isForeign(p.Name, false) {
 		return Reply{Err: ErrWrongType}
 	}
 	if denial.Name != "" || queued && op.Fair && free > 0 {
@@ -163,7 +163,7 @@ func (m *Memory) precedingInPool(pool, id string, need int, s slotView) (left ti
 
 // wakeSlots is the function wake in pool.lua.
 func (m *Memory) wakeSlots(p Pool, except string, freed []int) {
-	if m.foreign[p.Name] || m.isForeign(p.Name) || len(m.queued(p.Name)) == 0 {
+	if m.foreign[p.Name] || m.isForeign(p.Name, false) || len(m.queued(p.Name)) == 0 {
 		return
 	}
 	s := m.freeSlots(p)
@@ -263,7 +263,7 @@ func (m *Memory) releaseSlots(op Op) Reply {
 	p, w := op.Pool, op.Waiter
 	if w.ID != "" {
 		was := tombstoneKey{p.Name, w.ID}
-		if since, ok := m.gone[was]; ok && w.Keep > 0 && !m.isForeign(p.Name) {
+		if since, ok := m.gone[was]; ok && w.Keep > 0 && !m.isForeign(p.Name, false) {
 			m.addEntry(p.Name, w)
 			m.queues[p.Name][m.queues[p.Name].rank(w.ID)].woken = since
 			m.queues[p.Name][m.queues[p.Name].rank(w.ID)].expected = true

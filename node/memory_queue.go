@@ -26,18 +26,10 @@ func (q queue) rank(id string) int {
 	return slices.IndexFunc(q, func(e queueEntry) bool { return e.id == id })
 }
 
-// queueKeys returns the keys in which the scripts keep the queue of a name.
-func queueKeys(name string) [4]string {
-	return [...]string{key("queue", name), key("waiting", name), key("woken", name), key("writers", name)}
-}
-
-// isForeign reports whether a key of a name's queue belongs to another program.
-func (m *Memory) isForeign(name string) bool {
-	if len(m.foreign) == 0 {
-		return false // saves making the keys
-	}
-	keys := queueKeys(name)
-	return slices.ContainsFunc(keys[:], func(key string) bool { return m.foreign[key] })
+// isForeign reports whether a key in which the scripts keep the queue of a name belongs to another program. A
+// queue without readers has no index of its writers.
+func (m *Memory) isForeign(name string, reader bool) bool {
+	return m.hasForeign("queue", name) || m.hasForeign("waiting", name) || reader && m.hasForeign("writers", name)
 }
 
 // hasForeign reports whether one key of a name belongs to another program.
@@ -95,7 +87,10 @@ func (m *Memory) addEntry(name string, w Waiter) {
 		e = q[i]
 		q = slices.Delete(q, i, i+1)
 	}
-	e.deadline = max(e.deadline, m.clock.Now()+w.Keep.Truncate(time.Millisecond))
+	keep := w.Keep.Truncate(time.Millisecond)
+	if deadline := m.clock.Now() + keep; deadline-e.deadline > keep/32 {
+		e.deadline = deadline
+	}
 	i, _ := slices.BinarySearchFunc(q, e, func(a, b queueEntry) int {
 		return cmp.Or(cmp.Compare(a.ticket, b.ticket), cmp.Compare(a.id, b.id))
 	})
@@ -155,10 +150,10 @@ func (m *Memory) precedenceOver(name, id string) (left time.Duration, first bool
 // wake is the function of the same name in queue.lua.
 func (m *Memory) wake(name, except string) {
 	h, shared := m.holder(name)
-	if shared && (except != "" || h.Owner != Readers) || m.foreign[name] || m.isForeign(name) {
+	if shared && (except != "" || h.Owner != Readers) || m.foreign[name] || m.isForeign(name, false) {
 		return
 	}
-	if shared && m.expecting(name) > maxScanned/2 {
+	if shared && m.isHalfExpected(name) {
 		return
 	}
 	kind, spare, reading := Woken, 3, shared
@@ -207,14 +202,10 @@ func (m *Memory) wake(name, except string) {
 	}
 }
 
-// expecting returns how many waiters of a name were woken and have not come since.
-func (m *Memory) expecting(name string) (n int) {
-	for _, e := range m.queues[name] {
-		if e.expected {
-			n++
-		}
-	}
-	return n
+// isHalfExpected reports whether half a batch of a name's waiters were woken and have not come since.
+func (m *Memory) isHalfExpected(name string) bool {
+	q := m.queued(name)
+	return len(q) > maxScanned/2 && q[maxScanned/2].expected
 }
 
 // isUnresponsive reports whether a waiter was woken and has not come within its privilege.
@@ -239,8 +230,10 @@ func (m *Memory) enqueueDenied(op Op, denial *Holder) (rank int, err error) {
 	if op.Waiter.ID == "" && !op.Fair || !queued && (denial.Name == "" || op.Waiter.ID == "") {
 		return 0, nil
 	}
-	if slices.ContainsFunc(op.Names, m.isForeign) {
-		return 0, ErrWrongType
+	for _, name := range op.Names {
+		if m.isForeign(name, reads(op.Waiter.ID)) {
+			return 0, ErrWrongType
+		}
 	}
 	if denial.Name == "" && !op.Fair {
 		return 0, nil
@@ -286,7 +279,7 @@ func (m *Memory) reservedFor(op Op) (denial Holder) {
 func (m *Memory) restoreEntry(names []string, w Waiter) {
 	for _, name := range names {
 		switch {
-		case w.ID == "" || m.isForeign(name):
+		case w.ID == "" || m.isForeign(name, reads(w.ID)):
 		case w.Keep > 0:
 			m.addEntry(name, w)
 			m.recordWake(name, m.queues[name].rank(w.ID))

@@ -81,13 +81,14 @@ func reasonOfReply(text string) error {
 }
 
 // endsConnection reports whether the connection must be given up after an error. A healthy server's errors do
-// not end it, except the errors of a replica: the master may be elsewhere by now.
+// not end it, except the errors of a replica, and of a cluster's server that does not serve the slot: the master may
+// be elsewhere by now.
 func endsConnection(reason, err error) bool {
 	switch reason {
 	case ErrWrongType, ErrAuth, ErrMisconfigured, ErrRecovering, ErrSettings, ErrClock: //nolint:errorlint // a reason is never wrapped
 		return false
 	case ErrRejected:
-		return strings.Contains(err.Error(), "READONLY") || strings.HasPrefix(err.Error(), "MASTERDOWN")
+		return strings.Contains(err.Error(), "READONLY") || strings.HasPrefix(err.Error(), "MASTERDOWN") || leavesSlot(err)
 	default:
 		return true
 	}

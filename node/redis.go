@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -25,6 +23,8 @@ const DefaultTimeout = time.Second
 type Redis struct {
 	name string
 	opt  rueidis.ClientOption
+	// tag is the hash tag of a slot of a cluster, or "".
+	tag string
 	// The call that uses the connection holds connToken.
 	connToken chan struct{}
 	closed    chan struct{}
@@ -43,14 +43,14 @@ var (
 	_ Connector = (*Redis)(nil)
 )
 
-// OpenRedis makes a node from an address in a form of [ParseAddress]. It fails only if the address does not
+// OpenRedis makes a node from an address in a form of [ParseOptions]. It fails only if the address does not
 // parse.
 func OpenRedis(address string) (*Redis, error) {
-	opt, err := ParseAddress(address)
+	opt, err := ParseOptions(address)
 	if err != nil {
 		return nil, err
 	}
-	return NewRedis(opt)
+	return New(opt)
 }
 
 // NewRedis makes a node from rueidis' own options: user and password, TLS, database number, dialler,
@@ -62,21 +62,27 @@ func OpenRedis(address string) (*Redis, error) {
 // Options that would add connections, replace one, or repeat commands are overruled. NewRedis fails only for
 // options that do not describe one deployment.
 func NewRedis(opt rueidis.ClientOption) (*Redis, error) {
-	switch {
-	case len(opt.InitAddress) == 0:
-		return nil, errors.New("node: no address")
-	case len(opt.InitAddress) > 1 && opt.Sentinel.MasterSet == "":
-		return nil, fmt.Errorf("node: %d addresses for one node: list independent servers as nodes of their own (Redis Cluster is not supported as a node)", len(opt.InitAddress))
-	case opt.ReplicaOnly || opt.SendToReplicas != nil || len(opt.Standalone.ReplicaAddress) > 0:
-		return nil, errors.New("node: the option sends commands to replicas: only a master can keep locks")
+	return New(Options{ClientOption: opt})
+}
+
+// New is [NewRedis] for a node that may also be a slot of a Redis Cluster.
+func New(opt Options) (*Redis, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
 	}
 	r := &Redis{
-		name:      nameOf(opt),
+		name:      nameOf(opt.ClientOption),
+		tag:       opt.Tag,
 		connToken: make(chan struct{}, 1),
 		closed:    make(chan struct{}),
 		inboxes:   make(map[*redisInbox]struct{}),
 	}
-	r.opt = r.tune(opt)
+	if opt.Tag != "" {
+		r.name = "{" + opt.Tag + "}@" + r.name
+		r.link.owner = &slotOwner{seeds: slices.Clone(opt.InitAddress)}
+		r.link.writer.tag = opt.Tag
+	}
+	r.opt = r.tune(opt.ClientOption)
 	return r, nil
 }
 
@@ -134,8 +140,20 @@ func tuneSentinel(opt *rueidis.ClientOption) {
 	}
 }
 
-// Name returns the server's address, or the master set and its Sentinels.
+// Name returns the server's address, the master set and its Sentinels, or the tag and the addresses of a cluster.
 func (r *Redis) Name() string { return r.name }
+
+// Tag returns the hash tag that all names need, since the node is a slot of a cluster; otherwise "".
+func (r *Redis) Tag() string { return r.tag }
+
+// Address returns the address of the server that the node was last connected to, or "". It changes when Sentinels or
+// a cluster name another server.
+func (r *Redis) Address() string {
+	if w := r.link.greetedRoute.Load(); w != nil {
+		return w.addr
+	}
+	return ""
+}
 
 // Identity returns the server's replication id, as of the last connect or of a later subscription.
 func (r *Redis) Identity() string {
@@ -148,6 +166,10 @@ func (r *Redis) Identity() string {
 // Do implements [Node]. If a connection that was used before turns out to be broken, Do replaces it and sends
 // the batch once more: see [Reply.Repeated].
 func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
+	if r.tag != "" && slices.ContainsFunc(ops, func(op Op) bool { return op.strangers(r.tag) }) {
+		r.doInSlot(ctx, ops, replies)
+		return
+	}
 	if err := r.begin(ctx); err != nil {
 		failAll(r.name, ops, replies, err, nil, true)
 		return
@@ -161,7 +183,7 @@ func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 	if err == nil {
 		return
 	}
-	r.link.drop(ctx)
+	r.link.giveUp(ctx, err)
 	if r.mayRepeat(ctx, err) {
 		from := slices.IndexFunc(replies, func(r Reply) bool { return r.Err != nil && severed(r.Err) })
 		r.repeat(ctx, ops[from:], replies[from:])
@@ -188,7 +210,7 @@ func (r *Redis) repeat(ctx context.Context, ops []Op, replies []Reply) {
 		return
 	}
 	if err := exchange(ctx, r.name, &r.link, ops, replies); err != nil {
-		r.link.drop(ctx)
+		r.link.giveUp(ctx, err)
 	}
 	for i := range replies {
 		replies[i].Repeated = true
@@ -306,7 +328,7 @@ func (r *Redis) ask(ctx context.Context, question func(*link, context.Context) e
 		if err == nil {
 			return nil
 		}
-		r.link.drop(ctx)
+		r.link.giveUp(ctx, err)
 		if !r.mayRepeat(ctx, err) {
 			return newError(r.name, 0, reasonOf(err), err)
 		}

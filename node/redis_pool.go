@@ -49,7 +49,7 @@ func (w *writer) ofPool(b rueidis.Builder, op *Op, verb string, text func(*scrip
 		}
 	}
 	script := poolScripts[op.Kind]
-	return b.Arbitrary(verb, text(&script), strconv.Itoa(1+len(slots))).Keys(op.Pool.Name).Keys(slots...).Args(w.args...).Build()
+	return b.Arbitrary(verb, text(w.ofSlot(&script)), strconv.Itoa(1+len(slots))).Keys(op.Pool.Name).Keys(slots...).Args(w.args...).Build()
 }
 
 // maxPoolBytes bounds the bitmap in a reply.

@@ -18,6 +18,8 @@ type scriptForm struct {
 	announce bool
 	// place is where INFO replication has the server's identity: see placeOf.
 	place int
+	// tag is the hash tag of a slot of a cluster, or "".
+	tag string
 }
 
 // scriptFormOf returns the form of an operation's script, if it has one.
@@ -47,7 +49,8 @@ func formOfMany(op *Op) scriptForm { return scriptForm{limits: op.Limits, tagged
 //	OLDEST, NEWEST     by how many seconds the second of a token may differ from the node's, so that the
 //	                   token is plausible whatever the fractions are
 //	RECOVERY           length of a recovery in seconds, rounded up
-//	QUEUE, REST        the text before and after a name in the key of its queue
+//	QUEUE, WAITING     the text before a name in the keys of its queue
+//	REST               the text after a name in these keys
 //	FAIR, ANNOUNCE     see [Op]
 //	FROM, TO           where INFO replication usually has the identity, with the name of its field
 func (f scriptForm) header() string {
@@ -56,11 +59,11 @@ func (f scriptForm) header() string {
 	const second = int64(time.Second / time.Millisecond)
 	return fmt.Sprintf(`local MAX_TTL, MAX_SKEW, LIMITS = %d, %d, ' %d %d'
 local OLDEST, NEWEST, RECOVERY = %d, %d, %d
-local QUEUE, REST = 'quorumlock:queue:%s', '%s'
+local QUEUE, WAITING, REST = 'quorumlock:queue:%s', 'quorumlock:waiting:%s', '%s'
 local FAIR, ANNOUNCE = %t, %t
 local FROM, TO = %d, %d
 `, ttl, skew, ttl, skew, 1-ttl/second, skew/second-1, min((ttl+skew+second-1)/second, maxRecovery),
-		before, behind, f.fair, f.announce, f.place, f.place+identityLength-1)
+		before, before, behind, f.fair, f.announce, f.place, f.place+identityLength-1)
 }
 
 // identityField begins the line of the identity in INFO replication. With it, that has identityLength characters.
@@ -91,7 +94,7 @@ func (f scriptForm) script() script {
 	if f.kind != 0 {
 		body = &scripts[f.kind]
 	}
-	return hashed(f.header() + body.source)
+	return hashed(f.header() + inSlot(body.source, f.tag))
 }
 
 // formCache holds the scripts that one writer has made so far.

@@ -13,7 +13,7 @@ func (w *writer) scriptOf(op *Op) *script {
 		return w.form(f)
 	}
 	if op.Reads && op.Kind <= Release {
-		return &readerScripts[op.Kind]
+		return w.ofSlot(&readerScripts[op.Kind])
 	}
-	return &scripts[op.Kind]
+	return w.ofSlot(&scripts[op.Kind])
 }

@@ -122,7 +122,7 @@ func (s *subscription) identify() error {
 	if err != nil {
 		return err
 	}
-	identity, err := checkFitness(strings.Join(info, ""))
+	identity, err := checkFitness(strings.Join(info, ""), s.inbox.node.tag != "")
 	if err == nil && identity != s.identity {
 		return errOtherServer
 	}

@@ -34,7 +34,7 @@ type LatchView struct {
 	Known bool
 	// Generation is the latest generation that any node reported. The other fields are about it.
 	Generation uint64
-	// Count is the number to which the latch is set, or 0. Chosen is set if enough nodes agree on
+	// Count is the number to which the latch is set, or 0. Chosen is set if enough witnesses agree on
 	// it. Disputed is set if nodes differ and no number has enough nodes. Since is the smallest
 	// token of any Set that nodes reported.
 	Count            int
@@ -76,7 +76,7 @@ func ViewLatch(answers []LatchAnswer, need int, known []string, skew uint64) Lat
 			v.Since = a.Since
 		}
 	}
-	v.elect(answers, need)
+	v.elect(answers, need, skew)
 	members := 0
 	for _, a := range answers {
 		if v.Member(a, skew) {
@@ -140,7 +140,10 @@ func UnionOfIDs(a, b []string) []string {
 func (a LatchAnswer) of(generation uint64) bool { return a.Told && a.Generation == generation }
 
 // elect sets Count, Chosen and Disputed.
-func (v *LatchView) elect(answers []LatchAnswer, need int) {
+//
+// Only witnesses choose. A node that lost its memory may have had another number before, which enough
+// nodes had agreed on.
+func (v *LatchView) elect(answers []LatchAnswer, need int, skew uint64) {
 	most := 0
 	for _, a := range answers {
 		if !a.of(v.Generation) || a.Count == 0 {
@@ -157,7 +160,13 @@ func (v *LatchView) elect(answers []LatchAnswer, need int) {
 			most, v.Count = n, a.Count
 		}
 	}
-	v.Chosen = most >= need
+	agreed := 0
+	for _, a := range answers {
+		if a.of(v.Generation) && a.Count == v.Count && v.Member(a, skew) {
+			agreed++
+		}
+	}
+	v.Chosen = v.Count > 0 && agreed >= need
 	v.Disputed = v.Disputed && !v.Chosen
 }
 

@@ -59,7 +59,7 @@ func TestViewLatch(t *testing.T) {
 			Count: 2, Since: 100, IDs: []string{"x"}, Holders: 1,
 		}},
 		{"nor is one that knows of some since", answers{set(2, "x"), lost(500, set(2, "y")), {}}, nil, quorum.LatchView{
-			Count: 2, Since: 100, Chosen: true, IDs: []string{"x", "y"},
+			Count: 2, Since: 100, IDs: []string{"x", "y"},
 		}},
 		{"until it was given back all", answers{set(2, "x"), refilled(lost(500, set(2, "x"))), {}}, nil, quorum.LatchView{
 			Known: true, Count: 2, Since: 100, Chosen: true, IDs: []string{"x"}, Holders: 2,
@@ -77,7 +77,7 @@ func TestViewLatch(t *testing.T) {
 			Known: true, Count: 2, Since: 99, Chosen: true, IDs: []string{"x"},
 		}},
 		{"and then it is one of too few", answers{{}, lost(89, set(2)), since(99, set(2))}, nil, quorum.LatchView{
-			Count: 2, Since: 99, Chosen: true, Holders: 1,
+			Count: 2, Since: 99, Holders: 1,
 		}},
 		{"one that forgot before the latch was deleted is a witness of what came after", answers{later(511, since(600, set(2, "x"))), refilled(lost(500, set(3, "y"))), {}}, nil, quorum.LatchView{
 			Known: true, Generation: 511, Count: 2, Since: 600, IDs: []string{"x"}, Holders: 1,
@@ -101,6 +101,9 @@ func TestViewLatch(t *testing.T) {
 		}},
 		{"a majority decides what it is set to", answers{set(2, "x"), set(3, "x"), set(3)}, nil, quorum.LatchView{
 			Known: true, Count: 3, Since: 100, Chosen: true, IDs: []string{"x"}, Holders: 1,
+		}},
+		{"a node that may have forgotten another number does not choose", answers{set(3), lost(500, since(600, set(4))), since(600, set(4))}, nil, quorum.LatchView{
+			Known: true, Count: 4, Since: 100, Disputed: true,
 		}},
 		{"without one it is disputed", answers{set(3), set(2), {}}, nil, quorum.LatchView{
 			Known: true, Count: 2, Since: 100, Disputed: true, Holders: 1,

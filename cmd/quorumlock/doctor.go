@@ -29,7 +29,8 @@ in the server's ACL LOG.
 
 Call it as the programs are configured: with their user, from the same place, and with
 their --max-ttl and --max-clock-skew. --node-timeout is their NodeTimeoutMax, which round
-trips are compared with. --key names a lock that they use; it may be repeated.
+trips are compared with. --key names a lock that they use, without their --prefix; it may
+be repeated.
 
 Findings are errors (a promise of the library is broken, or no client gets locks),
 warnings (a risk, or something works less well than it could), and notes. A check that was
@@ -90,11 +91,10 @@ func (a *app) doctorCommand() *cobra.Command {
 }
 
 func (a *app) examine(c *cobra.Command, keys []string, asJSON bool) error {
-	cfg, err := a.doctorConfig(c)
+	cfg, err := a.doctorConfig(c, keys)
 	if err != nil {
 		return err
 	}
-	cfg.Names = keys
 	facts := doctor.Examine(c.Context(), cfg)
 	report := facts.Report()
 	if asJSON {
@@ -115,7 +115,7 @@ func (a *app) examine(c *cobra.Command, keys []string, asJSON bool) error {
 }
 
 // doctorConfig reads the flags. Problems of the set of nodes, which programs would refuse, belong in the report.
-func (a *app) doctorConfig(c *cobra.Command) (doctor.Config, error) {
+func (a *app) doctorConfig(c *cobra.Command, keys []string) (doctor.Config, error) {
 	f := a.nodes
 	parsed, options, err := a.servers(c, "nodes in memory have nothing to check")
 	if err != nil {
@@ -125,8 +125,17 @@ func (a *app) doctorConfig(c *cobra.Command) (doctor.Config, error) {
 	if limits.MaxClockSkew > limits.MaxTTL/2 {
 		return doctor.Config{}, wrongUsage(c, fmt.Errorf("--max-clock-skew %v is over half of --max-ttl %v", limits.MaxClockSkew, limits.MaxTTL))
 	}
+	if err := a.checkNames(c, quorumlock.Config{Nodes: memoryNodes("doctor", 1), Prefix: parsed.Prefix}, keys); err != nil {
+		return doctor.Config{}, err
+	}
+	names := make([]string, len(keys))
+	for i, key := range keys {
+		names[i] = parsed.Prefix + key // rights are for names on the nodes
+	}
 	timeout := cmp.Or(f.nodeTimeout, programsTimeout(limits))
-	return doctor.Config{Nodes: options, AllowEven: f.allowEven, Limits: limits, Timeout: timeout, Patience: max(surveyTimeout, 4*timeout)}, nil
+	return doctor.Config{
+		Nodes: options, AllowEven: f.allowEven, Limits: limits, Timeout: timeout, Names: names, Patience: max(surveyTimeout, 4*timeout),
+	}, nil
 }
 
 // programsTimeout is how long programs wait for a node if they set neither NodeTimeoutMax nor a TTL: see

@@ -192,6 +192,9 @@ var misconfigurations = []struct {
 		servers := healthy(t)
 		return servers.as(t, "resetkeys", "~quorumlock:*", "~other:*"), nil
 	}, "rights", exitErrors, []string{"lacks rights for locks: ~job:a", "ACL SETUSER locker ~job:a"}},
+	{"a user without rights for its names with the prefix", func(t *testing.T) (string, []string) {
+		return healthy(t).as(t), []string{"--prefix", "billing:"}
+	}, "rights", exitErrors, []string{"lacks rights for locks: ~billing:job:a", "ACL SETUSER locker ~billing:job:a"}},
 	{"a user without rights to wait", func(t *testing.T) (string, []string) {
 		servers := healthy(t)
 		redisproc.Needs7(t, servers[0], "a script that may not write")

@@ -197,6 +197,8 @@ func TestDoctorWrongUsage(t *testing.T) {
 		{"doctor x --nodes a", "unknown command"},
 		{"doctor --embedded 3", "--embedded has no effect here"},
 		{"doctor --nodes a:b:c", "address 1: address does not parse"},
+		{"doctor --nodes a --prefix q", "--prefix \"q\" and \"quorumlock:\", which is reserved, begin alike"},
+		{"doctor --nodes a --key quorumlock:x", "is reserved"},
 		{"doctor --nodes a --max-ttl 0s", "--max-ttl 0s is not positive"},
 		{"doctor --nodes a --max-ttl 1s --max-clock-skew 1s", "--max-clock-skew 1s is over half of --max-ttl 1s"},
 	} {

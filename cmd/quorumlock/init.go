@@ -80,7 +80,7 @@ func (a *app) operator(c *cobra.Command) (i *initialiser, cfg quorumlock.Config,
 	for _, opt := range options {
 		opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, timeout)
 		opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, timeout)
-		n, err := node.NewRedis(opt)
+		n, err := node.New(opt)
 		if err != nil {
 			return nil, cfg, nil, wrongUsage(c, err)
 		}

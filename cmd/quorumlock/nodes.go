@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -167,21 +166,28 @@ func (a *app) watcher(c *cobra.Command, names []string, scan int) (*watch.Watche
 
 // servers returns the configuration of the flags, and the options of the addresses, for a command that needs servers:
 // in-memory nodes mean nothing to it, and why says why not.
-func (a *app) servers(c *cobra.Command, why string) (cfg quorumlock.Config, options []rueidis.ClientOption, err error) {
+func (a *app) servers(c *cobra.Command, why string) (cfg quorumlock.Config, options []node.Options, err error) {
 	if c.Flags().Changed("embedded") {
 		return cfg, nil, wrongUsage(c, errors.New("--embedded has no effect here: "+why))
 	}
 	if err = a.nodes.check(c); err == nil {
 		cfg, err = a.config(c)
 	}
+	var tags []string
 	for i, address := range cfg.Addresses {
 		if err == nil {
-			var opt rueidis.ClientOption
-			opt, err = node.ParseAddress(address)
+			var opt node.Options
+			opt, err = node.ParseOptions(address)
 			options = append(options, opt)
+			tags = append(tags, opt.Tag)
 			if err != nil {
 				err = wrongUsage(c, fmt.Errorf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
 			}
+		}
+	}
+	if err == nil {
+		if cfg.Prefix, err = node.TagPrefix(cfg.Prefix, tags...); err != nil {
+			err = wrongUsage(c, errors.New(strings.TrimPrefix(err.Error(), "node: ")))
 		}
 	}
 	return cfg, options, err

@@ -96,7 +96,12 @@ func TestGoReleaser(t *testing.T) {
 			Env, Flags, Ldflags []string
 			Goos, Goarch        []string
 		}
-		Archives []struct{ Files []string }
+		Archives []struct{ Files []packed }
+		Nfpms    []struct {
+			Formats  []string
+			Contents []struct{ Src, Dst string }
+		}
+		Sboms, Signs []struct{ Artifacts string }
 	}
 	require.NoError(t, yaml.Unmarshal(text, &config))
 	assert.Equal(t, 2, config.Version)
@@ -121,7 +126,17 @@ func TestGoReleaser(t *testing.T) {
 		require.NoError(t, err, "%s: %s", hook, out)
 	}
 	require.Len(t, config.Archives, 1)
-	for _, pattern := range config.Archives[0].Files {
+	require.Len(t, config.Nfpms, 1)
+	var sources []string
+	for _, f := range config.Archives[0].Files {
+		sources = append(sources, f.Src)
+		assert.Equal(t, strings.HasPrefix(f.Src, "build/"), f.StripParent, "%s: no archive has the directory of the build", f.Src)
+	}
+	for _, c := range config.Nfpms[0].Contents {
+		sources = append(sources, c.Src)
+		assert.Regexp(t, "^/usr/share/", c.Dst)
+	}
+	for _, pattern := range sources {
 		in := root
 		if strings.HasPrefix(pattern, "build/") {
 			in = dir
@@ -130,4 +145,127 @@ func TestGoReleaser(t *testing.T) {
 		require.NoError(t, err)
 		assert.NotEmpty(t, files, pattern)
 	}
+	assert.Equal(t, []string{"deb", "rpm"}, config.Nfpms[0].Formats)
+	assert.Len(t, config.Sboms, 2)
+	require.Len(t, config.Signs, 1)
+	assert.Equal(t, "checksum", config.Signs[0].Artifacts)
+}
+
+// packed is a file of an archive: a pattern, or one with a place.
+type packed struct {
+	Src         string
+	StripParent bool `yaml:"strip_parent"`
+}
+
+func (p *packed) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		return n.Decode(&p.Src)
+	}
+	type plain packed
+	return n.Decode((*plain)(p))
+}
+
+// TestReleaseScript: the script sets the version in each module that programs import, and tags each. A version whose
+// modules lack it, or without notes, is refused.
+func TestReleaseScript(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	run := func(name string, args ...string) (string, error) {
+		cmd := exec.Command(name, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com",
+			"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com", "GOWORK=off")
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	must := func(name string, args ...string) string {
+		t.Helper()
+		out, err := run(name, args...)
+		require.NoError(t, err, out)
+		return out
+	}
+	work, err := os.ReadFile(filepath.Join(root, "go.work"))
+	require.NoError(t, err)
+	var published []string
+	for _, m := range regexp.MustCompile(`(?m)^\t\./(\S+)$`).FindAllStringSubmatch(string(work), -1) {
+		if !regexp.MustCompile(`^(bench|interop|deploy|examples)\b`).MatchString(m[1]) {
+			published = append(published, m[1])
+		}
+	}
+	require.Len(t, published, 5)
+	for _, name := range published {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+		text, err := os.ReadFile(filepath.Join(root, name, "go.mod"))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "go.mod"), text, 0o600))
+	}
+	script, err := os.ReadFile(filepath.Join(root, ".ci/release"))
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, ".ci"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".ci/release"), script, 0o600))
+	log := "# Changelog\n\n## [Unreleased]\n\n- later\n\n## [1.8.7] - 2026-11-22\n\n- a\n- b\n\n## [1.8.6]\n\n- before\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "CHANGELOG.md"), []byte(log), 0o600))
+	must("git", "init", "-q", "-b", "main")
+	must("git", "add", ".")
+	must("git", "commit", "-qm", "all")
+
+	for _, version := range []string{"", "1.8.7", "v1.8", "v1.9.9"} {
+		out, err := run("bash", ".ci/release", version)
+		require.Error(t, err, out)
+	}
+	out, err := run("bash", ".ci/release", "check", "v1.8.7")
+	require.Error(t, err)
+	assert.Contains(t, out, "does not require github.com/quorumlock/quorumlock v1.8.7")
+	assert.Equal(t, "\n- a\n- b\n", must("bash", ".ci/release", "notes", "v1.8.7"))
+	assert.Empty(t, must("git", "tag"), "a version that was refused has no tag")
+
+	assert.Contains(t, must("bash", ".ci/release", "v1.8.7"), "git push --atomic origin HEAD v1.8.7 faultinject/v1.8.7 ")
+	tags := strings.Fields(must("git", "tag"))
+	want := []string{"v1.8.7"}
+	for _, name := range published {
+		want = append(want, name+"/v1.8.7")
+		assert.Contains(t, must("git", "show", "HEAD:"+name+"/go.mod"), "github.com/quorumlock/quorumlock v1.8.7")
+	}
+	assert.ElementsMatch(t, want, tags)
+	must("bash", ".ci/release", "check", "v1.8.7")
+	must("git", "tag", "-d", "otel/v1.8.7")
+	out, err = run("bash", ".ci/release", "check", "v1.8.7")
+	require.Error(t, err)
+	assert.Contains(t, out, "the tag otel/v1.8.7 is missing")
+}
+
+// TestReleaseWorkflow: nothing is published before the checks have passed, and each job has only the rights that it needs.
+func TestReleaseWorkflow(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, ".github/workflows/release.yml"))
+	require.NoError(t, err)
+	var w struct {
+		On          struct{ Push struct{ Tags []string } }
+		Permissions map[string]string
+		Jobs        map[string]struct {
+			Needs       string
+			Permissions map[string]string
+			Steps       []struct{ Uses, Run string }
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(text, &w))
+	assert.Equal(t, []string{"v*"}, w.On.Push.Tags, "a tag of another module has a slash, and starts nothing")
+	assert.Equal(t, map[string]string{"contents": "read"}, w.Permissions)
+	var commands []string
+	for name, job := range w.Jobs {
+		if name == "check" {
+			assert.Empty(t, job.Permissions)
+		} else {
+			assert.Equal(t, "check", job.Needs, name)
+			assert.Equal(t, "write", job.Permissions["id-token"], name)
+		}
+		for _, step := range job.Steps {
+			commands = append(commands, step.Run)
+			if step.Uses != "" {
+				assert.Regexp(t, `^[\w-]+/[\w-]+(/[\w-]+)?@v\d+$`, step.Uses)
+			}
+		}
+	}
+	assert.Contains(t, commands, "bash .ci/run")
+	assert.Contains(t, commands, `bash .ci/release check "$GITHUB_REF_NAME"`)
 }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 )
 
@@ -32,7 +34,7 @@ func (h *holder) supervise(ctx context.Context, lease lease, command *command) e
 		case sig := <-h.signals:
 			command.pass(sig)
 		case <-lease.Context().Done():
-			return h.stop(lease, command, plain(lease.Err()), h.pulse.pause(h.ttl()))
+			return h.stop(lease, command, plain(withoutPause(lease.Err())), h.pulse.pause(h.ttl()))
 		case <-expiry.rings:
 			left := h.untilNotice(lease)
 			if left <= 0 {
@@ -73,7 +75,18 @@ func (h *holder) finished(lease lease, status error) error {
 		return status
 	}
 	h.sayAll(h.pulse.pause(h.ttl()))
-	return &exitError{code: exitLost, err: fmt.Errorf("the command ended after its lease: %w", err)}
+	return &exitError{code: exitLost, err: fmt.Errorf("the command ended after its lease: %w", withoutPause(err))}
+}
+
+// withoutPause leaves out of an error that this process did not run: the pulse says so, and knows it better.
+func withoutPause(err error) error {
+	var lost *quorumlock.LostError
+	if !errors.As(err, &lost) {
+		return err
+	}
+	short := *lost
+	short.Paused = 0
+	return &short
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,7 +83,7 @@ func cutPart(metric string) (name, part string, ok bool) {
 
 func TestDashboardVariablesHaveValues(t *testing.T) {
 	series, d := story(t), readDashboard(t)
-	values := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`)
+	values := regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 	names := make(map[string]bool)
 	for _, v := range d.Templating.List {
 		names[v.Name] = true
@@ -93,8 +94,15 @@ func TestDashboardVariablesHaveValues(t *testing.T) {
 		require.True(t, ok, v.Name)
 		m := values.FindStringSubmatch(query["query"].(string)) //nolint:forcetypeassert // a test
 		require.NotNil(t, m, v.Name)
-		require.Contains(t, series, m[1])
-		require.Contains(t, series[m[1]], m[2])
+		matched := series.matched(t, m[1])
+		require.NotEmpty(t, matched, "no metric matches %s", m[1])
+		for metric, found := range series {
+			for _, value := range found[m[2]] {
+				require.True(t, slices.ContainsFunc(matched, func(other string) bool {
+					return slices.Contains(series[other][m[2]], value)
+				}), "the variable %s lacks %q, a value of %s", v.Name, value, metric)
+			}
+		}
 	}
 	require.Equal(t, map[string]bool{"datasource": true, "job": true, "group": true}, names)
 }

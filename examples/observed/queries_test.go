@@ -67,6 +67,19 @@ func (s scraped) check(t *testing.T, query string) (metrics []string) {
 	return metrics
 }
 
+// matched returns the metrics whose names a selector matches.
+func (s scraped) matched(t *testing.T, selector string) (metrics []string) {
+	t.Helper()
+	matchers, err := parser.ParseMetricSelector(selector)
+	require.NoError(t, err, selector)
+	for metric := range s {
+		if !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return m.Name == labels.MetricName && !m.Matches(metric) }) {
+			metrics = append(metrics, metric)
+		}
+	}
+	return metrics
+}
+
 func (s scraped) checkMatcher(t *testing.T, metric string, m *labels.Matcher, query string) {
 	t.Helper()
 	if m.Name == labels.MetricName {

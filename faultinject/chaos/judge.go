@@ -210,7 +210,7 @@ var endless = regexp.MustCompile(`^quorumlock:(node|fences)$`)
 // expected matches the keys that note when a woken waiter is expected to take permits. Releasing the
 // permits deletes them, unless the server came back with older data and lost that release. They then
 // expire within entryEnd.
-var expected = regexp.MustCompile(`^quorumlock:woken::quorumlock:permits:`)
+var expected = regexp.MustCompile(`^quorumlock:waiting::quorumlock:permits:`)
 
 // entryEnd is longer than an entry lives in a queue.
 const entryEnd = 5 * time.Second

@@ -87,7 +87,7 @@ func Check(h *History, timeout time.Duration) *Result {
 		case s.of == Semaphore:
 			r.add(s, linearize(sizeModel(), deadline, func() []porcupine.Operation { return sizeOperations(h.of(s), last+1) }))
 		case s.of == Latch:
-			r.add(s, linearize(latchModel(), deadline, func() []porcupine.Operation { return latchOperations(h.of(s), last+1) }))
+			r.add(s, linearizeLatch(deadline, h.of(s), last+1))
 		}
 	}
 	switch {

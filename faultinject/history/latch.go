@@ -239,9 +239,20 @@ func latchModel() porcupine.Model {
 	}
 }
 
+// linearizeLatch checks the calls of one latch. Repetitions of calls make the search long, and are rarely needed. So
+// it first looks for an order in which each call takes effect once.
+func linearizeLatch(deadline time.Time, events []Event, until time.Duration) porcupine.CheckResult {
+	verdict := linearize(latchModel(), deadline, func() []porcupine.Operation { return latchOperations(events, until, false) })
+	if verdict != porcupine.Illegal || !slices.ContainsFunc(events, func(e Event) bool { return e.repetitions(events) > 0 }) {
+		return verdict
+	}
+	return linearize(latchModel(), deadline, func() []porcupine.Operation { return latchOperations(events, until, true) })
+}
+
 // latchOperations returns the calls of one latch for porcupine. An Await that succeeded is equivalent to a Count of
 // 0. until is a time after all others.
-func latchOperations(events []Event, until time.Duration) []porcupine.Operation {
+// If repeated is set, it lists a call as often as it may have taken effect.
+func latchOperations(events []Event, until time.Duration, repeated bool) []porcupine.Operation {
 	ids := map[string]int{}
 	var ops []porcupine.Operation
 	for _, e := range events {
@@ -251,12 +262,37 @@ func latchOperations(events []Event, until time.Duration) []porcupine.Operation 
 		if _, ok := ids[e.ID]; e.Kind == CountDown && !ok {
 			ids[e.ID] = len(ids)
 		}
-		ops = append(ops, porcupine.Operation{
-			ClientId: len(ops), Input: &latchStep{event: e, id: ids[e.ID]},
-			Call: int64(e.Call), Return: int64(min(e.latestReturn(), until)),
-		})
+		times := 1
+		if repeated {
+			times += e.repetitions(events)
+		}
+		for range times {
+			ops = append(ops, porcupine.Operation{
+				ClientId: len(ops), Input: &latchStep{event: e, id: ids[e.ID]},
+				Call: int64(e.Call), Return: int64(min(e.latestReturn(), until)),
+			})
+		}
 	}
 	return ops
+}
+
+// repetitions returns how often a Set or a count-down may take effect again. It repeats its effect until it returns, so
+// it may take effect after each deletion that runs beside it, as well as before. Directly after itself it changes
+// nothing. So the repetitions need not have an effect.
+func (e Event) repetitions(events []Event) (n int) {
+	if e.Kind != Set && e.Kind != CountDown {
+		return 0
+	}
+	end := e.latestReturn()
+	if e.returned() {
+		end = e.Return
+	}
+	for _, d := range events {
+		if d.Kind == Delete && d.Call <= end && e.Call <= d.latestReturn() {
+			n++
+		}
+	}
+	return n
 }
 
 // tells reports whether the call only reads the state of a latch.

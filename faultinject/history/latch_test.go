@@ -41,6 +41,25 @@ func TestCheckOfLatches(t *testing.T) {
 			s.latch(CountDown, "a", 25, 26, "")
 			s.latch(Count, nil, 27, 28, "")
 		}, []ViolationKind{TooEarly}},
+		{"calls beside a deletion take effect before and after it", func(s *script) {
+			s.latch(Set, 1, 10, 90, "")
+			s.latch(CountDown, "a", 20, 80, "")
+			s.latch(Count, nil, 30, 31, "")
+			s.latch(Delete, nil, 40, 41, "")
+			s.latch(Count, 1, 50, 51, "")
+			s.latch(Count, nil, 60, 61, "")
+			s.latch(Delete, nil, 62, 63, "")
+			s.latch(Count, nil, 70, 71, "")
+		}, nil},
+		{"a call takes effect again after its return", func(s *script) {
+			s.latch(Set, 1, 10, 90, "")
+			s.latch(CountDown, "a", 20, 49, "")
+			s.latch(Count, nil, 30, 31, "")
+			s.latch(Delete, nil, 40, 45, "")
+			s.latch(Count, 1, 46, 47, "")
+			s.latch(Count, 1, 50, 51, "")
+			s.latch(Count, nil, 60, 61, "")
+		}, []ViolationKind{Unexplained}},
 		{"done, as one that failed has counted", func(s *script) {
 			s.latch(Set, 2, 10, 20, "")
 			s.latch(CountDown, "a", 23, 24, "")
@@ -343,7 +362,7 @@ func TestDirectLatchViolationsAreTrue(t *testing.T) {
 			spoil(r, l.events)
 		}
 		h := l.history(t)
-		legal := porcupine.CheckOperations(latchModel(), latchOperations(h.events, l.now+1000))
+		legal := porcupine.CheckOperations(latchModel(), latchOperations(h.events, l.now+1000, false))
 		f := finder{subject: subject{Latch, "a", none}}
 		inspectLatch(&f, h.events)
 		verdicts[[2]bool{legal, len(f.found) > 0}]++

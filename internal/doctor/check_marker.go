@@ -14,12 +14,12 @@ func checkMarkers(f *Facts) []Finding {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		if n.Unreached == nil && !isReplica(n) && isWrongType(n.Fences) {
-			findings = append(findings, strangeFences.on(n))
+			findings = append(findings, strangeFences(node.FencesKey(n.Tag), node.MarkerKey(n.Tag)).on(n))
 		}
 		switch m := n.Marker; {
 		case n.Unreached != nil || isReplica(n): // its data is its master's
 		case isWrongType(m.Err):
-			findings = append(findings, strangeMarker.on(n))
+			findings = append(findings, strangeMarker(node.MarkerKey(n.Tag)).on(n))
 		case !m.Known():
 			findings = append(findings, unknown(m.Err, "the marker of the node").on(n))
 		case m.Value == nil:
@@ -44,21 +44,25 @@ func isUnmarked(n *Node) bool {
 func isMarked(n *Node) bool { return n.Unreached == nil && n.Marker.Known() && n.Marker.Value != nil }
 
 // strangeMarker is the finding for a key of another type at the marker's name.
-var strangeMarker = Finding{
-	Severity: Error, Found: "the key " + markerKey + " was not written by the library",
-	Why:      "Another program wrote it, so the node can give no locks.",
-	Do:       "Find out which program writes to keys that begin with quorumlock:, and delete this key. Then the node recovers, and opens by itself.",
-	Commands: []string{"DEL " + markerKey},
+func strangeMarker(key string) Finding {
+	return Finding{
+		Severity: Error, Found: "the key " + key + " was not written by the library",
+		Why:      "Another program wrote it, so the node can give no locks.",
+		Do:       "Find out which program writes to keys that begin with quorumlock:, and delete this key. Then the node recovers, and opens by itself.",
+		Commands: []string{"DEL " + key},
+	}
 }
 
 // strangeFences is the finding for a key of another type at the name of the fences. Without the marker,
 // the node waits until every token that it has forgotten is too old to be repeated.
-var strangeFences = Finding{
-	Severity: Error, Found: "the key " + fencesKey + " was not written by the library",
-	Why: "Another program wrote it, so the node can give no locks.",
-	Do: "Find out which program writes to keys that begin with quorumlock:, and delete this key together with the marker. " +
-		"Then the node recovers, and opens by itself.",
-	Commands: []string{"DEL " + fencesKey + " " + markerKey},
+func strangeFences(key, marker string) Finding {
+	return Finding{
+		Severity: Error, Found: "the key " + key + " was not written by the library",
+		Why: "Another program wrote it, so the node can give no locks.",
+		Do: "Find out which program writes to keys that begin with quorumlock:, and delete this key together with the marker. " +
+			"Then the node recovers, and opens by itself.",
+		Commands: []string{"DEL " + key + " " + marker},
+	}
 }
 
 // isWrongType reports whether a server refused a command because the key has another type.

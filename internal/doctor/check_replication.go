@@ -18,6 +18,8 @@ var checkReplication = byInfo(func(f *Facts, n *Node, info Info) []Finding {
 		return nil // checkRole has said it
 	case guarded:
 		return f.checkGuarded(n, info)
+	case n.Tag != "":
+		return f.checkCluster(n)
 	case n.Sentinel || info.number("connected_slaves") > 0:
 		return []Finding{f.unguarded(n)}
 	default:
@@ -25,9 +27,35 @@ var checkReplication = byInfo(func(f *Facts, n *Node, info Info) []Finding {
 	}
 })
 
-// danger rates the risk of two masters. A Sentinel promotes replicas, so it raises the risk.
+// checkCluster checks how long an owner of a slot that is cut off goes on giving locks. It stops by itself after one and
+// a half times the timeout, and its replica is promoted after the timeout at the earliest.
+func (f *Facts) checkCluster(n *Node) []Finding {
+	const name = "cluster-node-timeout"
+	setting := n.Settings[name]
+	if !setting.Known() {
+		return []Finding{unknown(setting.Err, "%s, which must be at most MaxClockSkew (%v)", name, f.Limits.MaxClockSkew)}
+	}
+	ms, err := strconv.ParseInt(setting.Value, 10, 32)
+	if err != nil {
+		return []Finding{unknown(err, name)}
+	}
+	timeout := time.Duration(ms) * time.Millisecond
+	if timeout <= f.Limits.MaxClockSkew {
+		return nil
+	}
+	return []Finding{{
+		Severity: Error, Found: fmt.Sprintf("%s is %v, and MaxClockSkew is %v", name, timeout, f.Limits.MaxClockSkew),
+		Why: "An owner of the slot that is cut off goes on giving locks for a while after its replica is promoted. MaxClockSkew must be at least " +
+			"the timeout. Otherwise the new owner can give a lock again that the old one gave last.",
+		Do: "Lower the timeout on all servers of the cluster, in their configuration files too, or raise MaxClockSkew. To raise it, stop all programs, " +
+			"set the nodes up anew, and configure all programs like that. Or set min-replicas-to-write (docs/servers.md, \"Redis Cluster\").",
+		Commands: []string{fmt.Sprintf("CONFIG SET %s %d", name, f.Limits.MaxClockSkew.Milliseconds()), "CONFIG REWRITE"},
+	}}
+}
+
+// danger rates the risk of two masters. A Sentinel and a cluster promote replicas, so they raise the risk.
 func (n *Node) danger() Severity {
-	if n.Sentinel {
+	if n.Sentinel || n.Tag != "" {
 		return Error
 	}
 	return Warning

@@ -42,18 +42,20 @@ func parseVersion(text string) (v [3]int, err error) {
 	return v, nil
 }
 
-var checkMode = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
-	if !inCluster(info) {
+var checkMode = byInfo(func(_ *Facts, n *Node, info Info) []Finding {
+	if !outOfPlace(n, info) {
 		return nil
 	}
 	return []Finding{{
 		Severity: Error, Found: "the server runs as part of a Redis Cluster",
 		Why: "A cluster spreads keys over its servers, and a script reaches only the keys of one server. The library refuses the server.",
-		Do:  "Run an independent server for each node: set \"cluster-enabled no\" in its configuration file, and restart it.",
+		Do: "Make the node one slot of the cluster, by a tag in its address (docs/servers.md, \"Redis Cluster\"). Or run an independent server: " +
+			"set \"cluster-enabled no\" in its configuration file, and restart it.",
 	}}
 })
 
-func inCluster(info Info) bool { return info["cluster_enabled"] == "1" }
+// outOfPlace reports whether the server is part of a cluster, and the node is not a slot of it.
+func outOfPlace(n *Node, info Info) bool { return info["cluster_enabled"] == "1" && n.Tag == "" }
 
 var checkRole = byInfo(func(_ *Facts, n *Node, info Info) []Finding {
 	if role := info["role"]; role != "" && role != "master" && !isReplica(n) {
@@ -98,7 +100,7 @@ func checkUsable(_ *Facts, n *Node) []Finding {
 func (n *Node) explained() bool {
 	info := n.Info.Value
 	version, err := parseVersion(info["redis_version"])
-	return !n.Info.Known() || isReplica(n) || evicts(info) || inCluster(info) || info["role"] != "master" ||
+	return !n.Info.Known() || isReplica(n) || evicts(info) || outOfPlace(n, info) || info["role"] != "master" ||
 		err == nil && slices.Compare(version[:], oldest[:]) < 0
 }
 

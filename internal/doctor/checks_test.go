@@ -124,8 +124,15 @@ func TestChecks(t *testing.T) {
 		"no marker to read": {func(_ *Facts, n *Node, _ Info) { n.Marker.Err = errDenied }, []string{"marker unknown n0", "limits unknown n0"}},
 		"other limits":      {func(_ *Facts, n *Node, _ Info) { n.Marker.Value.Limits.MaxTTL++ }, []string{"limits error n0"}},
 
-		"a replica too many":             {func(_ *Facts, _ *Node, info Info) { info["connected_slaves"] = "1" }, []string{"replication warning n0", "alike note"}},
-		"a Sentinel":                     {func(_ *Facts, n *Node, _ Info) { n.Sentinel = true }, []string{"replication error n0"}},
+		"a replica too many":           {func(_ *Facts, _ *Node, info Info) { info["connected_slaves"] = "1" }, []string{"replication warning n0", "alike note"}},
+		"a Sentinel":                   {func(_ *Facts, n *Node, _ Info) { n.Sentinel = true }, []string{"replication error n0"}},
+		"a slot of a cluster":          {ofCluster("1000", nil), nil},
+		"a slot that fails over late":  {ofCluster("15000", nil), []string{"replication error n0"}},
+		"a slot with a hidden timeout": {ofCluster("", errDenied), []string{"replication unknown n0"}},
+		"a slot with a guard": {func(f *Facts, n *Node, info Info) {
+			ofCluster("15000", nil)(f, n, info)
+			guarded("2", "1", 2*time.Second)(f, n, info)
+		}, nil},
 		"a guard, and replicas to spare": {guarded("2", "1", 2*time.Second), nil},
 		"a guard, and none to spare":     {guarded("1", "1", 2*time.Second), []string{"replication note n0"}},
 		"a guard, and too few":           {guarded("1", "2", 2*time.Second), []string{"replication error n0"}},
@@ -191,6 +198,14 @@ func TestChecks(t *testing.T) {
 func memory(used, uncounted string) func(*Facts, *Node, Info) {
 	return func(_ *Facts, _ *Node, info Info) {
 		info["maxmemory"], info["used_memory"], info["mem_not_counted_for_evict"] = "100", used, uncounted
+	}
+}
+
+// ofCluster makes a node a slot of a cluster with a cluster-node-timeout.
+func ofCluster(timeout string, err error) func(*Facts, *Node, Info) {
+	return func(_ *Facts, n *Node, info Info) {
+		n.Tag, info["cluster_enabled"] = "ql", "1"
+		n.Settings["cluster-node-timeout"] = Fact[string]{Value: timeout, Err: err}
 	}
 }
 

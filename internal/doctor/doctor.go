@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -19,7 +17,7 @@ import (
 // Config says what to examine, and how the programs that use the nodes are configured.
 type Config struct {
 	// Nodes are the options of the programs' connections to the nodes.
-	Nodes []rueidis.ClientOption
+	Nodes []node.Options
 	// AllowEven is the programs' setting.
 	AllowEven bool
 	// Limits are the programs' limits.

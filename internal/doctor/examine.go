@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,11 +31,11 @@ type examiner struct {
 }
 
 // examine collects the facts about one node.
-func examine(ctx context.Context, opt rueidis.ClientOption, cfg *Config) Node {
+func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 	opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, cfg.Patience)
 	opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, cfg.Patience)
-	n := Node{User: cmp.Or(opt.Username, "default"), Sentinel: opt.Sentinel.MasterSet != ""}
-	lib, err := node.NewRedis(opt)
+	n := Node{User: cmp.Or(opt.Username, "default"), Sentinel: opt.Sentinel.MasterSet != "", Tag: opt.Tag}
+	lib, err := node.New(opt)
 	if err != nil {
 		n.Unreached = err
 		return n
@@ -43,17 +44,23 @@ func examine(ctx context.Context, opt rueidis.ClientOption, cfg *Config) Node {
 	n.Name = lib.Name()
 	// The library goes first: it recognises an address that is no Redis server.
 	switch err := reasonOf(lib.Probe(ctx)); {
+	case opt.Tag != "" && err != nil: // no other server is the node
+		n.Unreached = err
+		return n
 	case isDenied(err): // checkRights reports it
 	case isUnreached(err):
 		n.Unreached = err
-		if opt.TLSConfig != nil && isPlain(ctx, opt) {
+		if opt.TLSConfig != nil && isPlain(ctx, opt.ClientOption) {
 			n.Unreached = fmt.Errorf("%w: %w", err, errPlain)
 		}
 		return n
 	default:
 		n.Refused = err
 	}
-	e := &examiner{Node: &n, opt: opt, clock: cfg.Clock}
+	if opt.Tag != "" {
+		opt.InitAddress = []string{lib.Address()}
+	}
+	e := &examiner{Node: &n, opt: opt.ClientOption, clock: cfg.Clock}
 	if err := e.connect(); err != nil {
 		n.Unreached = cmp.Or(n.Refused, err)
 		return n
@@ -65,7 +72,7 @@ func examine(ctx context.Context, opt rueidis.ClientOption, cfg *Config) Node {
 		return n
 	}
 	e.askMarker(ctx)
-	e.Fences = e.run(ctx, "GETRANGE", fencesKey, "0", "0")
+	e.Fences = e.run(ctx, "GETRANGE", node.FencesKey(e.Tag), "0", "0")
 	e.measure(ctx)
 	e.askLua(ctx)
 	e.tryRights(ctx, cfg.Names)
@@ -154,11 +161,25 @@ func (e *examiner) ask(ctx context.Context, args ...string) (rueidis.RedisMessag
 	if e.lost != nil {
 		return rueidis.RedisMessage{}, e.lost
 	}
-	answer, err := e.client.Do(ctx, e.client.B().Arbitrary(args...).Build()).ToMessage()
+	answer, err := e.client.Do(ctx, e.client.B().Arbitrary(e.inSlot(args)...).Build()).ToMessage()
 	if err != nil && !isReply(err) && !rueidis.IsRedisNil(err) {
 		e.lost = err
 	}
 	return answer, err
+}
+
+// inSlot puts the key of the probes into the slot of the node, if that is a slot of a cluster.
+func (e *examiner) inSlot(args []string) []string {
+	if e.Tag == "" {
+		return args
+	}
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if arg == absentKey {
+			args[i] = absentKey + ":{" + e.Tag + "}"
+		}
+	}
+	return args
 }
 
 // run is ask without the answer.
@@ -168,7 +189,7 @@ func (e *examiner) run(ctx context.Context, args ...string) error {
 }
 
 // settings are the settings that INFO does not include.
-var settings = []string{"min-replicas-to-write", "min-replicas-max-lag", "stop-writes-on-bgsave-error"}
+var settings = []string{"min-replicas-to-write", "min-replicas-max-lag", "stop-writes-on-bgsave-error", "cluster-node-timeout"}
 
 func (e *examiner) askServer(ctx context.Context) {
 	answer, err := e.ask(ctx, "INFO")
@@ -186,18 +207,12 @@ func (e *examiner) askServer(ctx context.Context) {
 	}
 }
 
-// Keys of a node's marker and of its fences, as in the library's scripts.
-const (
-	markerKey = "quorumlock:node"
-	fencesKey = "quorumlock:fences"
-)
-
 func (e *examiner) askMarker(ctx context.Context) {
 	if e.elsewhere != nil {
 		e.Marker.Err = e.elsewhere
 		return
 	}
-	answer, err1 := e.ask(ctx, "HMGET", markerKey, "identity", "until", "max_ttl", "max_skew")
+	answer, err1 := e.ask(ctx, "HMGET", node.MarkerKey(e.Tag), "identity", "until", "max_ttl", "max_skew")
 	now, err2 := e.serverTime(ctx)
 	fields, err3 := answer.ToArray()
 	if err := cmp.Or(err1, err2, err3); err != nil {

@@ -37,6 +37,8 @@ type Node struct {
 	User string
 	// Sentinel is set for a master whose address came from Sentinels.
 	Sentinel bool
+	// Tag is the hash tag of a node that is a slot of a Redis Cluster, or "".
+	Tag string
 	// Unreached is why the other facts are unknown; nil if the server answered.
 	Unreached error
 	// Refused is why the library does not use the server, although it answers.

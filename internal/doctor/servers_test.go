@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -19,7 +18,7 @@ func reportOf(t *testing.T, addresses ...string) *Report {
 	t.Helper()
 	cfg := Config{Limits: limits, Timeout: time.Second, Patience: 2 * time.Second, Names: []string{"job:a"}}
 	for _, address := range addresses {
-		opt, err := node.ParseAddress(address)
+		opt, err := node.ParseOptions(address)
 		require.NoError(t, err)
 		cfg.Nodes = append(cfg.Nodes, opt)
 	}
@@ -63,7 +62,7 @@ func TestServersThatAreNewEnough(t *testing.T) {
 			require.NoError(t, err)
 			opt, err := node.ParseAddress("redis://locker:secret@" + server.Addr())
 			require.NoError(t, err)
-			f := Examine(t.Context(), Config{Nodes: []rueidis.ClientOption{opt}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second})
+			f := Examine(t.Context(), Config{Nodes: []node.Options{{ClientOption: opt}}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second})
 			assert.Empty(t, errorsOf(f.Report()))
 			assert.Equal(t, strings.ReplaceAll(name, "-", " "), f.Nodes[0].Version())
 

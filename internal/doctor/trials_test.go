@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -25,7 +24,7 @@ func lookAt(t *testing.T, server *redisproc.Server, user string) *Node {
 	opt, err := node.ParseAddress("redis://" + user + ":secret@" + server.Addr())
 	require.NoError(t, err)
 	f := Examine(t.Context(), Config{
-		Nodes: []rueidis.ClientOption{opt}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second, Names: []string{"job:a"},
+		Nodes: []node.Options{{ClientOption: opt}}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second, Names: []string{"job:a"},
 	})
 	require.NoError(t, f.Nodes[0].Unreached)
 	return &f.Nodes[0]
@@ -168,7 +167,7 @@ func TestServerThatHangsInTheMiddle(t *testing.T) {
 	opt, err := node.ParseAddress(redisproc.Relay(t, server.Addr(), untilHMGET, redisproc.Copy))
 	require.NoError(t, err)
 	began := time.Now()
-	f := Examine(t.Context(), Config{Nodes: []rueidis.ClientOption{opt}, Limits: limits, Timeout: time.Second, Patience: patience})
+	f := Examine(t.Context(), Config{Nodes: []node.Options{{ClientOption: opt}}, Limits: limits, Timeout: time.Second, Patience: patience})
 	assert.Less(t, time.Since(began), 10*patience)
 	require.ErrorIs(t, f.Nodes[0].Unreached, node.ErrUnreachable)
 	assert.Equal(t, Error, f.Report().Severity)
@@ -248,7 +247,7 @@ func TestDatabaseNeedsARight(t *testing.T) {
 	look := func() *Node {
 		opt, err := node.ParseAddress("redis://u:secret@" + server.Addr() + "/3")
 		require.NoError(t, err)
-		f := Examine(t.Context(), Config{Nodes: []rueidis.ClientOption{opt}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second})
+		f := Examine(t.Context(), Config{Nodes: []node.Options{{ClientOption: opt}}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second})
 		require.NoError(t, f.Nodes[0].Unreached)
 		return &f.Nodes[0]
 	}

@@ -82,7 +82,9 @@ type Loss struct {
 	Reason string
 	// TakenBy is, for Taken, the owner that has the lock now.
 	TakenBy string
-	Nodes   []NodeError
+	// Paused is how long this process did not run, at least, if that explains the loss; otherwise 0.
+	Paused time.Duration
+	Nodes  []NodeError
 }
 
 // Events are told what happens to grants and leases. Most methods are called with the mutex of the
@@ -173,7 +175,8 @@ func (g *Grant) expired(reason string) error {
 	if g.spec.Fixed {
 		return g.loss(Expired, reason)
 	}
-	return g.loss(Unconfirmed, reason)
+	paused := g.engine.scheduler.pausedFor(g.engine.Clock.Now(), g.spec.TTL)
+	return g.engine.Errors.Lost(Loss{Spec: g.spec, Owner: g.owner, Cause: Unconfirmed, Reason: reason, Paused: paused, Nodes: g.nodeErrors()})
 }
 
 // reportVote tells the hooks and the trace, which may be nil, how a node voted. Requires g.mu.

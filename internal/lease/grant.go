@@ -131,11 +131,7 @@ func (g *Grant) Ticket() Ticket { return g.ticket }
 func (g *Grant) Obstacle() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	until := g.validUntil
-	if k := g.kept(); k != nil {
-		until = k.until
-	}
-	return g.heldBy(g.spec.Names[0], g.owner, max(0, until-g.engine.Clock.Now()), nil)
+	return g.heldBy(g.spec.Names[0], g.owner, max(0, g.validUntil-g.engine.Clock.Now()), nil)
 }
 
 // WithVotes calls look with the votes on the acquisition of permits, and keeps late votes out

@@ -9,16 +9,28 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// keeping is the rest of a MinHold: the lease of a grant has ended, and the nodes still keep the
-// grant, without a holder. The mutex of the grant guards it.
+// keeping is the rest of a MinHold, or of a lease that was detached: the lease of a grant has ended,
+// and the nodes still keep the grant, without a holder. The mutex of the grant guards it.
 type keeping struct {
-	// until is when the MinHold has passed, and the grant is released.
+	// until is when the rest has passed, and the grant is released.
 	until time.Duration
 	// lapsed is set once the nodes may have dropped the grant before that. Nothing renews it then.
 	lapsed bool
-	// outcome gets one result, for the caller of Release: nil once the nodes keep the grant for the
-	// rest by themselves, and otherwise why they may not.
-	outcome chan error
+	// outcome is the result of Release: nil once the nodes keep the grant for the rest by themselves,
+	// and otherwise why they may not.
+	outcome outcome
+}
+
+// outcome is a result that is set once. Any number of callers may wait for it.
+type outcome struct {
+	done chan struct{}
+	err  error // read it only once done is closed
+}
+
+// wait blocks until the result is known, and returns it.
+func (o *outcome) wait() error {
+	<-o.done
+	return o.err
 }
 
 // kept returns the state of a grant whose lease has ended before its MinHold, or nil. Requires g.mu and a lease.
@@ -29,14 +41,22 @@ func (g *Grant) kept() *keeping {
 	return g.lease.extra.kept
 }
 
-// settle reports the result to the caller of Release, unless there was one before.
+// settle sets the result of Release, unless there was one before. Requires the mutex of the grant.
 func (k *keeping) settle(err error) {
-	if k == nil {
+	if k == nil || k.isSettled() {
 		return
 	}
+	k.outcome.err = err
+	close(k.outcome.done)
+}
+
+// isSettled reports whether Release has its result.
+func (k *keeping) isSettled() bool {
 	select {
-	case k.outcome <- err:
+	case <-k.outcome.done:
+		return true
 	default:
+		return false
 	}
 }
 
@@ -48,12 +68,31 @@ func (k *keeping) nextDue(validUntil time.Duration) time.Duration {
 	return min(k.until, validUntil)
 }
 
-// minHoldEnd returns when the MinHold of the lease has passed. Requires l.grant.mu.
+// minHoldEnd returns when the MinHold of the lease has passed. A detached lease also stays until
+// its time is over. Requires l.grant.mu.
 func (l *Lease) minHoldEnd() time.Duration {
-	if l.extra != nil && l.extra.minHoldWaived {
+	end := AddTime(l.grantedAt, l.spec.MinHold)
+	switch {
+	case l.isDetached():
+		return max(min(l.grant.validUntil, l.holdLimit()), end)
+	case l.extra != nil && l.extra.minHoldWaived:
 		return l.grantedAt
+	default:
+		return end
 	}
-	return AddTime(l.grantedAt, l.spec.MinHold)
+}
+
+// isDetached reports whether Detach was called. Requires l.grant.mu.
+func (l *Lease) isDetached() bool { return l.extra != nil && l.extra.detached }
+
+// Detach makes the release of the lease leave the names to the nodes until the lease would have
+// ended without another renewal.
+func (l *Lease) Detach() {
+	l.grant.mu.Lock()
+	defer l.grant.mu.Unlock()
+	if l.endCause == nil { // otherwise it is too late, and extra may be read without the mutex
+		l.needExtra().detached = true
+	}
 }
 
 // WaiveMinHold makes the release of the lease ignore its MinHold: the caller never worked under it.
@@ -78,12 +117,15 @@ func (g *Grant) mustKeep(now time.Duration, cause error) bool {
 func (g *Grant) keep(now time.Duration, r *Release) (scheduled bool) {
 	k := g.kept()
 	if k == nil {
-		k = &keeping{until: g.lease.minHoldEnd(), outcome: make(chan error, 1)}
+		k = &keeping{until: g.lease.minHoldEnd(), outcome: outcome{done: make(chan struct{})}}
 		g.lease.needExtra().kept = k
 		g.nextRenewalAt, g.failedRenewals = Never, 0
+		// Nothing renews a kept grant, so this client would not notice a forced release. Its waiters ask the
+		// nodes instead. Their attempts must not overtake the operations below.
+		defer g.engine.locals.OnReleased(g)
 	}
 	if r != nil {
-		r.kept = k.outcome
+		r.kept = &k.outcome
 	}
 	if g.validUntil >= k.until {
 		k.settle(nil)
@@ -112,7 +154,7 @@ func (g *Grant) reasonToEndKept(now, takes time.Duration) error {
 	if now >= k.until {
 		return ErrReleased
 	}
-	if now >= g.validUntil && !k.lapsed {
+	if now >= g.validUntil {
 		k.lapsed, g.nextRenewalAt = true, Never
 		backing := g.claims.Backing(now)
 		k.settle(g.engine.Errors.NoQuorum(Shortage{
@@ -154,6 +196,10 @@ func (r *renewalRound) finishKept(now time.Duration) (over error) {
 		return r.evicted()
 	}
 	err := g.engine.Errors.NoQuorum(g.shortage(opKeep, &r.tally))
+	if !r.keeps {
+		r.reportResult(err) // the renewal that keep has sent since, if one was needed, decides
+		return nil
+	}
 	g.kept().settle(err)
 	g.retryRenewal(now)
 	r.reportResult(err)

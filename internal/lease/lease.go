@@ -34,8 +34,9 @@ type Lease struct {
 type extra struct {
 	// dependents lists what ends with this lease.
 	dependents dependents
-	// minHoldWaived is set if a release ignores the MinHold.
-	minHoldWaived bool
+	// minHoldWaived is set if a release ignores the MinHold. detached is set if it leaves the names
+	// to the nodes until the lease would have ended.
+	minHoldWaived, detached bool
 	// kept is set once the lease has ended and the nodes keep the grant for the rest of a MinHold.
 	kept *keeping
 }
@@ -92,6 +93,17 @@ func (l *Lease) Context() context.Context {
 // Extend starts a renewal, and sends its outcome to done, which must have room for it. If the lease
 // is over, it returns why.
 func (l *Lease) Extend(done chan<- error) error {
+	return l.extend(func(g *Grant, now time.Duration) { g.renew(now, done) })
+}
+
+// ExtendFor is Extend with another TTL, which is at most the MaxTTL of the nodes. The lease must be
+// Fixed.
+func (l *Lease) ExtendFor(ttl time.Duration, done chan<- error) error {
+	return l.extend(func(g *Grant, now time.Duration) { g.renewFor(now, ttl, done) })
+}
+
+// extend starts a renewal with start, unless the lease is over.
+func (l *Lease) extend(start func(g *Grant, now time.Duration)) error {
 	g := l.grant
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,7 +111,7 @@ func (l *Lease) Extend(done chan<- error) error {
 	if over := l.overAt(now); over != nil {
 		return over
 	}
-	g.renew(now, done)
+	start(g, now)
 	return nil
 }
 
@@ -180,7 +192,7 @@ func (l *Lease) handOver() bool {
 		return false // most grants have no further token
 	}
 	now := g.engine.Clock.Now()
-	passed := g.lease == l && g.mayHandOver(now) && g.engine.locals.HandOver(g, func(s *Spec) *Lease {
+	passed := g.lease == l && !l.isDetached() && g.mayHandOver(now) && g.engine.locals.HandOver(g, func(s *Spec) *Lease {
 		l.end(ErrReleased)
 		g.engine.Events.Ended(l, now-l.grantedAt, true, ErrReleased)
 		next := &Lease{}

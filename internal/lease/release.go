@@ -77,6 +77,15 @@ func (g *Grant) endLease(now time.Duration, cause error) error {
 // node that hangs may have buffered commands, and run them when it wakes.
 const undoMargin = time.Minute
 
+// longestClaim bounds the TTL of all operations of the grant. A Fixed lease may be extended by any TTL
+// that the nodes allow.
+func (g *Grant) longestClaim() time.Duration {
+	if g.spec.Fixed {
+		return g.engine.Limits.MaxTTL
+	}
+	return max(g.spec.TTL, g.spec.MinHold)
+}
+
 // releaseEverywhere releases this owner on every node that may have seen it. A node that fails is
 // retried for TTL+undoMargin. If r is nil, the answers are ignored. Requires g.mu.
 func (g *Grant) releaseEverywhere(now time.Duration, r *Release) {
@@ -114,7 +123,7 @@ func (g *Grant) releaseOp() node.Op {
 func (g *Grant) undo(calls *dispatch.Calls, nodes quorum.Set, now time.Duration, to dispatch.Receiver) {
 	for i := range nodes.All() {
 		c := calls.To(i)
-		c.To, c.Until = to, now+max(g.spec.TTL, g.spec.MinHold)+undoMargin
+		c.To, c.Until = to, now+g.longestClaim()+undoMargin
 		if g.ticket != nil {
 			op := calls.Op
 			op.Waiter = g.ticketAfterUndo(i)
@@ -145,7 +154,7 @@ type Release struct {
 	// decided is done when both questions are settled.
 	decided sync.WaitGroup
 	// kept has the outcome instead if the nodes must keep the grant. It is nil otherwise.
-	kept <-chan error
+	kept *outcome
 
 	mu sync.Mutex
 	// tally counts the nodes that confirmed the release. gone counts the nodes that did not have
@@ -211,7 +220,7 @@ func (r *Release) missed(reply *node.Reply) bool {
 // Wait blocks until both questions are settled, and returns what Release returns.
 func (r *Release) Wait() error {
 	if r.kept != nil {
-		return <-r.kept
+		return r.kept.wait()
 	}
 	r.decided.Wait()
 	r.mu.Lock()

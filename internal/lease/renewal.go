@@ -17,16 +17,21 @@ type renewalRound struct {
 	// done receives the outcome. It is nil if no caller waits.
 	done    chan<- error
 	decided bool
+	// keeps is set if the grant was kept already when the round was sent.
+	keeps bool
 
 	calls dispatch.Calls
 }
 
 // renew sends a renewal round. Requires g.mu and stateHeld: so no renewal is ever queued behind the
 // release of its owner.
-func (g *Grant) renew(now time.Duration, done chan<- error) {
+func (g *Grant) renew(now time.Duration, done chan<- error) { g.renewFor(now, g.renewalTTL(), done) }
+
+// renewFor is renew with another TTL. Requires g.mu and stateHeld.
+func (g *Grant) renewFor(now, ttl time.Duration, done chan<- error) {
 	n := g.engine.Nodes.Len()
-	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.spec.Need), done: done}
-	r.calls.Aim(n, g.renewOp())
+	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.spec.Need), done: done, keeps: g.kept() != nil}
+	r.calls.Aim(n, g.renewOp(ttl))
 	for i := range n {
 		c := r.calls.To(i)
 		c.To, c.Renews, c.Deadline = r, g.renews(), g.engine.deadline(g.spec, now)
@@ -40,9 +45,9 @@ func (g *Grant) renew(now time.Duration, done chan<- error) {
 	_ = r.finish(now) // no node has denied it, so nothing ends the lease
 }
 
-func (g *Grant) renewOp() node.Op {
+func (g *Grant) renewOp(ttl time.Duration) node.Op {
 	op := g.operation(node.Renew)
-	op.TTL = g.renewalTTL()
+	op.TTL = ttl
 	return op
 }
 
@@ -58,7 +63,7 @@ func (r *renewalRound) refused(i int, err error) bool {
 // renewOn renews the lease on one node. Requires g.mu and stateHeld.
 func (g *Grant) renewOn(i int) {
 	r := &renewalRound{grant: g, tally: quorum.NewTally(g.claims.Nodes(), g.spec.Need), decided: true}
-	r.calls.Aim(g.claims.Nodes(), g.renewOp())
+	r.calls.Aim(g.claims.Nodes(), g.renewOp(g.renewalTTL()))
 	r.calls.To(i).To, r.calls.To(i).Renews = r, g.renews()
 	g.expose(g.engine.Nodes.Send(&r.calls, quorum.Set(0).With(i), r.refused))
 }

@@ -32,6 +32,8 @@ type scheduler struct {
 	timer         clock.Timer
 	// armedAt is when the timer fires, or 0 while it is not set.
 	armedAt time.Duration
+	// pause is the last long time in which this process did not run.
+	pause pause
 	// running is closed when the current run ends, and is nil while there is none. A run arms the
 	// timer at its end.
 	running chan struct{}
@@ -124,7 +126,7 @@ func (s *scheduler) armLocked() {
 	if s.capacityFreed {
 		due = min(due, now)
 	}
-	s.armedAt = due
+	s.armedAt = max(due, now)
 	if s.timer == nil {
 		s.timer = s.clock.AfterFunc(due-now, s.run)
 	} else {
@@ -150,12 +152,38 @@ func (s *scheduler) run() {
 	if s.running != nil {
 		return
 	}
+	s.notePause(s.clock.Now())
 	s.running, s.armedAt = make(chan struct{}), 0
 	for !s.stopped && (s.runDue(s.clock.Now()) || s.runStarved()) {
 	}
 	close(s.running)
 	s.running = nil
 	s.armLocked()
+}
+
+// pause is a time in which the scheduler's timer was due, and did not run: the process was stopped or
+// starved, or the machine was asleep. ended is 0 if there was none.
+type pause struct{ lasted, ended time.Duration }
+
+// notePause records how late the timer is. A short delay does not replace a longer one that may
+// still explain a loss. Requires s.mu.
+func (s *scheduler) notePause(now time.Duration) {
+	if late := now - s.armedAt; s.armedAt != 0 && late > 0 && (late >= s.pause.lasted || now-s.pause.ended > 2*s.pause.lasted) {
+		s.pause = pause{lasted: late, ended: now}
+	}
+}
+
+// pausedFor returns how long this process did not run, at least, if that explains why a lease with this
+// TTL was not renewed: it is over a third of the TTL, and ended within the last TTL. Otherwise it
+// returns 0.
+func (s *scheduler) pausedFor(now, ttl time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notePause(now) // the timer may not have run yet
+	if s.pause.lasted < ttl/3 || now-s.pause.ended > ttl {
+		return 0
+	}
+	return s.pause.lasted
 }
 
 // runDue handles one due grant, and reports whether there was one. Starved grants come first: their

@@ -167,10 +167,16 @@ func (c *cluster) plant(name, owner string, ttl time.Duration, nodes ...int) {
 // calls returns the number of scripts that a server has run so far.
 func (c *cluster) calls(i int) int {
 	c.t.Helper()
+	return c.ran(i, "evalsha", "eval")
+}
+
+// ran returns how often a server has run these commands so far, also from scripts.
+func (c *cluster) ran(i int, commands ...string) int {
+	c.t.Helper()
 	total := 0
 	for line := range strings.Lines(c.command(i, "INFO", "commandstats")) {
 		name, stats, _ := strings.Cut(line, ":calls=")
-		if name == "cmdstat_evalsha" || name == "cmdstat_eval" {
+		if command, ok := strings.CutPrefix(name, "cmdstat_"); ok && slices.Contains(commands, command) {
 			n, _, _ := strings.Cut(stats, ",")
 			calls, err := strconv.Atoi(n)
 			require.NoError(c.t, err)

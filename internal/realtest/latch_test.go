@@ -101,6 +101,37 @@ func TestRealCountDownsAtOnceShareScripts(t *testing.T) {
 	}
 }
 
+// A server runs few commands for each id of a large latch, although eight clients wait for it. The
+// times depend on the machine, so the test only reports them: see BenchmarkLargeLatch.
+func TestRealLargeLatchCostsFewCommands(t *testing.T) {
+	c := startCluster(t, 3)
+	ctx := withDeadline(t)
+	const n, waiters = 10_000, 8
+	client, other := c.client(patiently), c.client(patiently)
+	l := client.Latch("a")
+	require.NoError(t, l.Set(ctx, n))
+	var done []<-chan error
+	for range waiters {
+		done = append(done, awaiting(ctx, c.client(patiently).Latch("a")))
+	}
+	stop, began := bystander(t, other), time.Now()
+	countDown(t, []*quorumlock.Client{client}, "a", n)
+	for _, d := range done {
+		require.NoError(t, in(t, d, "Await returns"))
+	}
+	took := time.Since(began)
+	longest, turns := stop()
+	require.Positive(t, turns, "another lock was used meanwhile")
+	left(t, l, 0)
+	for i := range c.servers {
+		adds := c.ran(i, "zadd")
+		t.Logf("server %d ran %d scripts, and %d times ZADD, for %d ids", i, c.calls(i), adds, n)
+		require.Less(t, c.calls(i)-2*turns, n/4, "scripts on server %d", i)
+		require.Less(t, adds, n/4, "ZADD on server %d", i)
+	}
+	t.Logf("%v; another lock was acquired and released %d times, in %v at most", took, turns, longest)
+}
+
 // whole reports whether a server has its complete latch back after a loss.
 func (c *cluster) whole(i int, latch string) bool {
 	c.t.Helper()

@@ -93,12 +93,35 @@ func bystander(b testing.TB, client *quorumlock.Client) (stop func() (longest ti
 	}
 }
 
+// counters is the number of callers that count a large latch down.
+const counters = 128
+
+// countDown counts a latch down from n. The callers share the clients.
+func countDown(t testing.TB, clients []*quorumlock.Client, name string, n int) {
+	var all sync.WaitGroup
+	var next atomic.Int64
+	for c := range counters {
+		l := clients[c%len(clients)].Latch(name)
+		all.Go(func() {
+			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+				if err := l.CountDown(context.Background(), strconv.FormatInt(i, 10)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
 // BenchmarkLargeLatch counts a latch down from 100,000, one id at a time. Meanwhile eight clients
-// wait for it and another client uses a lock on the same servers.
+// wait for it and another client uses a lock on the same servers. The callers that count down share
+// one client, or each has its own.
 func BenchmarkLargeLatch(b *testing.B) {
 	for _, n := range []int{1000, 10_000, quorumlock.MaxLatchCount} {
-		for _, waiters := range []int{0, 8} {
-			b.Run(fmt.Sprintf("n=%d/waiters=%d", n, waiters), func(b *testing.B) {
+		for _, c := range []struct{ waiters, clients int }{{0, 1}, {8, 1}, {8, counters}} {
+			waiters, clients := c.waiters, c.clients
+			b.Run(fmt.Sprintf("n=%d/waiters=%d/clients=%d", n, waiters, clients), func(b *testing.B) {
 				if testing.Short() && n > 1000 {
 					b.Skip("large: run it without -short")
 				}
@@ -106,16 +129,19 @@ func BenchmarkLargeLatch(b *testing.B) {
 				for i := range c.servers {
 					c.command(i, "CONFIG", "SET", "slowlog-log-slower-than", "2000")
 				}
-				counter, other := c.client(patiently), c.client(patiently)
-				var crowd []*quorumlock.Client
+				other := c.client(patiently)
+				var users, crowd []*quorumlock.Client
+				for range clients {
+					users = append(users, c.client(patiently))
+				}
 				for range waiters {
 					crowd = append(crowd, c.client(patiently))
 				}
 				for b.Loop() {
 					ctx := context.Background()
-					l := counter.Latch("job")
+					l := users[0].Latch("job")
 					require.NoError(b, l.Set(ctx, n))
-					var wait, count sync.WaitGroup
+					var wait sync.WaitGroup
 					for _, w := range crowd {
 						wait.Go(func() {
 							if err := w.Latch("job").Await(ctx); err != nil {
@@ -125,18 +151,7 @@ func BenchmarkLargeLatch(b *testing.B) {
 					}
 					stop := bystander(b, other)
 					before, began := c.scripts(), time.Now()
-					var next atomic.Int64
-					for range 128 {
-						count.Go(func() {
-							for i := next.Add(1); i <= int64(n); i = next.Add(1) {
-								if err := l.CountDown(ctx, strconv.FormatInt(i, 10)); err != nil {
-									b.Error(err)
-									return
-								}
-							}
-						})
-					}
-					count.Wait()
+					countDown(b, users, "job", n)
 					counted := time.Since(began)
 					wait.Wait()
 					after := c.scripts()

@@ -18,11 +18,12 @@ const batch = 200
 // asker asks one node. The library's client asks for the holders; all other commands use a connection of their own.
 type asker struct {
 	lib    *node.Redis
-	opt    rueidis.ClientOption
+	opt    node.Options
 	limits node.Limits
 	prefix string
-	// client is nil while there is no connection.
-	client rueidis.Client
+	// client is nil while there is no connection. address is the server that it leads to.
+	client  rueidis.Client
+	address string
 
 	// said is the node's answer in this round.
 	said Node
@@ -48,7 +49,11 @@ func (a *asker) greet(ctx context.Context) {
 		}
 	}
 	begun := clock.System().Now()
-	reply := a.holders(ctx, []string{absentLock})
+	absent := absentLock
+	if a.opt.Tag != "" {
+		absent += ":{" + a.opt.Tag + "}"
+	}
+	reply := a.holders(ctx, []string{absent})
 	a.said.Err, a.said.Recovering, a.said.Unmarked = reply.Err, reply.Recovering, reply.Unmarked
 	if reply.Err == nil {
 		a.said.Latency = clock.System().Now() - begun
@@ -111,12 +116,19 @@ func isLoss(err error) bool {
 
 // ask runs commands, and closes the connection if one was not answered.
 func (a *asker) ask(ctx context.Context, commands ...[]string) []rueidis.RedisResult {
+	opt := a.opt.ClientOption
+	if a.opt.Tag != "" { // the slot may have moved to another server
+		opt.InitAddress = []string{a.lib.Address()}
+		if a.address != a.lib.Address() {
+			a.hangUp()
+		}
+	}
 	if a.client == nil {
-		client, err := connect(a.opt)
+		client, err := connect(opt)
 		if err != nil {
 			return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, len(commands))
 		}
-		a.client = client
+		a.client, a.address = client, a.lib.Address()
 	}
 	built := make([]rueidis.Completed, len(commands))
 	for i, args := range commands {

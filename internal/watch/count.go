@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,21 +27,23 @@ func (a *asker) count(ctx context.Context, names []string) {
 	}
 }
 
-func (a *asker) countSome(ctx context.Context, names []string, now string) error {
-	waiting, err := a.members(ctx, names, "waiting", now, "+inf", "BYSCORE")
+func (a *asker) countSome(ctx context.Context, names []string, now int64) error {
+	queued, err := a.queued(ctx, names)
 	if err != nil {
 		return err
 	}
-	queued := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return len(waiting[name]) == 0 })
-	woken, err := a.members(ctx, queued, "woken", "-inf", "+inf", "BYSCORE")
+	known, err := a.known(ctx, queued)
 	if err != nil {
 		return err
 	}
-	for _, name := range queued {
+	for _, name := range names {
 		l := a.said.Locks[name]
-		l.Waiters = len(slices.DeleteFunc(waiting[name], func(waiter string) bool {
-			return slices.Contains(woken[name], waiter) && l.heldBy(clientOf(waiter))
-		}))
+		for i, waiter := range queued[name] {
+			deadline, woken := known[name][2*i], known[name][2*i+1] != ""
+			if end, err := strconv.ParseInt(deadline, 10, 64); err == nil && end > now && !(woken && l.heldBy(clientOf(waiter))) {
+				l.Waiters++
+			}
+		}
 		a.said.Locks[name] = l
 	}
 	return nil
@@ -63,36 +66,65 @@ func clientOf(id string) string {
 	return client
 }
 
-// members returns the members of one of the sorted sets of each name's queue. A key of another type counts as empty.
-func (a *asker) members(ctx context.Context, names []string, kind string, which ...string) (map[string][]string, error) {
-	questions := make([][]string, len(names))
+// queued returns the first waiters of each name. A key of another type counts as empty.
+func (a *asker) queued(ctx context.Context, names []string) (map[string][]string, error) {
+	questions := make(map[string][]string)
+	for _, name := range names {
+		questions[name] = []string{"ZRANGE", queueKey("queue", name), "0", strconv.Itoa(MostWaiters - 1)}
+	}
+	return a.lists(ctx, questions)
+}
+
+// known returns two texts for each waiter: its deadline, and since when it is expected, or nothing.
+func (a *asker) known(ctx context.Context, waiters map[string][]string) (map[string][]string, error) {
+	questions := make(map[string][]string)
+	for name, of := range waiters {
+		question := []string{"HMGET", queueKey("waiting", name)}
+		for _, waiter := range of {
+			question = append(question, waiter, "+"+waiter)
+		}
+		questions[name] = question
+	}
+	known, err := a.lists(ctx, questions)
+	for name, of := range waiters {
+		if len(known[name]) != 2*len(of) {
+			delete(waiters, name)
+		}
+	}
+	return known, err
+}
+
+// lists returns the answers to questions about names. A key of another type counts as empty.
+func (a *asker) lists(ctx context.Context, questions map[string][]string) (map[string][]string, error) {
+	lists := make(map[string][]string)
+	if len(questions) == 0 {
+		return lists, nil
+	}
+	names := slices.Collect(maps.Keys(questions))
+	all := make([][]string, len(names))
 	for i, name := range names {
-		questions[i] = append(append([]string{"ZRANGE", queueKey(kind, name)}, which...), "LIMIT", "0", strconv.Itoa(MostWaiters))
+		all[i] = questions[name]
 	}
-	members := make(map[string][]string)
-	if len(names) == 0 {
-		return members, nil
-	}
-	for i, answer := range a.ask(ctx, questions...) {
+	for i, answer := range a.ask(ctx, all...) {
 		some, err := answer.AsStrSlice()
 		if err != nil && !strings.HasPrefix(err.Error(), "WRONGTYPE") {
 			return nil, err
 		}
 		if len(some) > 0 {
-			members[names[i]] = some
+			lists[names[i]] = some
 		}
 	}
-	return members, nil
+	return lists, nil
 }
 
 // now returns the node's clock in milliseconds.
-func (a *asker) now(ctx context.Context) (string, error) {
+func (a *asker) now(ctx context.Context) (int64, error) {
 	parts, err := a.ask(ctx, []string{"TIME"})[0].AsIntSlice()
 	if err != nil {
-		return "", err
+		return 0, err
 	}
 	if len(parts) != 2 {
-		return "", errors.New("the answer to TIME is not a time")
+		return 0, errors.New("the answer to TIME is not a time")
 	}
-	return strconv.FormatInt(parts[0]*1000+parts[1]/1000, 10), nil
+	return parts[0]*1000 + parts[1]/1000, nil
 }

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -27,7 +25,7 @@ const mostFound = 10000
 // Config says what to watch.
 type Config struct {
 	// Nodes are the options of the connections to the nodes.
-	Nodes []rueidis.ClientOption
+	Nodes []node.Options
 	// Limits are the limits in the configuration of the programs.
 	Limits node.Limits
 	// Patience is the timeout of one answer.
@@ -101,7 +99,7 @@ func New(cfg Config) (*Watcher, error) {
 	for _, opt := range cfg.Nodes {
 		opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, cfg.Patience)
 		opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, cfg.Patience)
-		lib, err := node.NewRedis(opt)
+		lib, err := node.New(opt)
 		if err != nil {
 			w.Close()
 			return nil, err

@@ -50,7 +50,7 @@ func watcher(t *testing.T, addresses []string, scan int, names ...string) *Watch
 	t.Helper()
 	cfg := Config{Limits: quorumlock.Config{}.Limits(), Patience: 2 * time.Second, Names: names, MostPermits: 300, Scan: scan}
 	for _, address := range addresses {
-		opt, err := node.ParseAddress(address)
+		opt, err := node.ParseOptions(address)
 		require.NoError(t, err)
 		cfg.Nodes = append(cfg.Nodes, opt)
 	}
@@ -159,7 +159,8 @@ func TestOnlyReadCommands(t *testing.T) {
 	all, addresses := servers(t)
 	for _, s := range all {
 		command(t, s, "HSET", "a", "a:1", "1")
-		command(t, s, "ZADD", "quorumlock:waiting:{a}", "9999999999999", "w:1")
+		command(t, s, "ZADD", "quorumlock:queue:{a}", "1", "w:1", "2", "late:1", "3", "b:1")
+		command(t, s, "HSET", "quorumlock:waiting:{a}", "w:1", "9999999999999", "late:1", "1", "+w:1", "1")
 		command(t, s, "HSET", node.SlotName(node.PoolName("s"), 299), "a:2", "1")
 		command(t, s, "HSET", "quorumlock:latch:{s}", "generation", "7", "count", "2")
 		command(t, s, "ZADD", "quorumlock:latched:{s}", "1", "id")
@@ -337,7 +338,7 @@ func TestLatchOnNodesThatDiffer(t *testing.T) {
 }
 
 func TestInvalidNodeOptions(t *testing.T) {
-	_, err := New(Config{Nodes: []rueidis.ClientOption{{InitAddress: []string{"a:1"}}, {}}})
+	_, err := New(Config{Nodes: []node.Options{{ClientOption: rueidis.ClientOption{InitAddress: []string{"a:1"}}}, {}}})
 	require.Error(t, err)
 }
 
@@ -360,7 +361,7 @@ func TestPrefix(t *testing.T) {
 
 	cfg := Config{Limits: quorumlock.Config{}.Limits(), Patience: 2 * time.Second, MostPermits: 3, Scan: 1000, Prefix: "billing:", Names: []string{"done", "s"}}
 	for _, address := range addresses {
-		opt, err := node.ParseAddress(address)
+		opt, err := node.ParseOptions(address)
 		require.NoError(t, err)
 		cfg.Nodes = append(cfg.Nodes, opt)
 	}

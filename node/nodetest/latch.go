@@ -147,7 +147,9 @@ var latching = []promise{
 		}
 		x.latched(node.Granted, x.setting("a", len(ids)))
 		for from := 0; from < len(ids); from += 500 {
-			x.latched(node.Granted, counting("a", slices.Concat(ids[from/2:from/2+1], ids[from:min(from+500, len(ids))])...))
+			together := ids[from:min(from+500, len(ids))]
+			x.latched(node.Granted, counting("a", slices.Concat(ids[from/2:from/2+1], together, together[:2])...))
+			slices.Sort(together)
 		}
 		for _, from := range []int{0, 1, node.MaxListed, len(ids) - 10, len(ids) - 1, len(ids), len(ids) + 1} {
 			s := x.latched(node.Granted, listing("a", from))

@@ -20,21 +20,30 @@
 --
 -- A lock is a hash with one field, its owner: the layout of Redisson's RLock.
 --
--- The usual case comes first: one free name, an open node, a token that is plausible by whole
--- seconds. It uses no function, since each run of a script makes its functions anew.
+-- The usual cases come first: one name, an open node, a token that is plausible by whole seconds; no
+-- waiter, or one in FIFO order. They use no function, since each run of a script makes its functions
+-- anew.
 
 local call, name, owner, ttl, token = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local place, last = ARGV[4], ARGV[5] or token
-if not (KEYS[2] or ARGV[6]) then
+if not KEYS[2] then
   local open, time, reply
   -- include inline/look
   if open and ttl - MAX_TTL <= 0 then
     local seconds = string.sub(token, 1, -7)
     local ahead = seconds == time[1] and 0 or (tonumber(seconds) or 0) - time[1]
     local further = last == token and ahead or (tonumber(string.sub(last, 1, -7)) or 0) - time[1]
-    if ahead >= OLDEST and further <= NEWEST and #token == 16 and #last == 16 and call('EXISTS', name, QUEUE .. name .. REST) == 0 then
-      -- include inline/take
-      return reply
+    if ahead >= OLDEST and further <= NEWEST and #token == 16 and #last == 16 then
+      local queue, waiter, free = QUEUE .. name .. REST, ARGV[6], nil
+      if not waiter then
+        free = call('EXISTS', name, queue) == 0
+      elseif FAIR then
+        -- include inline/wait
+      end
+      if free then
+        -- include inline/take
+        return reply
+      end
     end
   end
 end

@@ -40,7 +40,7 @@ now = math.floor(now / 1000)
 
 local denial
 local shared, old, low = 0, {}, {}
-local free, asked, taken, queued, queue = {}, {}, {}, false, nil
+local free, asked, taken, queued, awaited, queue = {}, {}, {}, false, false, nil
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]
   local seen = fence(name)
@@ -64,7 +64,12 @@ for _, name in ipairs(KEYS) do
     seen = raised
   end
   shared = math.max(shared, seen)
-  queued = queued or (waiter or fair) and redis.call('EXISTS', key('queue', name)) == 1
+  if waiter or fair then
+    local found = redis.call('EXISTS', key('queue', name), key('writers', name))
+    -- Without an index, all waiters in the queue are writers.
+    awaited = awaited or found == 2 or found == 1 and not redis.call('HGET', key('waiting', name), '+')
+    queued = queued or found > 0
+  end
 end
 
 if queued or waiter and denial then
@@ -72,11 +77,12 @@ if queued or waiter and denial then
   for _, name in ipairs(KEYS) do
     queue.sound(name, waiter)
   end
-  if waiter and (denial or fair) then
+  local looks = fair and awaited -- a reader leaves names only to waiting writers
+  if waiter and (denial or looks) then
     queue.enter_all(KEYS, waiter, ARGV[10], tonumber(ARGV[11]), now)
     queue.came(taken, waiter)
   end
-  if not denial and fair then
+  if not denial and looks then
     local left = {}
     for _, name in ipairs(asked) do
       local ms, first = queue.intent(name, waiter, now, free[name])

@@ -7,17 +7,16 @@
 --
 -- As release does, it removes all that it can, and then returns the first error.
 
+local queue = queues()
 local removed, failure = 0, nil
 for _, name in ipairs(KEYS) do
   local own = redis.pcall('ZREM', key('queue', name), ARGV[1])
   if type(own) == 'number' then
     removed = removed + own
-    redis.pcall('ZREM', key('waiting', name), ARGV[1])
-    redis.pcall('ZREM', key('woken', name), ARGV[1])
-    redis.pcall('ZREM', key('writers', name), ARGV[1])
+    pcall(queue.dropped, name, ARGV[1])
   elseif not string.find(own.err, 'WRONGTYPE', 1, true) then
     failure = own
   end
 end
-queues().wake_all(KEYS)
+queue.wake_all(KEYS)
 return failure or removed

@@ -6,16 +6,15 @@
 -- ARGV[3]  version of that size
 -- Reply    how many entries were removed
 
-local pool, failure = KEYS[1], nil
+local pool, line, failure = KEYS[1], pools(), nil
 local removed = redis.pcall('ZREM', key('queue', pool), ARGV[1])
 if type(removed) == 'number' then
-  redis.pcall('ZREM', key('waiting', pool), ARGV[1])
-  redis.pcall('ZREM', key('woken', pool), ARGV[1])
+  pcall(line.queue.dropped, pool, ARGV[1])
 elseif string.find(removed.err, 'WRONGTYPE', 1, true) then
   removed = 0
 else
   failure = removed
 end
 local fits, size = pcall(in_force, pool, ARGV[2], ARGV[3])
-pools().wake_free(pool, fits and size or tonumber(ARGV[2]))
+line.wake_free(pool, fits and size or tonumber(ARGV[2]))
 return failure or removed

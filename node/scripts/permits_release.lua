@@ -24,7 +24,7 @@ for i = 2, #KEYS do
   end
 end
 local keep = tonumber(ARGV[6])
-if keep or redis.pcall('EXISTS', key('queue', pool), key('woken', pool)) ~= 0 then
+if keep or redis.pcall('EXISTS', key('queue', pool), key('waiting', pool)) ~= 0 then
   local line = pools()
   if ARGV[4] then
     line.queue.rejoin({pool}, ARGV[4], ARGV[5], keep)

@@ -11,12 +11,16 @@
 --
 -- An undo must release all that it can: so it goes on after an error, and returns the first one.
 
-local own
-if not (KEYS[2] or ARGV[3] or ANNOUNCE) then
-  -- Usually there are no waiters. The key goes with its last field.
-  own = redis.pcall('HDEL', KEYS[1], ARGV[1])
-  if (own == 1 or own == 0) and redis.pcall('EXISTS', QUEUE .. KEYS[1] .. REST) == 0 then
+local own, name, waiter = nil, KEYS[1], ARGV[3]
+if not (KEYS[2] or ARGV[5] or ANNOUNCE) then
+  -- The key goes with its last field.
+  own = redis.pcall('HDEL', name, ARGV[1])
+  local queue = QUEUE .. name .. REST
+  if not waiter and (own == 1 or own == 0) and redis.pcall('EXISTS', queue) == 0 then
     return own
+  end
+  if own == 1 then
+    -- include inline/wake
   end
 end
 
@@ -35,7 +39,7 @@ for _, name in ipairs(KEYS) do
   else
     removed = removed + own
   end
-  queued = queued or redis.pcall('EXISTS', key('queue', name), key('woken', name)) ~= 0
+  queued = queued or redis.pcall('EXISTS', key('queue', name), key('waiting', name)) ~= 0
 end
 local keep = tonumber(ARGV[5])
 if queued or keep then

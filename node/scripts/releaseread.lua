@@ -43,7 +43,7 @@ for _, name in ipairs(KEYS) do
       failure = {err = text}
     end
   end
-  queued = queued or redis.pcall('EXISTS', key('queue', name), key('woken', name)) ~= 0
+  queued = queued or redis.pcall('EXISTS', key('queue', name), key('waiting', name)) ~= 0
 end
 local keep = tonumber(ARGV[6])
 if queued or keep then

@@ -498,5 +498,16 @@ func TestMinHoldOfJoinedLocks(t *testing.T) {
 		time.Sleep(hold + time.Millisecond)
 		fleet.AcquireAndRelease(t, other.RedLock("a"))
 		f.RequireNoKeys()
+
+		// Each lock has its own MinHold.
+		joint, err = quorumlock.Join(a, c.RedLock("b").With(quorumlock.LockOptions{MinHold: hold / 2})).TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, joint.Release(t.Context()))
+		require.ErrorIs(t, fleet.MustBeRefused(t, other.RedLock("b")), quorumlock.ErrHeld)
+		time.Sleep(hold/2 + time.Millisecond)
+		fleet.AcquireAndRelease(t, other.RedLock("b"))
+		require.ErrorIs(t, fleet.MustBeRefused(t, other.RedLock("a")), quorumlock.ErrHeld)
+		time.Sleep(hold/2 + time.Millisecond)
+		fleet.AcquireAndRelease(t, other.RedLock("a"))
 	})
 }

@@ -77,6 +77,31 @@ func TestLatchReadsAcrossMemoryLoss(t *testing.T) {
 	})
 }
 
+// A node forgets that the latch is set, and agrees with a late call that sets another number. Its vote must not outvote
+// the nodes that remember.
+func TestForgetfulNodeDoesNotSetLatchAnew(t *testing.T) {
+	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
+		save()
+		f.Stop(2)
+		require.NoError(t, f.Client().Latch("a").Set(t.Context(), 3))
+		fleet.Settle()
+		f.Start(2)
+		split(f, "a", 4, 2)
+		lose(1)
+		f.Stop(0)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*f.Limits.Recovery())
+		defer cancel()
+		l := f.Client().Latch("a")
+		require.ErrorIs(t, l.Set(ctx, 4), quorumlock.ErrNoQuorum)
+		f.Start(0)
+		time.Sleep(2 * time.Second)
+		require.ErrorIs(t, l.Set(t.Context(), 4), quorumlock.ErrLatchSet)
+		require.NoError(t, l.Delete(t.Context()))
+		require.NoError(t, l.Set(t.Context(), 4))
+		left(t, l, 4)
+	})
+}
+
 // A latch that was reported done stays done.
 func TestDoneLatchStaysDone(t *testing.T) {
 	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {

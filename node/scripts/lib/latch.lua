@@ -4,7 +4,9 @@
 --             since, the token with which it was set; last, the largest token of any operation;
 --             whole, the end of the recovery after which its state was given back; born, when
 --             the node learned that the latch is set, in us of the node's clock
---   latched   sorted set of the ids that have counted down: the n-th that arrived has the score n
+--   latched   sorted set of the ids that have counted down, in the order in which they arrived. Those
+--             that arrive together have the same score, one more than the number of ids before them.
+--             So they are in the order of their bytes
 --   awaiting  sorted set of the inboxes of the waiting clients, by deadline, in ms
 --
 -- All three live for the TTL of the last operation that found the latch set.
@@ -67,10 +69,20 @@ local function latches(name)
     s.whole = true
   end
 
-  -- add counts down for the ids in ARGV, from index first on.
+  -- add counts down for the ids in ARGV, from index first on. The ids of one command share a score: a
+  -- score for each would cost a server twice as much.
   function s.add(first)
-    for i = first, #ARGV do
-      s.size = s.size + redis.call('ZADD', ids, 'NX', s.size + 1, ARGV[i])
+    if #ARGV == first then
+      s.size = s.size + redis.call('ZADD', ids, 'NX', s.size + 1, ARGV[first])
+      return
+    end
+    for from = first, #ARGV, 1000 do
+      local score, new = tostring(s.size + 1), {}
+      for i = from, math.min(from + 999, #ARGV) do
+        new[#new + 1] = score
+        new[#new + 1] = ARGV[i]
+      end
+      s.size = s.size + redis.call('ZADD', ids, 'NX', unpack(new))
     end
   end
 

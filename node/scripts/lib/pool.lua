@@ -104,13 +104,14 @@ local function pools()
       if not other or other == waiter then
         return nil, false
       end
-      local since, count = redis.call('ZSCORE', key('woken', pool), other), wanted(other)
+      local deadline, since = queue.known(pool, other)
+      local count = wanted(other)
       local patience = queue.patience(other)
       if since and since + patience <= now then
         place = place + 1
       elseif not since and taken + count > #spots.free then
         return after(spots, taken + count - #spots.free), place == 0
-      elseif since or queue.reached('woken', vacated(pool, spots, taken + 1, count), other) then
+      elseif since or deadline and queue.reached('woken', vacated(pool, spots, taken + 1, count), other) then
         if not since then
           queue.expect(pool, other, now)
           since = now
@@ -171,13 +172,14 @@ local function pools()
       if not waiter then
         return
       end
-      local since, count = redis.call('ZSCORE', key('woken', pool), waiter), wanted(waiter)
+      local deadline, since = queue.known(pool, waiter)
+      local count = wanted(waiter)
       local frozen = since and since + queue.patience(waiter) <= now
       local name = slot(pool, '')
       if waiter == except or frozen and (spare == 0 or taken + count > #spots.free) then
         place = place + 1
       elseif kind == 'woken' and since and not frozen then
-        if queue.reached(kind, name, waiter) then
+        if deadline and queue.reached(kind, name, waiter) then
           place, taken = place + 1, taken + count
           kind = taken < #spots.free and kind or 'standby'
         else
@@ -190,13 +192,13 @@ local function pools()
         if kind ~= 'standby' then
           name = vacated(pool, spots, given + 1, count)
         end
-        if not queue.reached(kind, name, waiter) then
+        if not deadline or not queue.reached(kind, name, waiter) then
           queue.dropped(pool, waiter)
           dead = dead + 1
         elseif kind == 'standby' then
           return
         else
-          if kind == 'woken' then
+          if kind == 'woken' and not since then
             queue.expect(pool, waiter, now)
           end
           place = place + 1
@@ -220,12 +222,8 @@ local function pools()
   -- privilege.
   local function took(pool, waiter, now)
     queue.expect_all({pool}, waiter, now)
-    redis.call('ZREM', key('waiting', pool), waiter)
+    redis.call('HDEL', key('waiting', pool), waiter)
     redis.call('ZREM', key('queue', pool), waiter)
-    local old = redis.call('ZRANGE', key('woken', pool), '-inf', now - 60000, 'BYSCORE', 'LIMIT', 0, 100)
-    if #old > 0 then -- of dead clients; a live waiter only gets one more privilege
-      redis.call('ZREM', key('woken', pool), unpack(old))
-    end
   end
 
   -- wake_free is wake without its errors: see wake_all in queue.lua.

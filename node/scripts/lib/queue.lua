@@ -1,18 +1,21 @@
 -- queues returns the functions on the queues of names. Most scripts find no waiters and do not need
--- them.
+-- them. The usual cases of a single name are in inline/wait and inline/wake.
 --
--- The queue of a name consists of three sorted sets of waiters:
+-- The queue of a name consists of two keys:
 --
---   queue    by ticket, then by id: the order in which waiters are served
---   waiting  by deadline: a waiter that has not come by then no longer waits
---   woken    by the time since which a woken waiter is expected
+--   queue    a sorted set of waiters by ticket, then by id: the order in which they are served
+--   waiting  a hash with fields for each waiter, and three for all:
+--              WAITER    the waiter's deadline: if it has not come by then, it no longer waits
+--              +WAITER   the time since which the woken waiter is expected, if it is
+--              (empty)   no deadline is earlier
+--              -         when both keys end: a little before the latest deadline, or later
+--              +         set if the index is kept
 --
--- A fourth set, writers, is an index of the queue: its waiters that are not readers, by ticket.
--- With it a reader finds the writer before it, however many readers wait.
+-- A third key, writers, is the index: a sorted set of the waiters that are not readers, by ticket. The
+-- first reader makes it. With it a reader finds the writer before it, however many readers wait.
 --
--- Times are in ms of the node's clock. The keys live as long as the longest deadline so far. A
--- waiter in waiting or woken is always in queue too, and woken never outlives queue: otherwise its
--- waiters would stay behind. All functions except wake_all raise an error at a key of another type.
+-- Times are in ms of the node's clock. A waiter has a deadline if and only if it is in queue. All
+-- functions except wake_all raise an error at a key of another type.
 --
 -- The queue of a pool has no index, since slots have no readers. pooled says that it is one.
 local function queues(pooled)
@@ -21,25 +24,77 @@ local function queues(pooled)
     return string.find(waiter, '@%d*r$') ~= nil
   end
 
-  -- dropped removes waiters from the queue of a name, and returns how many there were.
-  local function dropped(name, ...)
-    redis.call('ZREM', key('woken', name), ...)
-    redis.call('ZREM', key('waiting', name), ...)
-    if not pooled and not (select('#', ...) == 1 and reads(...)) then
-      redis.call('ZREM', key('writers', name), ...)
-    end
-    return redis.call('ZREM', key('queue', name), ...)
+  -- known returns a waiter's deadline, and since when it is expected.
+  local function known(name, waiter)
+    local state = redis.call('HMGET', key('waiting', name), waiter, '+' .. waiter)
+    return tonumber(state[1]), tonumber(state[2])
   end
 
-  -- prune removes the waiters that are past their deadlines.
+  -- dropped removes waiters from the queue of a name, and returns how many there were. The hash goes
+  -- with the last waiter. The hash of a pool stays while it has other waiters that are expected.
+  local function dropped(name, ...)
+    local fields, count = {...}, select('#', ...)
+    for i = 1, count do
+      fields[count + i] = '+' .. fields[i]
+    end
+    redis.call('HDEL', key('waiting', name), unpack(fields))
+    if not pooled and not (count == 1 and reads(...)) then
+      redis.call('ZREM', key('writers', name), ...)
+    end
+    local removed = redis.call('ZREM', key('queue', name), ...)
+    if redis.call('EXISTS', key('queue', name)) == 0 then
+      local left = pooled and redis.call('HKEYS', key('waiting', name)) or {}
+      if not string.find(table.concat(left), '+', 1, true) then
+        redis.call('DEL', key('waiting', name))
+      end
+    end
+    return removed
+  end
+
+  -- forget removes the times since which waiters without an entry are expected, if they are so old
+  -- that their clients are dead. A live waiter only gets one more privilege.
+  local function forget(name, now)
+    for _, field in ipairs(redis.call('HKEYS', key('waiting', name))) do
+      if #field > 1 and string.sub(field, 1, 1) == '+' then
+        local deadline, since = known(name, string.sub(field, 2))
+        if not deadline and since and since <= now - 60000 then
+          redis.call('HDEL', key('waiting', name), field)
+        end
+      end
+    end
+  end
+
+  -- prune removes the waiters that are past their deadlines. It looks at all waiters, but only if one
+  -- may be late, and in a long queue not at once.
   local function prune(name, now)
-    local late
+    local due = tonumber(redis.call('HGET', key('waiting', name), ''))
+    if not due or due > now then
+      return
+    end
+    local place, earliest = 0, nil
     repeat
-      late = redis.call('ZRANGE', key('waiting', name), '-inf', now, 'BYSCORE', 'LIMIT', 0, 1000)
-      if #late > 0 then
+      local some, late = redis.call('ZRANGE', key('queue', name), place, place + 499), {}
+      local deadlines = some[1] and redis.call('HMGET', key('waiting', name), unpack(some)) or {}
+      for i, waiter in ipairs(some) do
+        local deadline = tonumber(deadlines[i])
+        if not deadline or deadline <= now then
+          late[#late + 1] = waiter
+        elseif not earliest or deadline < earliest then
+          earliest = deadline
+        end
+      end
+      place = place + #some - #late
+      if late[1] then
         dropped(name, unpack(late))
       end
-    until #late < 1000
+    until #some < 500
+    if pooled then
+      forget(name, now)
+    end
+    if earliest then
+      -- It uses pcall: a node without memory looks again next time.
+      redis.pcall('HSET', key('waiting', name), '', math.max(earliest, now + math.floor(place / 10)))
+    end
   end
 
   -- silent holds the inboxes without a subscriber that this call has found. It saves messages,
@@ -58,24 +113,20 @@ local function queues(pooled)
     return not silent[inbox]
   end
 
-  -- expect records when a waiter of the queue was woken. If it was woken before and has not come
+  -- expect records that a waiter with an entry was woken. If it was woken before and has not come
   -- since, the earlier time stays. It uses pcall: a node without memory cannot record the time, but
   -- the waiter has been woken all the same.
   local function expect(name, waiter, now)
-    local left = redis.call('PTTL', key('queue', name))
-    if left > 0 then
-      redis.pcall('ZADD', key('woken', name), 'NX', now, waiter)
-      redis.pcall('PEXPIRE', key('woken', name), left)
-    end
+    redis.pcall('HSET', key('waiting', name), '+' .. waiter, now)
   end
 
-  -- expect_all calls expect for several names, if the waiter has an entry there. It has none if the node
-  -- was out of memory when the waiter came. Such a node accepts all writes after the first write of
-  -- a script. So the waiter could be expected without an entry, and remain so after the queue is
-  -- gone.
+  -- expect_all calls expect for several names, if the waiter has an entry there and is not expected yet. It has
+  -- no entry if the node was out of memory when the waiter came. Such a node accepts all writes after the first
+  -- write of a script. So the waiter could be expected without an entry, and remain so without an end.
   local function expect_all(names, waiter, now)
     for _, name in ipairs(names) do
-      if redis.call('ZSCORE', key('queue', name), waiter) then
+      local deadline, since = known(name, waiter)
+      if deadline and not since then
         expect(name, waiter, now)
       end
     end
@@ -86,28 +137,74 @@ local function queues(pooled)
 
   -- sound raises an error if one of the keys of a queue has another type.
   local function sound(name, waiter)
-    waiter = waiter or ''
-    redis.call('ZSCORE', key('queue', name), waiter)
-    redis.call('ZSCORE', key('waiting', name), waiter)
-    redis.call('ZSCORE', key('woken', name), waiter)
-    if not pooled then
-      redis.call('ZSCORE', key('writers', name), waiter)
+    redis.call('ZSCORE', key('queue', name), waiter or '')
+    local indexed = redis.call('HGET', key('waiting', name), '+')
+    if not pooled and (indexed or waiter and reads(waiter)) then
+      redis.call('ZSCORE', key('writers', name), '')
     end
   end
 
+  -- index makes the index of the writers in a queue.
+  local function index(name, left)
+    local from = 0
+    repeat
+      local some, writers = redis.call('ZRANGE', key('queue', name), from, from + 499, 'WITHSCORES'), {}
+      for i = 1, #some, 2 do
+        if not reads(some[i]) then
+          writers[#writers + 1] = some[i + 1]
+          writers[#writers + 1] = some[i]
+        end
+      end
+      if writers[1] then
+        redis.call('ZADD', key('writers', name), unpack(writers))
+        redis.call('PEXPIRE', key('writers', name), left)
+      end
+      from = from + 500
+    until #some < 1000
+  end
+
   -- enter gives a waiter an entry for keep ms from now. An existing entry keeps its ticket, and
-  -- never gets an earlier deadline.
+  -- never gets an earlier deadline. It keeps its deadline if that is late enough but for a 32nd of
+  -- keep. So a waiter that comes often costs no write. The same holds for the life of the keys.
   local function enter(name, waiter, ticket, keep, now)
     prune(name, now)
-    local left = math.max(keep, redis.call('PTTL', key('queue', name)))
-    if not pooled and not reads(waiter) then
-      redis.call('ZADD', key('writers', name), 'NX', ticket, waiter)
-      redis.call('PEXPIRE', key('writers', name), left)
+    local queue, waiting = key('queue', name), key('waiting', name)
+    local state = redis.call('HMGET', waiting, '', '-', '+', waiter)
+    local due, ends, deadline = tonumber(state[1]), tonumber(state[2]), tonumber(state[4])
+    local added, fresh, slack = redis.call('ZADD', queue, 'NX', ticket, waiter), now + keep, keep / 32
+    local fields = {}
+    if not deadline or fresh - deadline > slack then
+      fresh = math.max(fresh, deadline or fresh)
+      fields = {waiter, fresh}
+      if not due or fresh < due then
+        fields[3], fields[4] = '', fresh
+      end
     end
-    redis.call('ZADD', key('queue', name), 'NX', ticket, waiter)
-    redis.call('PEXPIRE', key('queue', name), left)
-    redis.call('ZADD', key('waiting', name), 'GT', now + keep, waiter)
-    redis.call('PEXPIRE', key('waiting', name), left)
+    if ends and ends >= 2 ^ 53 then
+      ends = nil -- of another program
+    end
+    local longer = not ends or now + keep - ends > slack or added == 1 and redis.call('ZRANK', queue, waiter) == 0
+    ends = math.max(now + keep, ends or 0)
+    if longer then
+      fields[#fields + 1] = '-'
+      fields[#fields + 1] = ends
+    end
+    local reader = not pooled and reads(waiter)
+    if reader and not state[3] then
+      index(name, ends - now)
+      fields[#fields + 1] = '+'
+      fields[#fields + 1] = 1
+    elseif state[3] and not reader then
+      redis.call('ZADD', key('writers', name), 'NX', ticket, waiter)
+      redis.call('PEXPIRE', key('writers', name), ends - now)
+    end
+    if fields[1] then
+      redis.call('HSET', waiting, unpack(fields))
+    end
+    if longer then
+      redis.call('PEXPIRE', queue, ends - now)
+      redis.call('PEXPIRE', waiting, ends - now)
+    end
   end
 
   -- enter_all enters a waiter into the queues of several names. A node that is out of memory makes
@@ -129,8 +226,8 @@ local function queues(pooled)
   -- stays expected: otherwise its attempts without a quorum could keep the name from those behind
   -- it for ever.
   local function came(names, waiter)
-    for _, name in ipairs(names) do
-      redis.call('ZREM', key('woken', name), waiter or '')
+    for _, name in ipairs(waiter and names or {}) do
+      redis.call('HDEL', key('waiting', name), '+' .. waiter)
     end
   end
 
@@ -155,12 +252,12 @@ local function queues(pooled)
       if not other or other == waiter then
         return left, false
       end
-      local since = redis.call('ZSCORE', key('woken', name), other)
+      local deadline, since = known(name, other)
       if since and since + patience(other) > now then
         return left or since + patience(other) - now, place == 0
       elseif since then
         place = place + 1
-      elseif reached('woken', name, other) then
+      elseif deadline and reached('woken', name, other) then
         expect(name, other, now)
         if place == 0 then
           return patience(other), true
@@ -178,11 +275,14 @@ local function queues(pooled)
   -- its rank in the queue, and how many writers it skipped: those that were woken more than patience
   -- ms ago and have not come since. It removes entries of the index whose waiter is no longer in the
   -- queue.
+  --
+  -- Without an index, the queue has no readers and is the index itself.
   local function writer(name, waiter, now)
     local rank = waiter and redis.call('ZRANK', key('queue', name), waiter)
-    local place = 0
+    local indexed = redis.call('HGET', key('waiting', name), '+')
+    local place, skipped = 0, 0
     while true do
-      local other = redis.call('ZRANGE', key('writers', name), place, place)[1]
+      local other = redis.call('ZRANGE', key(indexed and 'writers' or 'queue', name), place, place)[1]
       if not other then
         return nil
       end
@@ -191,12 +291,14 @@ local function queues(pooled)
         redis.call('ZREM', key('writers', name), other)
       elseif rank and before >= rank then
         return nil
+      elseif reads(other) then
+        place = place + 1 -- only if the hash was lost
       else
-        local since = redis.call('ZSCORE', key('woken', name), other)
+        local _, since = known(name, other)
         if not since or since + patience(other) > now then
-          return other, since, before, place
+          return other, since, before, skipped
         end
-        place = place + 1
+        place, skipped = place + 1, skipped + 1
       end
     end
   end
@@ -244,8 +346,9 @@ local function queues(pooled)
     end
     -- While other readers hold the name, no more are woken while more than half a batch is
     -- expected. Otherwise each reader of a crowd would look past all expected ones, to wake one
-    -- more.
-    if shared and redis.call('ZRANGE', key('woken', name), places / 2, places / 2)[1] then
+    -- more. Waiters are woken in order.
+    local middle = shared and redis.call('ZRANGE', key('queue', name), places / 2, places / 2)[1]
+    if middle and redis.call('HGET', key('waiting', name), '+' .. middle) then
       return
     end
     local time = redis.call('TIME')
@@ -261,7 +364,7 @@ local function queues(pooled)
       if not waiter then
         return
       end
-      local since = redis.call('ZSCORE', key('woken', name), waiter)
+      local deadline, since = known(name, waiter)
       local frozen = since and since + patience(waiter) <= now
       local writes = reading and not reads(waiter)
       if shared and not frozen and (writes or since) then
@@ -270,13 +373,13 @@ local function queues(pooled)
       local message = writes and 'standby' or kind
       if waiter == except or frozen and (writes or spare == 0) then
         place = place + 1
-      elseif not reached(message, name, waiter) then
+      elseif not deadline or not reached(message, name, waiter) then
         dropped(name, waiter)
         dead = dead + 1
       elseif message == 'standby' then
         return
       else
-        if kind == 'woken' then
+        if kind == 'woken' and not since then
           expect(name, waiter, now)
         end
         place = place + 1
@@ -304,7 +407,7 @@ local function queues(pooled)
     for _, name in ipairs(names) do
       if keep then
         if pcall(enter, name, waiter, ticket, keep, now) then
-          expect(name, waiter, now)
+          pcall(expect_all, {name}, waiter, now)
         end
       else
         pcall(dropped, name, waiter)
@@ -322,5 +425,5 @@ local function queues(pooled)
   end
 
   return {sound = sound, enter_all = enter_all, came = came, expect_all = expect_all, rejoin = rejoin, precedence = precedence, intent = intent, dropped = dropped, wake_all = wake_all,
-    prune = prune, reached = reached, expect = expect, patience = patience}
+    prune = prune, reached = reached, expect = expect, known = known, patience = patience}
 end

@@ -1,0 +1,218 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// MaxValueLength is the longest value of [Election.Proclaim], in bytes.
+const MaxValueLength = quorumlock.MaxPurposeLength - len("18446744073709551615 ")
+
+// board is how a leader announces its terms and values, and how observers hear of them.
+//
+// A value is the purpose of a lock that the leader holds beside the lock of the election. So it is renewed with the
+// term, survives the loss of a minority, and ends with the leader. There are two such locks, and a leader takes the
+// other one before it releases the first. So no observer sees a leader without its value.
+//
+// The observers wait for a latch. A leader deletes it after each change, which wakes them all.
+type board struct {
+	values  [2]*quorumlock.Lock
+	changes *quorumlock.Latch
+	// all reads the lock of the election and both values in one round trip.
+	all *quorumlock.Lock
+}
+
+func newBoard(client *quorumlock.Client, name string, o quorumlock.LockOptions) *board {
+	names := []string{name, name + "/value0", name + "/value1"}
+	if o.Rule == (quorum.Rule{}) {
+		o.Rule = quorum.Majority()
+	}
+	b := &board{
+		changes: client.Latch(name + "/changes").With(quorumlock.LatchOptions{TTL: time.Minute}),
+		all:     client.MultiLock(names...).With(quorumlock.LockOptions{TTL: o.TTL, Rule: o.Rule}),
+	}
+	for i := range b.values {
+		b.values[i] = client.RedLock(names[1+i]).With(quorumlock.LockOptions{TTL: o.TTL, Rule: o.Rule, NoHandover: true})
+	}
+	return b
+}
+
+// Proclaim announces a value to the observers, in place of the last one, without a new election: an address at which
+// the leader serves, or how far its work is. Observers find it in Leader.Value until the term ends. A value is
+// printable, not empty, and at most MaxValueLength bytes long.
+//
+// Proclaim is for the lead function, with its context, and needs Config.Announce. It keeps trying while too few nodes
+// answer. After the death of another leader, the first Proclaim may have to wait until the values of that leader
+// have expired, for a TTL at most. It returns ErrNotLeading if this candidate does not lead, the cause of the end of
+// the term, or ctx's error.
+func (e *Election) Proclaim(ctx context.Context, value string) error {
+	if err := e.checkProclaim(ctx, value); err != nil {
+		return err
+	}
+	t := e.current()
+	if t == nil {
+		return ErrNotLeading
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
+	select {
+	case t.proclaiming <- struct{}{}:
+		defer func() { <-t.proclaiming }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	lease, slot, err := e.acquireValue(ctx, t, value)
+	if err != nil {
+		return err
+	}
+	former, over := e.setValue(t, lease, slot)
+	e.drop(ctx, former)
+	if over != nil {
+		return over
+	}
+	e.tell(ctx)
+	return nil
+}
+
+func (e *Election) checkProclaim(ctx context.Context, value string) error {
+	if err := e.check(ctx); err != nil {
+		return err
+	}
+	var problem string
+	switch {
+	case !e.cfg.Announce:
+		problem = "Proclaim needs Config.Announce, of all candidates and observers"
+	case value == "":
+		problem = "the value is empty"
+	case len(value) > MaxValueLength:
+		problem = fmt.Sprintf("the value has %d bytes, more than %d", len(value), MaxValueLength)
+	case !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }):
+		problem = fmt.Sprintf("the value %q has unprintable characters", value)
+	default:
+		return nil
+	}
+	return &quorumlock.InvalidError{Problems: []string{problem}}
+}
+
+// acquireValue takes a lock to show a value. The term holds the other lock, or none before its first Proclaim. Then a
+// dead leader may still occupy one of both.
+func (e *Election) acquireValue(ctx context.Context, t *term, value string) (*quorumlock.Lease, int, error) {
+	lock := func(i int) *quorumlock.Lock {
+		return e.board.values[i].With(e.valueOptions(t, value))
+	}
+	slot := 1 - t.slot
+	if t.value == nil {
+		if lease, err := lock(1 - slot).TryAcquire(ctx); err == nil {
+			return lease, 1 - slot, nil
+		}
+	}
+	lease, err := lock(slot).Acquire(ctx)
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) && t.ctx.Err() != nil {
+		err = context.Cause(t.ctx)
+	}
+	return lease, slot, err
+}
+
+func (e *Election) valueOptions(t *term, value string) quorumlock.LockOptions {
+	o := e.cfg.Lock
+	return quorumlock.LockOptions{TTL: o.TTL, Rule: o.Rule, NoHandover: true, Purpose: sequenceOf(t.Owner) + " " + value}
+}
+
+// setValue makes a lease the value of the term, and returns the lease to release: of the former value, or this one if
+// the term is over.
+func (e *Election) setValue(t *term, lease *quorumlock.Lease, slot int) (former *quorumlock.Lease, over error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.term != t || t.ctx.Err() != nil {
+		return lease, context.Cause(t.ctx)
+	}
+	former, t.value, t.slot = t.value, lease, slot
+	return former, nil
+}
+
+// tell wakes the observers. They look at times anyway, so a failure only delays them.
+func (e *Election) tell(ctx context.Context) {
+	if !e.cfg.Announce {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	timer := e.cfg.Clock.AfterFunc(e.cfg.Interval, cancel)
+	defer timer.Stop()
+	_ = e.board.changes.Delete(ctx)
+}
+
+// listen rings after each change that a leader announces, until ctx ends. hears is set while it would hear of one.
+func (e *Election) listen(ctx context.Context, ring chan<- struct{}, hears *atomic.Bool) {
+	for ctx.Err() == nil {
+		err := e.board.changes.Set(ctx, 1)
+		hears.Store(err == nil)
+		select {
+		case ring <- struct{}{}: // the next look finds all changes before Set
+		default:
+		}
+		if err == nil {
+			err = e.board.changes.Await(ctx)
+		}
+		pause := e.cfg.Interval
+		switch {
+		case errors.Is(err, quorumlock.ErrLatchDeleted):
+			continue
+		case errors.Is(err, quorumlock.ErrLatchNotSet): // deleted in between, or forgotten by the nodes
+			pause /= 10
+		case hopeless(err):
+			return
+		}
+		hears.Store(false)
+		_ = sleep(ctx, e.cfg.Clock, pause)
+	}
+}
+
+// waitForNews returns after d, or after a ring. It reports whether it rang, and the cause of ctx's end.
+func waitForNews(ctx context.Context, c clock.Clock, d time.Duration, ring <-chan struct{}) (rang bool, err error) {
+	over := make(chan struct{})
+	timer := c.AfterFunc(d, func() { close(over) })
+	defer timer.Stop()
+	select {
+	case <-over:
+		return false, nil
+	case <-ring:
+		return true, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+// sequenceOf returns the part of an owner id that differs between the owners of one client.
+func sequenceOf(owner string) string {
+	info := quorumlock.ParseOwner(owner)
+	return strings.TrimPrefix(strings.TrimPrefix(info.ID, info.Client), ":")
+}
+
+// valueOf returns the last value that enough nodes have of a leader.
+func (b *board) valueOf(s *quorumlock.Status, leader string) (value string) {
+	client, term := quorumlock.ParseOwner(leader).Client, sequenceOf(leader)
+	newest := uint64(0)
+	for _, lock := range b.values {
+		owner := holderOf(s, lock.Names()[0])
+		info := quorumlock.ParseOwner(owner)
+		of, text, _ := strings.Cut(info.Purpose, " ")
+		number, err := strconv.ParseUint(sequenceOf(owner), 10, 64)
+		if err == nil && info.Client == client && of == term && number > newest {
+			newest, value = number, text
+		}
+	}
+	return value
+}

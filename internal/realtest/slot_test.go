@@ -1,0 +1,284 @@
+package realtest_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/internal/watchdog"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// slotTTL is the MaxTTL of clients whose node is a slot of a cluster. Their MaxClockSkew is half of it.
+const slotTTL = 3 * time.Second
+
+// slot is a node that is one slot of a real Redis Cluster.
+type slot struct {
+	*redisproc.Cluster
+	t      *testing.T
+	tag    string
+	marker string
+}
+
+// startSlot starts a cluster, and opens the slot of a tag. Clients have the documented rights and no others.
+func startSlot(t *testing.T, tag string) *slot {
+	t.Helper()
+	watchdog.Watch(t, longest())
+	s := &slot{Cluster: redisproc.StartCluster(t), t: t, tag: tag, marker: node.MarkerKey(tag)}
+	for _, server := range s.Servers() {
+		for _, rules := range [][]string{
+			strings.Fields(rights.SetUser("locker", "secret", "{"+tag+"}:*")),
+			append([]string{"ACL", "SETUSER", "locker"}, rights.Latches().Rules...),
+		} {
+			_, err := server.Command(rules...)
+			require.NoError(t, err)
+		}
+	}
+	s.open()
+	return s
+}
+
+// open makes the owner of the slot grant locks, in any state.
+func (s *slot) open() {
+	s.t.Helper()
+	owner, limits := s.Owner(s.marker), slotLimits()
+	_, err := owner.Command("HSET", s.marker, "identity", owner.ReplicationID(), "until", "0",
+		"max_ttl", milliseconds(limits.MaxTTL), "max_skew", milliseconds(limits.MaxClockSkew), "restarted", "0", "open", "")
+	require.NoError(s.t, err)
+}
+
+func slotLimits() node.Limits {
+	var cfg quorumlock.Config
+	withMaxTTL(slotTTL)(&cfg)
+	return cfg.Limits()
+}
+
+// address returns the address of the node, with all servers except some as seeds.
+func (s *slot) address(except ...*redisproc.Server) string {
+	address := ""
+	for _, server := range s.Servers() {
+		switch {
+		case len(except) > 0 && server == except[0]:
+		case address == "":
+			address = "redis://locker:secret@" + server.Addr() + "?tag=" + s.tag
+		default:
+			address += "&addr=" + server.Addr()
+		}
+	}
+	return address
+}
+
+// client returns a client of the slot and of other nodes.
+func (s *slot) client(others ...string) *quorumlock.Client {
+	s.t.Helper()
+	return newClient(s.t, withMaxTTL(slotTTL), func(cfg *quorumlock.Config) { cfg.Addresses = append([]string{s.address()}, others...) })
+}
+
+// slotLoad is contenders for a few names. They check that each name has one holder at a time.
+type slotLoad struct {
+	*onlooker
+	s    *slot
+	ctx  context.Context
+	stop context.CancelFunc
+	all  sync.WaitGroup
+}
+
+func (s *slot) load() *slotLoad {
+	names := []string{"north", "south"}
+	l := &slotLoad{onlooker: newOnlooker(s.t, names), s: s}
+	l.ctx, l.stop = context.WithCancel(s.t.Context())
+	s.t.Cleanup(l.end)
+	for range 2 {
+		l.add(s.client())
+	}
+	l.advances("the load begins")
+	return l
+}
+
+// add lets a client contend for each name.
+func (l *slotLoad) add(client *quorumlock.Client) {
+	for name := range l.word {
+		l.all.Go(func() {
+			for l.ctx.Err() == nil {
+				lease, err := client.RedLock(name).Acquire(l.ctx)
+				if err != nil {
+					assert.ErrorIs(l.t, err, context.Canceled, "Acquire may fail only at the end of the test")
+					return
+				}
+				l.enter(name, lease)
+				wait(l.ctx, time.Millisecond, 20*time.Millisecond)
+				l.leave(name, lease)
+				_ = lease.Release(l.ctx) // An owner that has lost the slot does not confirm it. The client repeats it later.
+			}
+		})
+	}
+}
+
+// advances requires that leases are granted again, after a recovery at most.
+func (l *slotLoad) advances(after string) {
+	l.t.Helper()
+	before := l.total()
+	eventually(l.t, slotLimits().Recovery()+30*time.Second, func() bool { return l.total() >= before+10 }, "locks are granted after %s", after)
+}
+
+func (l *slotLoad) end() {
+	l.stop()
+	l.all.Wait()
+}
+
+// Everything works on a node that is a slot of a cluster, alone and as one of three nodes.
+func TestRealClusterServesAllKinds(t *testing.T) {
+	t.Parallel()
+	s := startSlot(t, "ql")
+	two := startCluster(t, 2)
+	two.open(slotLimits())
+	for name, others := range map[string][]string{"the only node": nil, "one of three nodes": two.addresses()} {
+		t.Run(name, func(t *testing.T) { s.servesAllKinds(t, others) })
+	}
+
+	// As one of three, the node may fail as any other.
+	client := s.client(two.addresses()...)
+	lease := acquire(t, client.RedLock("job"))
+	owner := s.Owner(s.marker)
+	owner.Kill()
+	staysValid(t, lease, slotTTL)
+	require.NoError(t, lease.Release(t.Context()))
+	s.Await("a replica takes over", func() bool { return s.Owner(s.marker) != owner })
+	lease = acquire(t, client.RedLock("job"))
+	eventually(t, 2*slotLimits().Recovery(), func() bool { have, _ := lease.Backing(); return have == 3 }, "the new owner backs the lease")
+	require.NoError(t, lease.Release(t.Context()))
+}
+
+func (s *slot) servesAllKinds(t *testing.T, others []string) {
+	t.Helper()
+	one, two := s.client(others...), s.client(others...)
+	ctx := t.Context()
+
+	lease := acquire(t, one.RedLock("job"))
+	for key := range map[string]bool{"{" + s.tag + "}:job": true, s.marker: true} {
+		require.Contains(t, s.Owner(s.marker).Keys(), key)
+	}
+	require.NoError(t, lease.Extend(ctx))
+	next := make(chan error, 1)
+	go func() {
+		lease, err := two.RedLock("job").Acquire(ctx)
+		if err == nil {
+			err = lease.Release(ctx)
+		}
+		next <- err
+	}()
+	eventually(t, soon, func() bool {
+		n, err := s.Owner(s.marker).Command("ZCARD", "quorumlock:queue::{"+s.tag+"}:job")
+		return err == nil && n == "1"
+	}, "the waiter has its place on the cluster")
+	_, err := two.RedLock("job").TryAcquire(ctx)
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	began := time.Now()
+	require.NoError(t, lease.Release(ctx))
+	require.NoError(t, <-next)
+	t.Logf("the waiter got the lock %v after the release", time.Since(began))
+
+	both := acquire(t, one.MultiLock("a", "b"))
+	_, err = two.RedLock("b").TryAcquire(ctx)
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	require.NoError(t, both.Release(ctx))
+
+	permits, err := one.Semaphore("ports", 3).Acquire(ctx, 2)
+	require.NoError(t, err)
+	_, err = two.Semaphore("ports", 3).TryAcquire(ctx, 2)
+	require.Error(t, err)
+	require.NoError(t, permits.Release(ctx))
+
+	read, err := one.RWLock("doc").Read().Acquire(ctx)
+	require.NoError(t, err)
+	_, err = two.RWLock("doc").Write().TryAcquire(ctx)
+	require.Error(t, err)
+	require.NoError(t, read.Release(ctx))
+
+	require.NoError(t, one.Latch("done").Set(ctx, 1))
+	require.NoError(t, two.Latch("done").CountDown(ctx, "x"))
+	require.NoError(t, one.Latch("done").Await(ctx))
+	require.NoError(t, one.Latch("done").Delete(ctx))
+
+	_, err = two.RedLock("job").Inspect(ctx)
+	require.NoError(t, err)
+}
+
+// The slot moves while locks are taken: by a planned failover, with its keys to another shard, and by the death of its
+// owner. No name has two holders, and each new owner recovers before it grants new locks.
+func TestRealClusterMovesUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := startSlot(t, "ql")
+	l := s.load()
+	recovers := func(event string, move func()) {
+		t.Helper()
+		before := s.Owner(s.marker)
+		move()
+		s.Await("another server owns the slot", func() bool { return s.Owner(s.marker) != before })
+		began := time.Now()
+		l.advances(event)
+		t.Logf("%s: locks were granted %v later, %d so far", event, time.Since(began).Round(time.Millisecond), l.total())
+	}
+	recovers("a planned failover", func() { s.Failover(s.marker) })
+	s.AwaitHealthy()
+	to := s.OtherMaster(s.marker)
+	recovers("a move", func() { s.Move(s.marker, to, nil) })
+	recovers("the death of the owner", func() { to.Kill() })
+	l.end()
+}
+
+// The owner of the slot is cut off from the cluster, but not from its clients. Its replica takes over, without the
+// latest locks of the owner.
+func TestRealClusterMasterCutOff(t *testing.T) {
+	t.Parallel()
+	s := startSlot(t, "ql")
+	for _, server := range s.Servers() {
+		server.Config("cluster-node-timeout", "1000")
+	}
+	l := s.load()
+	owner := s.Owner(s.marker)
+	replica := s.ReplicaOf(owner)
+	holder := newClient(t, withMaxTTL(slotTTL), func(cfg *quorumlock.Config) { cfg.Addresses = []string{s.address()} })
+	_ = acquire(t, holder.RedLock("first")).Release(t.Context())
+
+	// The replica gets nothing more.
+	replica.Config("masteruser", "nobody")
+	replica.Config("masterauth", "none")
+	_, err := replica.Command("CLIENT", "KILL", "TYPE", "master")
+	require.NoError(t, err)
+	unknown := acquire(t, holder.RedLock("unknown to the replica"))
+	s.CutOff(owner)
+	cut := time.Now()
+	s.Await("the replica has taken over", func() bool { return s.Owner(s.marker) == replica })
+	promoted := time.Since(cut)
+	other := newClient(t, withMaxTTL(slotTTL), func(cfg *quorumlock.Config) { cfg.Addresses = []string{s.address(owner)} })
+	l.add(other)
+	s.Await("the old owner stops", func() bool {
+		_, err := owner.Command("HGET", s.marker, "identity")
+		return err != nil
+	})
+	stopped := time.Since(cut)
+
+	// A lease that the new owner does not know is kept as long as its holder renews it there during the recovery.
+	if next, err := other.RedLock("unknown to the replica").TryAcquire(t.Context()); err == nil {
+		require.Error(t, unknown.Err(), "the new owner must recover first")
+		require.NoError(t, next.Release(t.Context()))
+	}
+	l.advances("the cut")
+	if unknown.Err() == nil {
+		require.NoError(t, unknown.Release(t.Context()))
+	}
+	later := acquire(t, other.RedLock("unknown to the replica"))
+	require.Error(t, unknown.Err())
+	require.Greater(t, later.Token(), unknown.Token())
+	l.end()
+	t.Logf("the replica was promoted %v after the cut, and the old owner stopped after %v", promoted, stopped)
+}

@@ -1,0 +1,190 @@
+package lease_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// A detached lease ends at once, and the nodes keep the lock until the lease would have ended. The client may live on,
+// be closed, or die.
+func TestDetachLeavesTheLockToItsTTL(t *testing.T) {
+	for how, end := range map[string]func(*testing.T, *quorumlock.Client, []*fleet.Wire){
+		"the client lives on": func(*testing.T, *quorumlock.Client, []*fleet.Wire) {},
+		"Close":               func(t *testing.T, c *quorumlock.Client, _ []*fleet.Wire) { require.NoError(t, c.Close(t.Context())) },
+		"the process dies": func(_ *testing.T, _ *quorumlock.Client, wires []*fleet.Wire) {
+			fleet.Settle()
+			for _, w := range wires {
+				w.Severed.Store(true)
+			}
+		},
+	} {
+		for _, fixed := range []bool{false, true} {
+			t.Run(how, func(t *testing.T) {
+				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+					const ttl = 8 * time.Second
+					client, wires := f.WiredClient()
+					lock := client.RedLock("job").With(quorumlock.LockOptions{TTL: ttl, Fixed: fixed})
+					lease := fleet.MustAcquire(t, lock)
+					wait := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+					time.Sleep(time.Second)
+					began, left, ctx := f.Clock.Now(), lease.Remaining(), lease.Context()
+
+					require.NoError(t, lease.Detach())
+					require.Equal(t, began, f.Clock.Now(), "Detach waits for nothing")
+					require.ErrorIs(t, context.Cause(ctx), quorumlock.ErrReleased)
+					require.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
+					require.ErrorIs(t, lease.Detach(), quorumlock.ErrReleased)
+					require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased, "a release does not free it")
+					require.ErrorIs(t, fleet.MustBeRefused(t, lock), quorumlock.ErrHeld)
+					end(t, client, wires)
+
+					time.Sleep(left - 1)
+					require.True(t, wait.Waits(), "the nodes keep the lock as long as the lease would have lasted")
+					<-wait.Done
+					require.NoError(t, wait.Err)
+					require.GreaterOrEqual(t, f.Clock.Now()-began, left)
+					require.Less(t, f.Clock.Now()-began, quorum.TTLFor(left)+2*time.Second, "nothing renews it")
+					require.NoError(t, wait.Lease.Release(t.Context()))
+				})
+			})
+		}
+	}
+}
+
+// No local waiter gets a detached lease by a hand-over.
+func TestDetachIsNoHandOver(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		first := fleet.MustAcquire(t, client.RedLock("job"))
+		waits := []*fleet.Acquisition{fleet.StartAcquire(t.Context(), t, client.RedLock("job")), fleet.StartAcquire(t.Context(), t, client.RedLock("job"))}
+		fleet.Settle()
+		require.NoError(t, first.Release(t.Context()))
+		<-waits[0].Done // Its block has a token for the next.
+		second := waits[0].Lease
+		left := second.Remaining()
+		require.NoError(t, second.Detach())
+		time.Sleep(left - 1)
+		require.True(t, waits[1].Waits())
+		<-waits[1].Done
+		require.NoError(t, waits[1].Lease.Release(t.Context()))
+	})
+}
+
+// A lost lease cannot be detached, and a nested one is only released.
+func TestDetachOfLostAndNestedLeases(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		lost := fleet.MustAcquire(t, client.RedLock("lost").With(quorumlock.LockOptions{TTL: time.Second, Fixed: true}))
+		time.Sleep(time.Second)
+		require.ErrorIs(t, lost.Detach(), quorumlock.ErrLost)
+
+		outer := fleet.MustAcquire(t, client.RedLock("job"))
+		inner, err := client.RedLock("job").Acquire(outer.Context())
+		require.NoError(t, err)
+		require.NoError(t, inner.Detach())
+		require.NoError(t, outer.Err())
+		require.NoError(t, outer.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+// ExtendFor lets a Fixed lease last for another time than its TTL, and never shortens it.
+func TestExtendFor(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RedLock("job").With(quorumlock.LockOptions{TTL: time.Second, Fixed: true})
+		lease := fleet.MustAcquire(t, lock)
+		wait := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+		time.Sleep(500 * time.Millisecond)
+		began := f.Clock.Now()
+		require.NoError(t, lease.ExtendFor(t.Context(), 9*time.Second))
+		require.InDelta(t, 9*time.Second-quorum.Drift(9*time.Second), lease.Remaining(), float64(time.Millisecond))
+		before := lease.Remaining()
+		require.NoError(t, lease.ExtendFor(t.Context(), 2*time.Second))
+		require.NoError(t, lease.Extend(t.Context()))
+		require.Equal(t, before, lease.Remaining(), "a shorter time changes nothing")
+
+		time.Sleep(before - 1)
+		require.NoError(t, lease.Err())
+		require.True(t, wait.Waits(), "the nodes keep the lock for as long")
+		<-wait.Done
+		require.Less(t, f.Clock.Now()-began, 11*time.Second)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+		require.ErrorIs(t, lease.ExtendFor(t.Context(), time.Second), quorumlock.ErrLost, "nothing revives it")
+		require.NoError(t, wait.Lease.Release(t.Context()))
+	})
+}
+
+func TestExtendForRejects(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		renewed := fleet.MustAcquire(t, client.RedLock("renewed"))
+		require.EqualError(t, renewed.ExtendFor(t.Context(), time.Second), "quorumlock: ExtendFor needs a Fixed lock: other leases are renewed automatically")
+		lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
+		for _, ttl := range []time.Duration{0, -1, time.Millisecond, quorumlock.DefaultTTL + time.Millisecond} {
+			require.ErrorIs(t, lease.ExtendFor(t.Context(), ttl), quorumlock.ErrInvalid, ttl)
+		}
+		require.NoError(t, lease.ExtendFor(t.Context(), quorumlock.DefaultTTL))
+		require.ErrorIs(t, lease.ExtendFor(nil, time.Second), quorumlock.ErrInvalid) //nolint:staticcheck // the test needs a nil context
+		require.NoError(t, lease.Release(t.Context()))
+		require.NoError(t, renewed.Release(t.Context()))
+	})
+}
+
+// Bind ends a lease with a context, unless it was stopped before.
+func TestBind(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RedLock("job")
+		ctx, cancel := context.WithCancel(t.Context())
+		lease := fleet.MustAcquire(t, lock)
+		lease.Bind(ctx)
+		time.Sleep(time.Minute)
+		require.NoError(t, lease.Err())
+		cancel()
+		fleet.Settle()
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
+		f.RequireNoKeys()
+
+		ctx, cancel = context.WithCancel(t.Context())
+		free := fleet.MustAcquire(t, lock)
+		stop := free.Bind(ctx)
+		require.True(t, stop())
+		cancel()
+		fleet.Settle()
+		require.NoError(t, free.Err())
+		require.NoError(t, free.Release(t.Context()))
+	})
+}
+
+// A detached lease keeps the lock no longer than the lease would have lasted: until its hold limit, if that comes first.
+func TestDetachKeepsToTheHoldLimit(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		other := f.Client().RedLock("job")
+		lock := f.Client().RedLock("job").With(quorumlock.LockOptions{MaxHold: 12 * time.Second})
+		lease := fleet.MustAcquire(t, lock)
+		time.Sleep(11 * time.Second)
+		require.Equal(t, time.Second, lease.Remaining())
+		require.NoError(t, lease.Detach())
+		wait := fleet.StartAcquire(t.Context(), t, other)
+		time.Sleep(time.Second - 1)
+		require.True(t, wait.Waits())
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, wait.Has().Release(t.Context()))
+
+		// The lease that is nested in a detached one reaches the limit.
+		lease = fleet.MustAcquire(t, lock)
+		nested, err := lock.TryAcquire(lease.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Detach())
+		time.Sleep(12 * time.Second)
+		require.ErrorIs(t, nested.Err(), quorumlock.ErrHoldLimit)
+		fleet.Settle()
+		fleet.AcquireAndRelease(t, other)
+	})
+}

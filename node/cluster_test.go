@@ -1,0 +1,116 @@
+package node_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// slotOf returns a node that is the slot of the tag ql, and asks these servers for it first.
+func slotOf(t *testing.T, seeds ...string) *node.Redis {
+	t.Helper()
+	opt := node.Options{ClientOption: rueidis.ClientOption{InitAddress: seeds, ConnWriteTimeout: patience}, Tag: "ql"}
+	opt.Dialer.Timeout = patience
+	n, err := node.New(opt)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = n.Close() })
+	return n
+}
+
+const marker = "quorumlock:node:{ql}"
+
+// The node follows its slot through failovers and moves. Each new owner is another server, which grants nothing new
+// until its recovery has ended, and confirms what was granted.
+func TestRedisFollowsTheSlotOfACluster(t *testing.T) {
+	t.Parallel()
+	c := redisproc.StartCluster(t)
+	owner := c.Owner(marker)
+	n := opened(t, slotOf(t, c.Addresses()...))
+	seed := opened(t, slotOf(t, c.OtherMaster(marker).Addr())) // it learns the owner from another server
+	require.Equal(t, owner.Addr(), n.Address())
+	require.Equal(t, owner.Addr(), seed.Address())
+
+	// All operations, and batches of them, stay in the slot.
+	for i, r := range do(n, node.Op{Kind: node.Mark}, acquire("o1", "{ql}:x", "{ql}:y"), renew("o1", "{ql}:x", "{ql}:y"),
+		inspect("{ql}:x", "{ql}:y"), release("o1", "{ql}:x", "{ql}:y"), force("{ql}:x"),
+		reads(acquire("r1", "{ql}:z")), reads(renew("r1", "{ql}:z")), reads(release("r1", "{ql}:z"))) {
+		require.NoError(t, r.Err, "operation %d", i)
+	}
+	wantAll(t, seed, []node.Op{acquire("o1", "{ql}:a"), acquire("o1", "{ql}:b"), renew("o1", "{ql}:a"), release("o1", "{ql}:b")},
+		node.Granted, node.Granted, node.Granted, node.Released)
+	for _, key := range owner.Keys() {
+		require.Equal(t, c.Slot(marker), c.Slot(key), key)
+	}
+
+	var resubscribed, woken atomic.Int64
+	inbox, err := n.Listen(t.Context(), "c", func(m node.Message) {
+		switch m.Kind {
+		case node.Resubscribed:
+			resubscribed.Add(1)
+		case node.Woken:
+			woken.Add(1)
+		default:
+		}
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = inbox.Close() })
+	waits := acquire("o9", "{ql}:a")
+	waits.Waiter = node.Waiter{ID: "c:w1", Ticket: 1, Keep: long}
+	want(t, node.Denied, n, waits)
+
+	follows := func(event string, to *redisproc.Server, move func()) {
+		t.Helper()
+		before := resubscribed.Load()
+		move()
+		poll(t, func() bool { return n.Probe(context.Background()) == nil && do(n, inspect("{ql}:a"))[0].Err == nil }, func() any { return event })
+		require.Equal(t, to.Addr(), n.Address(), event)
+		require.ErrorIs(t, do(n, acquire("o2", "{ql}:c"))[0].Err, node.ErrRecovering, event)
+		assert.Positive(t, want(t, node.Granted, n, renew("o1", "{ql}:a")).Recovering, event)
+		require.ErrorIs(t, do(seed, acquire("o2", "{ql}:d"))[0].Err, node.ErrRejected, "the seed's connection still leads to the old owner")
+		poll(t, func() bool { return resubscribed.Load() > before }, func() any { return event + ": the inbox" })
+		opened(t, n)
+		eventually(t, node.Granted, seed, acquire("o2", "{ql}:"+strings.ReplaceAll(event, " ", "")))
+	}
+	replica := c.ReplicaOf(owner)
+	follows("failover", replica, func() {
+		require.Equal(t, replica, c.Failover(marker))
+		c.AwaitHealthy()
+	})
+	other := c.OtherMaster(marker)
+	follows("move", other, func() {
+		c.Move(marker, other, func(from *redisproc.Server) {
+			// While the slot moves, no key can be created at the old owner, and the new one does not own it yet.
+			require.Error(t, do(n, acquire("o2", "{ql}:new"))[0].Err)
+			require.NotContains(t, from.Keys(), "{ql}:new")
+			require.Error(t, do(slotOf(t, other.Addr()), acquire("o2", "{ql}:new"))[0].Err)
+		})
+	})
+	require.NotContains(t, other.Keys(), "{ql}:new")
+	follows("move back", replica, func() { c.Move(marker, replica, nil) })
+	want(t, node.Released, n, release("o1", "{ql}:a"))
+	poll(t, func() bool { return woken.Load() > 0 }, func() any { return "the waiter" })
+}
+
+// A node without a tag does not use a cluster, and a node with a tag uses nothing else.
+func TestTagsAndServersMatch(t *testing.T) {
+	server := start(t)
+	err := failure(t, node.ErrMisconfigured, slotOf(t, server.Addr()), acquire("o1", "{ql}:a"))
+	require.ErrorContains(t, err, "remove the tag")
+	assert.True(t, err.Permanent())
+
+	alone := redisproc.Start(t, redisproc.WithArgs("--cluster-enabled", "yes"))
+	began := time.Now()
+	err = failure(t, node.ErrRejected, slotOf(t, alone.Addr()), acquire("o1", "{ql}:a"))
+	require.ErrorContains(t, err, "CLUSTERDOWN")
+	assert.False(t, err.Permanent(), "the slots may be given out later")
+	assert.Less(t, time.Since(began), patience)
+}
