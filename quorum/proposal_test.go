@@ -11,8 +11,8 @@ import (
 func TestRaisePrefersNodesWhoseFencesStayTheSame(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// second is the answer of the other node with a large fence, and last that of the node that
-		// rejects all, to the second proposal.
+		// second and last are the answers to the second proposal. second comes from the other node
+		// with a large fence, and last from the node that rejects all.
 		second, last Answer
 		above        uint64
 	}{
