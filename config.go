@@ -324,8 +324,10 @@ const (
 	// network; see [Handover]. So the order across clients is the order of their turns, not of
 	// single waiters.
 	WaitQueued
-	// WaitFair is WaitQueued strictly in the order in which waiters came, as exactly as the clocks
-	// of clients agree. Leases are not handed over.
+	// WaitFair is WaitQueued in the order in which waiters came, as exactly as the clocks of clients
+	// agree. Leases are not handed over. A waiter queues on the nodes once no earlier waiter of its
+	// client is before it. If that one gives up just when the lock is free, a later waiter of another
+	// client may be first.
 	WaitFair
 	// WaitSpin is for very many locks that are held for a very short time. Nodes keep no queue and
 	// wake no waiter. The client polls the lock at growing, jittered intervals between RetryMin and

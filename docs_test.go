@@ -2,6 +2,7 @@ package quorumlock_test
 
 import (
 	"bufio"
+	"fmt"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -20,6 +21,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/election"
 )
 
 // snippetScope declares the identifiers that the snippets of docs/coming-from.md use.
@@ -77,6 +81,8 @@ func TestComingFromOtherLibraries(t *testing.T) {
 			require.NoError(t, compiles(fset, pkg, inside, snippet), "%s\nin %s", snippet, line)
 		}
 	}
+	require.Contains(t, string(text), fmt.Sprintf("up to %d printable bytes", quorumlock.MaxPurposeLength))
+	require.Contains(t, string(text), fmt.Sprintf("at most %d printable bytes", election.MaxValueLength))
 	t.Log(checked, "snippets")
 	require.Greater(t, checked, 80)
 	require.Error(t, compiles(fset, pkg, inside, "lock.Obtain(ctx)"))

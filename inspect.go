@@ -118,6 +118,29 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 	})
 }
 
+// ReleaseOwner takes the lock from one owner, and keeps that lease from renewing. If others hold the lock, they
+// keep it. It is for a lock that one process acquired and another one ends: an HTTP handler acquires it, passes
+// [Lease.Owner] on with the task, and detaches the lease, and the worker releases it. Readers cannot be released so.
+//
+// If the lease lives, it ends with an ErrLost at its next renewal, or when its time is up; until then, both
+// this holder and the next one may be at work. So the process that acquired it must not use it any more.
+//
+// It returns where the owner was removed, and the same errors as Inspect. [Status.Holder] of that is the owner if
+// it had the lock. It is harmless if it had not. A node that does not answer keeps the lock until its TTL is over.
+func (l *Lock) ReleaseOwner(ctx context.Context, owner string) (*Status, error) {
+	switch {
+	case owner == "" || owner == node.Readers:
+		return nil, &InvalidError{Problems: []string{"ReleaseOwner needs the owner id of a lease"}}
+	case l.spec.Reads:
+		return nil, &InvalidError{Problems: []string{"ReleaseOwner is not for readers"}}
+	}
+	return l.inspectAll(ctx, node.Op{
+		Kind: node.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: l.client.cfg.MaxTTL,
+
+		Announce: l.client.cfg.Redisson,
+	})
+}
+
 // inspectAll sends one operation to every node and waits for all answers.
 func (l *Lock) inspectAll(ctx context.Context, op node.Op) (*Status, error) {
 	if err := l.beginInspect(ctx); err != nil {

@@ -215,8 +215,8 @@ func (l *Lease) Release(ctx context.Context) error {
 // end of this process. Use it where work may go on for a while that this process cannot stop, or for
 // a cool-down. To free the lock earlier, use [Lock.ForceRelease].
 //
-// Detach asks no node. It returns nil, or why the lease had ended before. A nested lease is only
-// released.
+// Detach asks no node, unless a MinHold lasts longer. It returns nil, or why the lease had ended
+// before. A nested lease is only released.
 func (l *Lease) Detach() error {
 	if !l.nested && l.state.Load() == handleOpen {
 		l.lease.Detach()

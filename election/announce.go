@@ -66,7 +66,7 @@ func (e *Election) Proclaim(ctx context.Context, value string) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
+	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })() //nolint:contextcheck // the term ends the call too
 	select {
 	case t.proclaiming <- struct{}{}:
 		defer func() { <-t.proclaiming }()
@@ -106,8 +106,8 @@ func (e *Election) checkProclaim(ctx context.Context, value string) error {
 	return &quorumlock.InvalidError{Problems: []string{problem}}
 }
 
-// acquireValue takes the lock that shows a value: the one that this term does not hold. In its first Proclaim, values of
-// a dead leader may occupy one of both.
+// acquireValue takes a lock to show a value. The term holds the other lock, or none before its first Proclaim. Then a
+// dead leader may still occupy one of both.
 func (e *Election) acquireValue(ctx context.Context, t *term, value string) (*quorumlock.Lease, int, error) {
 	lock := func(i int) *quorumlock.Lock {
 		return e.board.values[i].With(e.valueOptions(t, value))
@@ -120,7 +120,7 @@ func (e *Election) acquireValue(ctx context.Context, t *term, value string) (*qu
 	}
 	lease, err := lock(slot).Acquire(ctx)
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) && t.ctx.Err() != nil {
-		err = context.Cause(t.ctx)
+		err = context.Cause(t.ctx) //nolint:contextcheck // the end of the term is the reason
 	}
 	return lease, slot, err
 }
@@ -160,7 +160,7 @@ func (e *Election) listen(ctx context.Context, ring chan<- struct{}, hears *atom
 		err := e.board.changes.Set(ctx, 1)
 		hears.Store(err == nil)
 		select {
-		case ring <- struct{}{}: // whatever has changed before Set is found by the next look
+		case ring <- struct{}{}: // the next look finds all changes before Set
 		default:
 		}
 		if err == nil {

@@ -118,7 +118,7 @@ func TestObserversFindADeadLeader(t *testing.T) {
 	})
 }
 
-// counted counts what it is asked for the holders of locks.
+// counted counts the questions for the holders of locks.
 type counted struct {
 	*node.Memory
 	inspected *atomic.Int64

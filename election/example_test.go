@@ -95,3 +95,32 @@ func ExampleElection_Watch() {
 	// leader: true true true
 	// <nil>
 }
+
+func ExampleElection_Proclaim() {
+	ctx := context.Background()
+	client := exampleClient()
+	defer func() { _ = client.Close(ctx) }()
+	cfg := election.Config{Announce: true} // the same for all candidates and observers
+
+	candidate, done := election.New(client, "scheduler", cfg), make(chan error, 1)
+	go func() {
+		done <- candidate.Run(ctx, func(ctx context.Context, _ election.Term) error {
+			if err := candidate.Proclaim(ctx, "http://10.0.0.3:8080"); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return election.ErrDone
+		})
+	}()
+	for leader, err := range election.New(client, "scheduler", cfg).Watch(ctx) {
+		if err == nil && leader.Value != "" {
+			fmt.Println("the leader serves at", leader.Value)
+			break
+		}
+	}
+	candidate.Resign()
+	fmt.Println(<-done)
+	// Output:
+	// the leader serves at http://10.0.0.3:8080
+	// <nil>
+}

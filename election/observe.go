@@ -23,7 +23,7 @@ type Leader struct {
 	Token uint64
 	// Since is the time of the election by the leader's clock, from its token; zero if Token is 0.
 	Since time.Time
-	// Value is what the leader has proclaimed last, or empty: see [Election.Proclaim].
+	// Value is the last value that the leader has proclaimed, or empty: see [Election.Proclaim].
 	Value string
 }
 

@@ -238,3 +238,44 @@ func TestRealResignation(t *testing.T) {
 		c.order(t, "end")
 	}
 }
+
+// TestRealAnnouncements: on real servers, an observer sees each leader and each value, and the value survives the loss of
+// a server.
+func TestRealAnnouncements(t *testing.T) {
+	t.Parallel()
+	servers := redisproc.StartN(t, 3)
+	var addresses []string
+	for _, s := range servers {
+		addresses = append(addresses, s.Addr())
+	}
+	_, err := admin.Init(t.Context(), realConfig(addresses))
+	require.NoError(t, err)
+	candidate := func(name string) *election.Election {
+		client, err := quorumlock.New(realConfig(addresses))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = client.Close(context.Background()) })
+		return election.New(client, "office", election.Config{
+			Name: name, Announce: true, Interval: time.Hour, RestMin: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		})
+	}
+	o := watch(t, candidate("observer"))
+	sees(t, o, patience, nobody)
+	e := candidate("a")
+	a := start(t, e)
+	term := a.leads()
+	sees(t, o, patience, leaderIs(term.Term, ""))
+	for i := range 10 {
+		value := fmt.Sprint("value ", i)
+		require.NoError(t, e.Proclaim(term.ctx, value))
+		sees(t, o, patience, leaderIs(term.Term, value))
+		if i == 5 {
+			servers[0].Kill()
+		}
+	}
+	b := start(t, candidate("b"))
+	require.True(t, e.Resign())
+	sees(t, o, patience, func(s seen) bool { return s.err == nil && s.leader.Owner != term.Owner && s.leader.Value == "" })
+	require.ErrorIs(t, a.stop(), context.Canceled)
+	require.ErrorIs(t, b.stop(), context.Canceled)
+	sees(t, o, patience, nobody)
+}

@@ -184,10 +184,9 @@ func checkTag(tag string) error {
 
 // hashTag returns the hash tag of a key, or the whole key if it has none.
 func hashTag(key string) string {
-	if begin := strings.IndexByte(key, '{'); begin >= 0 {
-		if length := strings.IndexByte(key[begin+1:], '}'); length > 0 {
-			return key[begin+1:][:length]
-		}
+	_, rest, _ := strings.Cut(key, "{")
+	if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+		return tag
 	}
 	return key
 }
@@ -218,6 +217,9 @@ func inSlot(source, tag string) string {
 // MarkerKey returns the key of the marker of a node. The tag is that of [Options], empty for a node that is no slot
 // of a cluster.
 func MarkerKey(tag string) string { return fixedKey(fixedKeys[0], tag) }
+
+// FencesKey returns the key of the fences of a node, as MarkerKey does for its marker.
+func FencesKey(tag string) string { return fixedKey(fixedKeys[1], tag) }
 
 // strangers reports whether an operation has a name that lies in another slot.
 func (o *Op) strangers(tag string) bool {

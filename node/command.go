@@ -199,7 +199,7 @@ func (w *writer) single(op *Op) {
 	case Leave:
 		w.add(op.Waiter.ID)
 	case ForceRelease:
-		w.add(milliseconds(op.TTL), flag(op.Announce))
+		w.add(milliseconds(op.TTL), flag(op.Announce), op.Owner)
 		w.add(op.Buried...)
 	case Mark:
 		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew))

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -373,7 +374,10 @@ func processorOf(b *testing.B, server *redisproc.Server) (us float64) {
 // costNode returns a node that is connected and open.
 func costNode(b testing.TB, server *redisproc.Server, limits Limits) *Redis {
 	b.Helper()
-	n, err := OpenRedis(server.Addr())
+	const patient = time.Minute // costs are counted, so a busy machine only takes longer
+	n, err := NewRedis(rueidis.ClientOption{
+		InitAddress: []string{server.Addr()}, ConnWriteTimeout: patient, Dialer: net.Dialer{Timeout: patient},
+	})
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = n.Close() })
 	replies := make([]Reply, 1)

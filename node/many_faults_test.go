@@ -217,8 +217,8 @@ func TestRedisRenewalsMendFences(t *testing.T) {
 		for _, ops := range [][]node.Op{{renew("o", "a")}, {renew("o", "a"), renew("o", "b")}} {
 			setFence(t, server, "a", damaged)
 			ops = complete(ops...)
-			require.Zero(t, want(t, node.Denied, n, renew("o2", "a")).Holder.Token)
-			require.Zero(t, do(n, renew("o2", "a"), renew("o", "b"))[0].Holder.Token)
+			require.Zero(t, want(t, node.Denied, n, acquire("o2", "a")).Holder.Token)
+			require.Zero(t, do(n, acquire("o2", "a"), renew("o", "b"))[0].Holder.Token)
 			require.Equal(t, node.Granted, do(n, ops...)[0].Outcome)
 			require.Equal(t, fmt.Sprint(ops[0].Token), storedFence(t, server, "a"))
 		}

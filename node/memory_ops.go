@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -228,9 +229,13 @@ func (m *Memory) inspect(op Op) Reply {
 }
 
 func (m *Memory) forceRelease(op Op) Reply {
-	found := m.holders(op.Names)
+	found, buried := m.holders(op.Names), op.Buried
+	if op.Owner != "" {
+		found = slices.DeleteFunc(found, func(h Holder) bool { return h.Reads || h.Owner != op.Owner })
+		buried = append([]string{op.Owner}, buried...)
+	}
 	for _, name := range op.Names {
-		for _, owner := range op.Buried {
+		for _, owner := range buried {
 			m.addTombstone(name, owner, op.TTL)
 		}
 	}

@@ -28,7 +28,8 @@ const (
 	Release
 	// Inspect reads who holds the names, and changes nothing.
 	Inspect
-	// ForceRelease removes the names from any holder. It leaves a tombstone for each owner found or listed,
+	// ForceRelease removes the names from any holder, or with [Op.Owner] from that one if it holds them as
+	// a writer. It leaves a tombstone for each owner found or listed,
 	// so that the owner's next renewal cannot put the names back. It wakes waiters as Release does.
 	ForceRelease
 	// Mark reads the node's marker. If the node has none, or one of an earlier life, it gets a new one, and
@@ -102,7 +103,8 @@ type Op struct {
 	// Names are the locks: at least one, without duplicates. Mark and Open have none.
 	Names []string
 	// Owner identifies one attempt, and is never used for another: otherwise the late release of one attempt
-	// could undo the next. ForceRelease and Inspect leave it empty.
+	// could undo the next. Inspect leaves it empty. For ForceRelease it is the only owner that loses the names
+	// and gets a tombstone, besides those in Buried; empty for all.
 	Owner string
 	// TTL is how long the node keeps the names without a renewal, in whole milliseconds. For ForceRelease it
 	// is the least life of the tombstones: each lives as long as its lock would have.

@@ -63,6 +63,7 @@ func TestRedisSentinelThatDoesNotKnowTheMaster(t *testing.T) {
 
 func sentinelOf(addr string) rueidis.ClientOption {
 	opt := hasty(addr)
+	opt.ConnWriteTimeout, opt.Dialer.Timeout = 4*impatient, 4*impatient // for more round trips than to a server
 	opt.Sentinel.MasterSet = "mymaster"
 	return opt
 }

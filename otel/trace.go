@@ -1,6 +1,8 @@
 package quorumotel
 
 import (
+	"strings"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -20,7 +22,7 @@ type spans struct{ tracer trace.Tracer }
 
 func (s spans) acquisition(e quorumlock.AcquisitionEvent) {
 	_, span := s.tracer.Start(e.Context, spanName, trace.WithTimestamp(e.Began), trace.WithAttributes(
-		keyNames.StringSlice(e.Names),
+		keyNames.StringSlice(readable(e.Names)),
 		keyReads.Bool(e.Reads),
 	))
 	defer span.End(trace.WithTimestamp(e.Began.Add(e.Took)))
@@ -40,6 +42,15 @@ func (s spans) acquisition(e quorumlock.AcquisitionEvent) {
 	if kind != "held" { // "held" is an answer and no error
 		span.SetStatus(codes.Error, e.Err.Error())
 	}
+}
+
+// readable returns names as valid UTF-8. Names may be any bytes, and an exporter can reject a whole batch for one.
+func readable(names []string) []string {
+	valid := make([]string, len(names))
+	for i, name := range names {
+		valid[i] = strings.ToValidUTF8(name, "\uFFFD")
+	}
+	return valid
 }
 
 // vote returns the attributes of a vote's event.

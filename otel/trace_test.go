@@ -2,6 +2,7 @@ package quorumotel_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/quorumlock/quorumlock"
+	quorumotel "github.com/quorumlock/quorumlock/otel"
 )
 
 // only returns the single span that has ended, and forgets it.
@@ -99,4 +101,13 @@ func TestSpanOfFailureHasItsReason(t *testing.T) {
 		require.Equal(t, err.Error(), span.Status().Description)
 		require.Contains(t, span.Attributes(), attribute.String("error.type", "no_quorum"))
 	})
+}
+
+// A name may be any bytes. An exporter rejects a batch of spans or metrics for one that is not valid UTF-8.
+func TestNamesAreValidUTF8(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		f.release(f.acquire(f.client().RedLock("a\xff")))
+		require.Contains(t, f.only().Attributes(), attribute.StringSlice("quorumlock.lock.names", []string{"a\uFFFD"}))
+		require.Contains(t, fmt.Sprint(f.points("quorumlock.lease.count")), "lock.group=a\uFFFD")
+	}, quorumotel.WithLockGroup(func(name string) string { return name }))
 }

@@ -107,7 +107,8 @@ func (r recorder) register(to prometheus.Registerer) error {
 func (r recorder) Record(_ context.Context, i *measure.Instrument, value float64, labels ...measure.Label) {
 	values := make([]string, len(i.Keys))
 	for _, l := range labels {
-		values[slices.Index(i.Keys, l.Key)] = fmt.Sprint(l.Value)
+		// Prometheus panics on a value that is not valid UTF-8. Names of locks may be any bytes.
+		values[slices.Index(i.Keys, l.Key)] = strings.ToValidUTF8(fmt.Sprint(l.Value), "\uFFFD")
 	}
 	r[i].record(value, values)
 }

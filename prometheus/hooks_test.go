@@ -238,3 +238,15 @@ func TestScrape(t *testing.T) {
 		require.Contains(t, answer.Body.String(), `quorumlock_node_votes_total{error_type="",quorumlock_node_name="n1",quorumlock_operation="acquire",quorumlock_vote="granted"} 1`)
 	})
 }
+
+// Prometheus takes only valid UTF-8 as the value of a label. A name need not be that.
+func TestLockGroupThatIsNoUTF8(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		require.NoError(t, f.client.RedLock("a\xff").Do(t.Context(), func(context.Context) error { return nil }))
+		f.requireMetrics(t, `
+			# HELP quorumlock_lease_count Leases that are held.
+			# TYPE quorumlock_lease_count gauge
+			quorumlock_lease_count{quorumlock_lock_group="a`+"\uFFFD"+`"} 0
+		`, "quorumlock_lease_count")
+	}, quorumprom.WithLockGroup(func(name string) string { return name }))
+}

@@ -175,7 +175,7 @@ func (w *world) key() string {
 		for o := range w.owners {
 			p := &w.owners[o]
 			if p.phase != idle {
-				b = append(b, byte(p.proposal.votes.Vote(i)), byte(p.proposal.taken.Vote(i)), flagOf(p.proposal.exposed.Has(i)), flagOf(p.proposal.unanswered.Has(i)), flagOf(p.proposal.restless.Has(i)))
+				b = append(b, byte(p.proposal.votes.Vote(i)), byte(p.proposal.taken.Vote(i)), flagOf(p.proposal.exposed.Has(i)), flagOf(p.proposal.unanswered.Has(i)), flagOf(p.proposal.grown.Has(i)))
 				b = binary.AppendUvarint(b, p.proposal.fence(i))
 				b = binary.AppendVarint(b, int64(p.claims.Expiry(i)))
 			}

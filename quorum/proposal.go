@@ -33,9 +33,9 @@ type Proposal struct {
 	readToken uint64
 	// fences has the largest token that each node has reported or taken; nil if none has.
 	fences []uint64
-	// failed are the nodes that failed a fan-out of a reader. restless are the nodes that rejected a
-	// token above the one they had told before.
-	failed, restless Set
+	// failed are the nodes that failed a fan-out of a reader. grown are the nodes whose fence has
+	// grown since they told it: they rejected a token above that one.
+	failed, grown Set
 	// exposed are the nodes that may have something of this owner. unanswered are the nodes with an
 	// acquisition in flight.
 	exposed, unanswered Set
@@ -118,7 +118,7 @@ func (p *Proposal) Answer(i int, a Answer) {
 	}
 	p.votes.Record(i, a.Vote)
 	if a.Known > 0 && !p.reads && !a.Repeated && p.fence(i) != 0 && p.fence(i) < a.Proposed {
-		p.restless = p.restless.With(i)
+		p.grown = p.grown.With(i)
 	}
 	p.recordFence(i, a)
 	switch {
@@ -204,7 +204,7 @@ func (p *Proposal) Raise(next func(above uint64) uint64) {
 	}
 	// A proposal that the others take suffices. If it does not, all nodes count again.
 	without := failed
-	if rest := failed | p.restless; n-rest.Len() >= need {
+	if rest := failed | p.grown; n-rest.Len() >= need {
 		without = rest
 	}
 	for i := range without.All() {

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -94,6 +95,12 @@ func TestComingFrom(t *testing.T) {
 		"a forced release":                        forcing,
 		"a TTL above MaxTTL needs another MaxTTL": longTTLs,
 		"unlocking elsewhere":                     unlockingElsewhere,
+		"one try, while another holds":            oneTry,
+		"the end of the wait":                     endOfTheWait,
+		"several names at once":                   severalNames,
+		"until when":                              untilWhen,
+		"a lease that has expired":                expiring,
+		"closing the client":                      closing,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -206,6 +213,13 @@ func refreshing(t *testing.T, s *sides) {
 	require.NoError(t, lease.Extend(ctx))
 	assert.LessOrEqual(t, lease.Remaining(), 5*time.Second)
 	require.NoError(t, lease.Err())
+	require.NoError(t, lease.ExtendFor(ctx, 10*time.Second))
+	assert.Greater(t, s.pttl(t, "b"), 6*time.Second)
+	require.ErrorIs(t, lease.ExtendFor(ctx, time.Minute), quorumlock.ErrInvalid, "more than MaxTTL")
+	require.NoError(t, theirs.Refresh(ctx, time.Second, nil))
+	assert.LessOrEqual(t, s.pttl(t, "a"), time.Second, "it may also be shorter there")
+	require.NoError(t, lease.ExtendFor(ctx, time.Second))
+	assert.Greater(t, s.pttl(t, "b"), 2*time.Second)
 }
 
 func obtainingAgain(t *testing.T, s *sides) {
@@ -328,11 +342,128 @@ func unlockingElsewhere(t *testing.T, s *sides) {
 
 	lease, err := s.ours.RedLock("b").Acquire(ctx)
 	require.NoError(t, err)
-	defer func() { _ = lease.Release(ctx) }()
-	status, err := s.ours.RedLock("b").ForceRelease(ctx)
+	require.NoError(t, lease.Detach())
+	elsewhere, err := quorumlock.New(s.cfg)
+	require.NoError(t, err)
+	defer func() { _ = elsewhere.Close(ctx) }()
+	status, err := elsewhere.RedLock("b").ReleaseOwner(ctx, lease.Owner())
 	require.NoError(t, err)
 	assert.Equal(t, lease.Owner(), status.Holder())
 	next, err := s.ours.RedLock("b").TryAcquire(ctx)
 	require.NoError(t, err)
 	require.NoError(t, next.Release(ctx))
+}
+
+func oneTry(t *testing.T, s *sides) {
+	ctx := t.Context()
+	require.NoError(t, s.redsync.NewMutex("a").Lock())
+	require.Error(t, s.redsync.NewMutex("a").TryLock())
+	_, err := s.redislock.Obtain(ctx, "b", time.Minute, nil)
+	require.NoError(t, err)
+	_, err = s.redislock.Obtain(ctx, "b", time.Minute, nil)
+	require.ErrorIs(t, err, redislock.ErrNotObtained)
+	_, unlock, err := s.rueidis.TryWithContext(ctx, "c")
+	require.NoError(t, err)
+	defer unlock()
+	_, _, err = s.rueidis.TryWithContext(ctx, "c")
+	require.ErrorIs(t, err, rueidislock.ErrNotLocked)
+
+	lease, err := s.ours.RedLock("d").TryAcquire(ctx)
+	require.NoError(t, err)
+	_, err = s.ours.RedLock("d").TryAcquire(ctx)
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	require.NoError(t, lease.Release(ctx))
+	s.server.Kill()
+	_, err = s.ours.RedLock("d").TryAcquire(ctx)
+	require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+	require.NotErrorIs(t, err, quorumlock.ErrHeld)
+}
+
+func endOfTheWait(t *testing.T, s *sides) {
+	require.NoError(t, s.redsync.NewMutex("a").Lock())
+	lease, err := s.ours.RedLock("b").Acquire(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	require.Error(t, s.redsync.NewMutex("a").LockContext(ctx))
+	_, err = s.ours.RedLock("b").Acquire(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	var held *quorumlock.HeldError
+	if errors.As(err, &held) { // on a busy machine the deadline may pass before the first answer
+		assert.Equal(t, lease.Owner(), held.Owner)
+	}
+	require.NoError(t, lease.Release(t.Context()))
+}
+
+func severalNames(t *testing.T, s *sides) {
+	ctx := t.Context()
+	_, err := s.redislock.ObtainMulti(ctx, []string{"a", "b"}, time.Minute, nil)
+	require.NoError(t, err)
+	_, err = s.redislock.ObtainMulti(ctx, []string{"b", "c"}, time.Minute, nil)
+	require.ErrorIs(t, err, redislock.ErrNotObtained)
+	lock := s.ours.MultiLock("d", "e").With(quorumlock.LockOptions{TTL: 5 * time.Second, Fixed: true})
+	lease, err := lock.TryAcquire(ctx)
+	require.NoError(t, err)
+	_, err = s.ours.MultiLock("e", "f").TryAcquire(ctx)
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	n, err := s.server.Command("EXISTS", "c", "f")
+	require.NoError(t, err)
+	assert.Equal(t, "0", n, "neither takes a part of the names")
+	require.NoError(t, lease.Release(ctx))
+}
+
+func untilWhen(t *testing.T, s *sides) {
+	const ttl = 8 * time.Second
+	mutex := s.redsync.NewMutex("a", redsync.WithExpiry(ttl))
+	require.NoError(t, mutex.Lock())
+	lease, err := s.fixed("b", ttl).Acquire(t.Context())
+	require.NoError(t, err)
+	for _, until := range []time.Time{mutex.Until(), lease.ValidUntil()} {
+		assert.WithinDuration(t, time.Now().Add(ttl), until, 4*time.Second)
+	}
+	valid, err := mutex.Valid() //nolint:staticcheck // the call that the table lists
+	require.NoError(t, err)
+	require.True(t, valid)
+	require.NoError(t, lease.Err())
+	assert.NotEqual(t, mutex.Value(), lease.Owner())
+	assert.Equal(t, []string{mutex.Name()}, []string{"a"})
+	assert.Equal(t, []string{"b"}, lease.Names())
+}
+
+func expiring(t *testing.T, s *sides) {
+	const ttl = 100 * time.Millisecond
+	theirs, err := s.redislock.Obtain(t.Context(), "a", ttl, nil)
+	require.NoError(t, err)
+	mutex := s.redsync.NewMutex("b", redsync.WithExpiry(ttl))
+	require.Eventually(t, func() bool { return mutex.Lock() == nil }, time.Minute, ttl)
+	var lease *quorumlock.Lease
+	require.Eventually(t, func() (ok bool) {
+		lease, err = s.fixed("c", ttl).TryAcquire(t.Context())
+		return err == nil
+	}, time.Minute, ttl)
+	for _, key := range []string{"a", "b", "c"} {
+		s.gone(t, key)
+	}
+	require.ErrorIs(t, theirs.Release(t.Context()), redislock.ErrLockNotHeld)
+	_, err = mutex.Unlock()
+	require.ErrorIs(t, err, redsync.ErrLockAlreadyExpired)
+	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
+	require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+}
+
+func closing(t *testing.T, s *sides) {
+	ctx := t.Context()
+	held, _, err := s.rueidis.WithContext(ctx, "a")
+	require.NoError(t, err)
+	lease, err := s.ours.RedLock("b").Acquire(ctx)
+	require.NoError(t, err)
+	s.rueidis.Close()
+	require.NoError(t, s.ours.Close(ctx))
+	<-held.Done()
+	require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrClosed)
+	_, _, err = s.rueidis.WithContext(ctx, "a")
+	require.ErrorIs(t, err, rueidislock.ErrLockerClosed)
+	_, err = s.ours.RedLock("b").Acquire(ctx)
+	require.ErrorIs(t, err, quorumlock.ErrClosed)
+	s.gone(t, "b")
 }

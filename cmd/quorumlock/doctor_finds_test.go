@@ -116,6 +116,12 @@ var misconfigurations = []struct {
 		require.NoError(t, err)
 		return servers.nodes(), nil
 	}, "marker", exitErrors, []string{"was not written by the library", "DEL quorumlock:node"}},
+	{"fences of another program", func(t *testing.T) (string, []string) {
+		servers := healthy(t)
+		_, err := servers[0].Command("HSET", "quorumlock:fences", "of another", "type")
+		require.NoError(t, err)
+		return servers.nodes(), nil
+	}, "marker", exitErrors, []string{"the key quorumlock:fences was not written by the library", "DEL quorumlock:fences quorumlock:node"}},
 	{"other limits", func(t *testing.T) (string, []string) {
 		servers := newFleet(t, 3, redisproc.WithAOF())
 		servers.open(t, quick)

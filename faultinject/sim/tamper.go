@@ -118,7 +118,8 @@ func (w *world) force(t Tamper) {
 	}
 	for _, r := range w.valid(t.Name) {
 		if known[r.lease.Owner()] >= status.Need && !r.fixed && slices.Contains(before, r) {
-			w.Go(func() { w.endsForced(r, t.Name) })
+			left := r.lease.Remaining()
+			w.Go(func() { w.endsForced(r, t.Name, left) })
 		}
 	}
 }
@@ -127,14 +128,16 @@ func (w *world) force(t Tamper) {
 // have left otherwise.
 const soonLost = ttl/3 + 6*mostTampered
 
-// endsForced checks that a lease which was forced off ends, and says so.
-func (w *world) endsForced(r *record, name string) {
+// endsForced checks that a lease which was forced off ends, and says so. left is its validity after the forced
+// release. If its renewals had failed before, for example as another of its names was taken, it may end by its time
+// before a node tells it of the force.
+func (w *world) endsForced(r *record, name string, left time.Duration) {
 	time.Sleep(soonLost)
 	var lost *quorumlock.LostError
 	switch err := r.lease.Err(); {
 	case err == nil:
 		w.violated(Losses, "the lease %s of %q by %s was released by force %v ago, and goes on", w.short(r.lease.Owner()), name, r.process.label, soonLost)
-	case errors.As(err, &lost) && lost.Cause != quorumlock.LossForced:
+	case left >= soonLost && errors.As(err, &lost) && lost.Cause != quorumlock.LossForced:
 		w.violated(Losses, "the lease %s of %q by %s was released by force, and says: %v", w.short(r.lease.Owner()), name, r.process.label, err)
 	}
 }

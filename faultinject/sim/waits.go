@@ -35,6 +35,9 @@ type waiting struct {
 	task    Task
 	need    int
 	began   time.Duration
+	// first is the time since which no earlier waiter of its client queues before it. Only then it enters the queues
+	// of the nodes. It is 0 before that.
+	first time.Duration
 	// free is the time since which nothing delays it. lawful is how long others have held the lock since the faults
 	// were over.
 	free, lawful time.Duration
@@ -57,10 +60,24 @@ func (w *world) waits(p *process, t Task, cancel context.CancelFunc) (over func(
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
 	w.waiters.list = append(w.waiters.list, one)
+	w.waiters.markFirst(w.now())
 	return func() {
 		w.waiters.mu.Lock()
 		defer w.waiters.mu.Unlock()
 		w.waiters.list = slices.DeleteFunc(w.waiters.list, func(other *waiting) bool { return other == one })
+		w.waiters.markFirst(w.now())
+	}
+}
+
+// markFirst records which waiters are the first of their client now. Each reader is. Requires ws.mu.
+func (ws *waiters) markFirst(now time.Duration) {
+	for i, one := range ws.list {
+		behind := slices.ContainsFunc(ws.list[:i], func(before *waiting) bool {
+			return before.process == one.process && !before.task.Reads && before.need == one.need
+		})
+		if one.first == 0 && (one.task.Reads || !behind) {
+			one.first = now
+		}
 	}
 }
 
@@ -159,7 +176,7 @@ func (w *world) inTurn(p *process, t Task, began time.Duration) {
 	for _, other := range w.waiters.list {
 		lead := ticket - other.began - w.c.Clients[other.task.Client].Wall
 		switch {
-		case min(lead, w.now()-other.began) <= mostLate:
+		case other.first == 0 || min(lead, w.now()-other.first) <= mostLate:
 		case t.Reads && other.task.Reads:
 			other.passed = cmp.Or(other.passed, w.now())
 		default:
@@ -169,7 +186,8 @@ func (w *world) inTurn(p *process, t Task, began time.Duration) {
 }
 
 // mostLate is the tolerance of that check. It takes some round trips to enter the queues, clocks run at different
-// rates, and the privilege of a woken waiter expires.
+// rates, and the privilege of a woken waiter expires. If a waiter gives up just when it is granted the lock, the next
+// of its client has no place in the queues yet.
 const mostLate = 250 * time.Millisecond
 
 // orderly reports whether nothing goes wrong in a run, and all tasks want one lock in FIFO order.

@@ -13,9 +13,12 @@ func checkMarkers(f *Facts) []Finding {
 	unmarked := f.names(isUnmarked)
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
+		if n.Unreached == nil && !isReplica(n) && isWrongType(n.Fences) {
+			findings = append(findings, strangeFences(n.Tag).on(n))
+		}
 		switch m := n.Marker; {
 		case n.Unreached != nil || isReplica(n): // its data is its master's
-		case !m.Known() && strings.HasPrefix(m.Err.Error(), "WRONGTYPE"):
+		case isWrongType(m.Err):
 			findings = append(findings, strangeMarker(node.MarkerKey(n.Tag)).on(n))
 		case !m.Known():
 			findings = append(findings, unknown(m.Err, "the marker of the node").on(n))
@@ -49,6 +52,21 @@ func strangeMarker(key string) Finding {
 		Commands: []string{"DEL " + key},
 	}
 }
+
+// strangeFences is the finding for a key of another type at the name of the fences. Without the marker,
+// the node waits until every token that it has forgotten is too old to be repeated.
+func strangeFences(tag string) Finding {
+	return Finding{
+		Severity: Error, Found: "the key " + node.FencesKey(tag) + " was not written by the library",
+		Why: "Another program wrote it, so the node can give no locks.",
+		Do: "Find out which program writes to keys that begin with quorumlock:, and delete this key together with the marker. " +
+			"Then the node recovers, and opens by itself.",
+		Commands: []string{"DEL " + node.FencesKey(tag) + " " + node.MarkerKey(tag)},
+	}
+}
+
+// isWrongType reports whether a server refused a command because the key has another type.
+func isWrongType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
 
 // recoveryOf is the length of a recovery on a node whose marker is of an earlier server process.
 func (f *Facts) recoveryOf(m *Marker) time.Duration { return max(m.Limits.Recovery(), m.Left) }

@@ -119,6 +119,8 @@ func TestChecks(t *testing.T) {
 		"recovering":        {func(_ *Facts, n *Node, _ Info) { n.Marker.Value.Left = 1 }, []string{"marker warning n0"}},
 		"recovered":         {func(_ *Facts, n *Node, _ Info) { n.Marker.Value.Left = -1 }, nil},
 		"no marker's type":  {func(_ *Facts, n *Node, _ Info) { n.Marker.Err = errors.New("WRONGTYPE Operation") }, []string{"marker error n0", "limits unknown n0"}},
+		"no fences' type":   {func(_ *Facts, n *Node, _ Info) { n.Fences = errors.New("WRONGTYPE Operation") }, []string{"marker error n0"}},
+		"no fences to read": {func(_ *Facts, n *Node, _ Info) { n.Fences = errDenied }, nil},
 		"no marker to read": {func(_ *Facts, n *Node, _ Info) { n.Marker.Err = errDenied }, []string{"marker unknown n0", "limits unknown n0"}},
 		"other limits":      {func(_ *Facts, n *Node, _ Info) { n.Marker.Value.Limits.MaxTTL++ }, []string{"limits error n0"}},
 

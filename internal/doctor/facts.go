@@ -49,6 +49,8 @@ type Node struct {
 	Settings map[string]Fact[string]
 	// Marker is the node's marker; nil if there is none.
 	Marker Fact[*Marker]
+	// Fences is the error of a look at the fencing tokens that the node remembers, or nil.
+	Fences error
 	// Clock is the offset of the node's clock ahead of this machine's.
 	Clock Fact[Offset]
 	// Trips are round trips, in the order in which they were measured.

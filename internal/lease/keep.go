@@ -12,7 +12,7 @@ import (
 // keeping is the rest of a MinHold, or of a lease that was detached: the lease of a grant has ended,
 // and the nodes still keep the grant, without a holder. The mutex of the grant guards it.
 type keeping struct {
-	// until is when the MinHold has passed, and the grant is released.
+	// until is when the rest has passed, and the grant is released.
 	until time.Duration
 	// lapsed is set once the nodes may have dropped the grant before that. Nothing renews it then.
 	lapsed bool
@@ -74,7 +74,7 @@ func (l *Lease) minHoldEnd() time.Duration {
 	end := AddTime(l.grantedAt, l.spec.MinHold)
 	switch {
 	case l.isDetached():
-		return max(l.grant.validUntil, end)
+		return max(min(l.grant.validUntil, l.holdLimit()), end)
 	case l.extra != nil && l.extra.minHoldWaived:
 		return l.grantedAt
 	default:

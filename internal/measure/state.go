@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/quorumlock/quorumlock"
@@ -71,7 +72,7 @@ func (g *groups) of(names []string) string {
 	if g.sort == nil || len(names) == 0 {
 		return ""
 	}
-	group := g.sort(names[0])
+	group := strings.ToValidUTF8(g.sort(names[0]), "\uFFFD") // names may be any bytes, and labels may not
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {

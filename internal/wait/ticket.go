@@ -104,9 +104,9 @@ func (t *ticket) Stamp(op *node.Op, i int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.listening&(1<<i) == 0 {
-		// This ticket cannot queue on the node, so the waiter barges. If two waiters left such
-		// nodes to each other for ever, they would deadlock. But it overtakes nobody while it can
-		// expect to queue soon.
+		// This ticket cannot queue on the node, so the waiter barges. Two waiters would otherwise
+		// leave such nodes to each other until the privilege of the first waiters ends. But it
+		// overtakes no other while it can expect to queue soon.
 		op.Fair = t.fifo && t.opening&(1<<i) != 0
 		return
 	}

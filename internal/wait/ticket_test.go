@@ -45,3 +45,76 @@ func TestLateDenialDoesNotReplaceLaterGrant(t *testing.T) {
 		e.Nodes.Close()
 	})
 }
+
+// deniedAt makes an attempt of the ticket that three nodes deny, with these ranks.
+func deniedAt(t *ticket, now time.Duration, ranks [3]int) {
+	t.Begin(now)
+	for i, rank := range ranks {
+		t.Stamp(&node.Op{}, i)
+		t.Voted(i, now, &node.Reply{Outcome: node.Denied, Holder: node.Holder{Owner: "o", TTL: time.Hour}, Rank: rank})
+	}
+}
+
+// withTicket calls test with the ticket of a waiter, whose subscriptions are open.
+func withTicket(t *testing.T, test func(t *testing.T, ticket *ticket, now time.Duration)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, 3)
+		qs := newQueues(e)
+		w := qs.newWaiter(specOf(2, "a"), nil)
+		w.takeTicket()
+		qs.router.onDenied(w.ticket)
+		synctest.Wait()
+		defer func() {
+			_, _ = w.cancel(lease.ErrClosed)
+			qs.Close()
+			e.Close()
+			e.Nodes.Close()
+		}()
+		test(t, w.ticket, e.Clock.Now())
+	})
+}
+
+// Nodes that have lost or missed entries know too few waiters, and others know waiters that are gone. The least rank
+// is the safe one.
+func TestLeastRankOfAllNodesCounts(t *testing.T) {
+	withTicket(t, func(t *testing.T, ticket *ticket, now time.Duration) {
+		for _, ranks := range [][3]int{{2, 40, 40}, {40, 2, 40}, {40, 40, 2}} {
+			deniedAt(ticket, now, [3]int{40, 40, 40})
+			deniedAt(ticket, now, [3]int{40, 40, 40}) // the nodes now keep the ticket for longer
+			require.Greater(t, ticket.recheckAfter(), RecheckInterval)
+			deniedAt(ticket, now, ranks)
+			require.LessOrEqual(t, ticket.recheckAfter(), RecheckInterval)
+		}
+	})
+}
+
+// Redisson announces a release to all waiters. Those far back leave it to the others, and look again at their next
+// poll.
+func TestWaiterFarBackIgnoresAnnouncements(t *testing.T) {
+	withTicket(t, func(t *testing.T, ticket *ticket, now time.Duration) {
+		for rank, hurries := range map[int]bool{0: true, 1: true, nearHead: true, nearHead + 1: false, 40: false} {
+			deniedAt(ticket, now, [3]int{rank, rank, rank})
+			deniedAt(ticket, now, [3]int{rank, rank, rank})
+			ticket.onWoken(0, now) // ends the backoff
+			deniedAt(ticket, now, [3]int{rank, rank, rank})
+			before := ticket.nextAttempt()
+			for i := range 3 {
+				ticket.onAnnounced(i, "a", now)
+			}
+			require.Equal(t, hurries, ticket.nextAttempt() < before, "rank %d", rank)
+		}
+	})
+}
+
+// A node whose messages do not arrive does not tell the waiter of a release. So the waiter polls if too few others do.
+func TestLostSubscriptionsCoverNoHolder(t *testing.T) {
+	withTicket(t, func(t *testing.T, ticket *ticket, now time.Duration) {
+		deniedAt(ticket, now, [3]int{0, 0, 0})
+		require.True(t, ticket.holderIsCovered())
+		ticket.onLost(0)
+		require.True(t, ticket.holderIsCovered(), "a holder has two nodes, so node 2 or 3")
+		ticket.onLost(1)
+		require.False(t, ticket.holderIsCovered())
+	})
+}

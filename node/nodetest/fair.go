@@ -189,17 +189,22 @@ var fairness = []promise{
 		x.waits(0, fairly("c:1", 1, "a"))
 	}},
 	{"woken waiters that do not come do not prevent others from being woken", func(x *trial) {
-		x.do(freed("a", "c:1", "c:2", "c:3", "c:4")...)
-		x.receives(woken("c:1", "a"), standby("c:2", "a"))
+		name, replies := x.promptly(func(name string) []node.Op {
+			x.do(freed(name, "c:1", "c:2", "c:3", "c:4")...)
+			x.Pass(privilege)
+			return []node.Op{
+				fairly("c:2", 2, name), waiting("c:2", 2, release("o of c:2", name)), releaseOf("c:9", "nobody", name),
+			}
+		})
+		x.answered(node.Granted, replies[0])
+		x.answered(node.Released, replies[1])
+		x.answered(node.Absent, replies[2])
+		x.receivesOf(name, woken("c:1", name), standby("c:2", name),
+			returned("c:1", name), returned("c:3", name),
+			woken("c:1", name), woken("c:2", name), standby("c:3", name))
 		x.Pass(privilege)
-		x.want(node.Granted, fairly("c:2", 2, "a"))
-		x.want(node.Released, waiting("c:2", 2, release("o of c:2", "a")))
-		x.receives(returned("c:1", "a"), returned("c:3", "a"))
-		x.want(node.Absent, releaseOf("c:9", "nobody", "a"))
-		x.receives(woken("c:1", "a"), woken("c:2", "a"), standby("c:3", "a"))
-		x.Pass(privilege)
-		x.want(node.Absent, releaseOf("c:9", "nobody", "a"))
-		x.receives(woken("c:1", "a"), woken("c:2", "a"), woken("c:3", "a"), standby("c:4", "a"))
+		x.want(node.Absent, releaseOf("c:9", "nobody", name))
+		x.receivesOf(name, woken("c:1", name), woken("c:2", name), woken("c:3", name), standby("c:4", name))
 	}},
 	{"a second wake gives no second privilege", func(x *trial) {
 		x.do(freed("a", "c:1", "c:2")...)

@@ -118,6 +118,31 @@ var forcing = []promise{
 		x.Pass(short)
 		x.denied(renew("o1", long, "a"), "a", "")
 	}},
+	{"one owner loses its names, and others keep theirs", func(x *trial) {
+		x.want(node.Granted, acquire("o1", long, "a"), acquire("o1", long, "c"), acquire("o2", long, "b"))
+		r := x.want(node.Released, from("o1", force(long, "a", "b", "c", "d")))
+		require.Len(x, r.Holders, 2)
+		x.holder(r.Holders[0], node.Holder{Name: "a", Owner: "o1", TTL: long})
+		x.holder(r.Holders[1], node.Holder{Name: "c", Owner: "o1", TTL: long})
+		x.keys("b")
+		for _, name := range []string{"a", "b", "c", "d"} {
+			x.denied(renew("o1", long, name), name, "")
+		}
+		x.want(node.Granted, renew("o2", long, "b"))
+	}},
+	{"an owner gets a tombstone even if it holds nothing", func(x *trial) {
+		x.want(node.Granted, acquire("o2", long, "a"))
+		x.want(node.Absent, burying(from("o1", force(long, "a", "b")), "o3"))
+		x.denied(renew("o1", long, "a"), "a", "")
+		x.denied(renew("o3", long, "b"), "b", "")
+		x.want(node.Granted, renew("o2", long, "a"))
+	}},
+	{"readers keep a name that one owner loses", func(x *trial) {
+		x.gets(read("o1", long, "a"))
+		x.gets(read("o2", long, "a"))
+		x.want(node.Absent, from("o3", force(long, "a")), from(node.Readers, force(long, "a")), from("o2", force(long, "a")))
+		x.want(node.Granted, keep("o1", long, "a"))
+	}},
 	{"release ignores tombstones", func(x *trial) {
 		x.want(node.Granted, acquire("o1", long, "a", "b"))
 		x.want(node.Released, force(long, "a"), release("o1", "a", "b"))

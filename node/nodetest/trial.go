@@ -91,6 +91,12 @@ func force(ttl time.Duration, names ...string) node.Op {
 	return node.Op{Kind: node.ForceRelease, Names: names, TTL: ttl}
 }
 
+// from makes a forced release one of a single owner.
+func from(owner string, op node.Op) node.Op {
+	op.Owner = owner
+	return op
+}
+
 func burying(op node.Op, owners ...string) node.Op {
 	op.Buried = owners
 	return op

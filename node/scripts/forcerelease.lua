@@ -1,9 +1,11 @@
--- Remove the names whoever holds them, write tombstones for their owners, and wake the waiters.
+-- Remove the names from all holders, or only from one owner. Write tombstones for the owners, and
+-- wake the waiters.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   least TTL of the tombstones in ms: one lives as long as its lock would have
 -- ARGV[2]   1 if Redisson's clients are told
--- ARGV[3..] further owners that get a tombstone
+-- ARGV[3]   the only owner that loses the names, and gets a tombstone in any case; '' for all
+-- ARGV[4..] further owners that get a tombstone
 -- Reply     {name, owner, pttl, ...} for the names that were held. For a name with readers, one
 --           item stands for all of them, and each reader follows
 --
@@ -12,10 +14,10 @@
 -- removed. Each owner has its own, so that a second forced release does not lift the
 -- first.
 
-local found = {}
+local found, only = {}, ARGV[3]
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]
-  if holder then
+  if holder and (only == '' or holder == only and holder ~= readers) then
     local function list(owner, left)
       found[#found + 1] = name
       found[#found + 1] = owner
@@ -30,7 +32,7 @@ local function bury(name, owner, ttl)
   redis.call('SET', key('tombstone', name) .. ':' .. owner, 1, 'PX', ttl)
 end
 
-for i = 3, #ARGV do
+for i = only == '' and 4 or 3, #ARGV do
   for _, name in ipairs(KEYS) do
     bury(name, ARGV[i], ARGV[1])
   end

@@ -161,3 +161,30 @@ func TestBind(t *testing.T) {
 		require.NoError(t, free.Release(t.Context()))
 	})
 }
+
+// A detached lease keeps the lock no longer than the lease would have lasted: until its hold limit, if that comes first.
+func TestDetachKeepsToTheHoldLimit(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		other := f.Client().RedLock("job")
+		lock := f.Client().RedLock("job").With(quorumlock.LockOptions{MaxHold: 12 * time.Second})
+		lease := fleet.MustAcquire(t, lock)
+		time.Sleep(11 * time.Second)
+		require.Equal(t, time.Second, lease.Remaining())
+		require.NoError(t, lease.Detach())
+		wait := fleet.StartAcquire(t.Context(), t, other)
+		time.Sleep(time.Second - 1)
+		require.True(t, wait.Waits())
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, wait.Has().Release(t.Context()))
+
+		// The lease that is nested in a detached one reaches the limit.
+		lease = fleet.MustAcquire(t, lock)
+		nested, err := lock.TryAcquire(lease.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Detach())
+		time.Sleep(12 * time.Second)
+		require.ErrorIs(t, nested.Err(), quorumlock.ErrHoldLimit)
+		fleet.Settle()
+		fleet.AcquireAndRelease(t, other)
+	})
+}

@@ -233,3 +233,36 @@ func TestKeepDoesNotRelyOnAnEarlierRenewal(t *testing.T) {
 		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrNoQuorum)
 	})
 }
+
+// A lease that is lost before its release is not kept, also where a node still has it.
+func TestMinHoldOfALostLease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(quorumlock.LockOptions{TTL: 3 * time.Second, MinHold: 9 * time.Second}))
+		f.Stop(2)
+		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
+		require.NoError(t, err)
+		f.Start(2)
+		<-lease.Context().Done() // a renewal finds it
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
+		time.Sleep(100 * time.Millisecond)
+		f.RequireNoKeys()
+	})
+}
+
+// The end of a kept grant does not disturb a later holder of the same client, which still hands its lease over.
+func TestEndOfAKeptGrantLeavesTheNextHolderAlone(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		lease := fleet.MustAcquire(t, client.RedLock("job").With(atLeast(3*time.Second)))
+		one, two := fleet.StartAcquire(t.Context(), t, client.RedLock("job")), fleet.StartAcquire(t.Context(), t, client.RedLock("job"))
+		require.NoError(t, lease.Release(t.Context()))
+		time.Sleep(2950 * time.Millisecond)
+		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
+		require.NoError(t, err)
+		next := one.Has()
+		time.Sleep(70 * time.Millisecond) // the MinHold passes
+		require.NoError(t, next.Release(t.Context()))
+		require.Equal(t, next.Owner(), two.Has().Owner(), "handed over")
+		require.NoError(t, two.Lease.Release(t.Context()))
+	})
+}

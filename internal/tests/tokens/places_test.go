@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -69,20 +70,22 @@ func TestNamesThatShareAPlace(t *testing.T) {
 // further away and with a clock that is behind, still gets its lock at every attempt.
 func TestHotNameDoesNotKeepOthersOut(t *testing.T) {
 	for _, pause := range []time.Duration{0, 300 * time.Microsecond, 2 * time.Millisecond, 7 * time.Millisecond} {
-		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			near, _ := farClient(f, 100*time.Microsecond, fleet.SkewedBy(f, 800*time.Millisecond))
-			client, links := farClient(f, time.Millisecond, fleet.SkewedBy(f, -800*time.Millisecond))
-			keepAcquiring(t, near.RedLock(hot), pause)
-			time.Sleep(time.Second)
-			const attempts = 200
-			for i := range attempts {
-				lease, err := client.RedLock(cold).TryAcquire(t.Context())
-				require.NoError(t, err, "attempt %d", i)
-				require.NoError(t, lease.Release(t.Context()))
-				time.Sleep(time.Duration(i%10) * time.Millisecond)
-			}
-			t.Logf("a hot name every %v: %.2f rounds an attempt", pause, float64(links[0].acquisitions.Load())/attempts)
-		})
+		for _, nodes := range []int{1, 3} {
+			fleet.InVirtualTime(t, nodes, func(t *testing.T, f *fleet.Fleet) {
+				near, _ := farClient(f, 100*time.Microsecond, fleet.SkewedBy(f, 800*time.Millisecond))
+				client, links := farClient(f, time.Millisecond, fleet.SkewedBy(f, -800*time.Millisecond))
+				keepAcquiring(t, near.RedLock(hot), pause)
+				time.Sleep(time.Second)
+				const attempts = 200
+				for i := range attempts {
+					lease, err := client.RedLock(cold).TryAcquire(t.Context())
+					require.NoError(t, err, "attempt %d", i)
+					require.NoError(t, lease.Release(t.Context()))
+					time.Sleep(time.Duration(i%10) * time.Millisecond)
+				}
+				t.Logf("a hot name every %v, %d nodes: %.2f rounds an attempt", pause, nodes, float64(links[0].acquisitions.Load())/attempts)
+			})
+		}
 	}
 }
 
@@ -135,6 +138,33 @@ func keepAcquiring(t *testing.T, lock *quorumlock.Lock, pause time.Duration) {
 	t.Cleanup(func() {
 		cancel()
 		busy.Wait()
+	})
+}
+
+// A client that is outbid once proposes the next token, without a margin: usually that suffices, and a larger one
+// would outbid others.
+func TestSecondProposalHasNoMargin(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client(fleet.SkewedBy(f, 900*time.Millisecond)).RedLock(hot))
+		client, _ := farClient(f, 20*time.Millisecond)
+		require.Equal(t, lease.Token()+1, fleet.AcquireAndRelease(t, client.RedLock(cold)))
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// A client follows the tokens of others, and then its clock is set ahead. Nodes refuse one of its tokens, and take
+// the next one: the client follows no longer.
+func TestRefusedTokenEndsTheLead(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client(fleet.SkewedBy(f, 900*time.Millisecond)).RedLock(hot))
+		wrong := clock.NewSkewed(f.Clock, 1)
+		client := f.Client(func(cfg *quorumlock.Config) { cfg.Clock = wrong })
+		fleet.AcquireAndRelease(t, client.RedLock(cold))
+		wrong.StepWall(500 * time.Millisecond)
+		_, err := client.RedLock("other").TryAcquire(t.Context())
+		require.ErrorIs(t, err, node.ErrClock)
+		fleet.AcquireAndRelease(t, client.RedLock("other"))
+		require.NoError(t, lease.Release(t.Context()))
 	})
 }
 
