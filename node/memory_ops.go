@@ -148,7 +148,7 @@ func (m *Memory) renew(op Op) Reply {
 			return Reply{Outcome: Denied, Holder: Holder{Name: name}}
 		case !held:
 			outcome = Healed
-		case denial.Name == "":
+		case denial.Name == "", denial.Owner == Readers && h.Owner != Readers: // a writer can show that the lease is lost
 			denial = m.withOwnToken(h)
 		}
 	}

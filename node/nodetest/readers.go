@@ -135,6 +135,15 @@ var readAndWrite = []promise{
 		x.readers("b")
 		x.denied(keep("r2", long, "a"), "a", "w")
 	}},
+	{"a denied renewal names a writer rather than readers", func(x *trial) {
+		x.want(node.Granted, acquire("w", long, "a", "b", "c"))
+		x.want(node.Released, release("w", "a", "b", "c"))
+		x.gets(read("r", long, "a"), read("r", long, "c"))
+		x.want(node.Granted, acquire("next", long, "b"))
+		x.denied(renew("w", long, "a", "b", "c"), "b", "next")
+		x.want(node.Released, release("next", "b"))
+		x.denied(renew("w", long, "a", "c"), "a", node.Readers)
+	}},
 	{"a renewal keeps one reader, and no other", func(x *trial) {
 		x.gets(read("r1", short, "a"), read("r2", short, "a"))
 		x.want(node.Granted, keep("r1", long, "a"))

@@ -19,7 +19,10 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
     elseif redis.call('EXISTS', key('tombstone', name) .. ':' .. owner) == 1 then
       return {name, '', 0, 0} -- even if another owner holds the name now
     elseif holder then
-      denial = denial or {name, holder, redis.call('PTTL', name), token_of(name, holder)}
+      -- A writer can show that the lease is lost. Readers name no single owner.
+      if not denial or denial[2] == 'quorumlock:readers' and holder ~= denial[2] then
+        denial = {name, holder, redis.call('PTTL', name), token_of(name, holder)}
+      end
     else
       absent[#absent + 1] = name
     end
