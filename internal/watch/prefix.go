@@ -26,12 +26,13 @@ func withoutPrefix(prefix, name string) string {
 	return strings.TrimPrefix(name, prefix)
 }
 
-// hasPrefix reports whether a name on the nodes belongs to the programs with that prefix.
+// hasPrefix reports whether a name on the nodes belongs to the programs with that prefix. The prefix alone is no name
+// of theirs.
 func hasPrefix(prefix, name string) bool {
 	if semaphore, _, ok := Permit(name); ok {
 		name = semaphore
 	}
-	return strings.HasPrefix(name, prefix)
+	return prefix == "" || len(name) > len(prefix) && strings.HasPrefix(name, prefix)
 }
 
 // shorten takes the prefix from all names. It makes copies: the askers keep the names of the nodes.

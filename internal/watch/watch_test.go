@@ -355,6 +355,7 @@ func TestPrefix(t *testing.T) {
 	slotOnNodes, slot := node.SlotName(node.PoolName("billing:s"), 0), node.SlotName(node.PoolName("s"), 0)
 	mine := acquisition(billing.RedLock("job").Acquire).hold(t, all, "billing:job")
 	other := acquisition(plain.RedLock("job").Acquire).hold(t, all, "job")
+	bare := acquisition(plain.RedLock("billing:").Acquire).hold(t, all, "billing:") // no name of that application
 	permitLease := permit(billing).hold(t, all, slotOnNodes)
 	waitFor(t, all, plain.RedLock("billing:job").Acquire, "quorumlock:waiting:{billing:job}")
 	require.NoError(t, billing.Latch("done").Set(t.Context(), 2))
@@ -397,5 +398,5 @@ func TestPrefix(t *testing.T) {
 	assert.Equal(t, other.Owner(), status.Holder(), "the lock of another application stays")
 	<-mine.Context().Done()
 	require.ErrorIs(t, mine.Err(), quorumlock.ErrLost)
-	runtime.KeepAlive(other)
+	runtime.KeepAlive([]any{other, bare})
 }
