@@ -184,9 +184,10 @@ func checkTag(tag string) error {
 
 // hashTag returns the hash tag of a key, or the whole key if it has none.
 func hashTag(key string) string {
-	_, rest, _ := strings.Cut(key, "{")
-	if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
-		return tag
+	if begin := strings.IndexByte(key, '{'); begin >= 0 {
+		if length := strings.IndexByte(key[begin+1:], '}'); length > 0 {
+			return key[begin+1:][:length]
+		}
 	}
 	return key
 }
@@ -218,7 +219,7 @@ func inSlot(source, tag string) string {
 // of a cluster.
 func MarkerKey(tag string) string { return fixedKey(fixedKeys[0], tag) }
 
-// FencesKey returns the key of the fences of a node, as MarkerKey does for its marker.
+// FencesKey returns the key of the fencing tokens that a node remembers, for a tag as in MarkerKey.
 func FencesKey(tag string) string { return fixedKey(fixedKeys[1], tag) }
 
 // strangers reports whether an operation has a name that lies in another slot.

@@ -35,7 +35,7 @@ const marker = "quorumlock:node:{ql}"
 // until its recovery has ended, and confirms what was granted.
 func TestRedisFollowsTheSlotOfACluster(t *testing.T) {
 	t.Parallel()
-	c := redisproc.StartCluster(t)
+	c := redisproc.StartCluster(t, redisproc.WithPatience())
 	owner := c.Owner(marker)
 	n := opened(t, slotOf(t, c.Addresses()...))
 	seed := opened(t, slotOf(t, c.OtherMaster(marker).Addr())) // it learns the owner from another server

@@ -265,7 +265,7 @@ func TestDamagedFencesCountAsAbsent(t *testing.T) {
 func TestManyOperationsMendFences(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	for _, damaged := range []string{"0000000000000005", "0000000000000009", "not a number too", ""} {
+	for _, damaged := range []string{"0000000000000005", "0000000000000009", "not a number too", "9", ""} {
 		setFence(t, server, "a", damaged)
 		op := complete(acquire("o1", "a"))[0]
 		for i, r := range do(n, op, acquire("o1", "b")) {

@@ -14,7 +14,7 @@ func checkMarkers(f *Facts) []Finding {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		if n.Unreached == nil && !isReplica(n) && isWrongType(n.Fences) {
-			findings = append(findings, strangeFences(n.Tag).on(n))
+			findings = append(findings, strangeFences(node.FencesKey(n.Tag), node.MarkerKey(n.Tag)).on(n))
 		}
 		switch m := n.Marker; {
 		case n.Unreached != nil || isReplica(n): // its data is its master's
@@ -55,13 +55,13 @@ func strangeMarker(key string) Finding {
 
 // strangeFences is the finding for a key of another type at the name of the fences. Without the marker,
 // the node waits until every token that it has forgotten is too old to be repeated.
-func strangeFences(tag string) Finding {
+func strangeFences(key, marker string) Finding {
 	return Finding{
-		Severity: Error, Found: "the key " + node.FencesKey(tag) + " was not written by the library",
+		Severity: Error, Found: "the key " + key + " was not written by the library",
 		Why: "Another program wrote it, so the node can give no locks.",
 		Do: "Find out which program writes to keys that begin with quorumlock:, and delete this key together with the marker. " +
 			"Then the node recovers, and opens by itself.",
-		Commands: []string{"DEL " + node.FencesKey(tag) + " " + node.MarkerKey(tag)},
+		Commands: []string{"DEL " + key + " " + marker},
 	}
 }
 

@@ -72,7 +72,9 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 		return n
 	}
 	e.askMarker(ctx)
-	e.Fences = e.run(ctx, "GETRANGE", node.FencesKey(e.Tag), "0", "0")
+	if e.elsewhere == nil {
+		e.Fences = e.run(ctx, "GETRANGE", node.FencesKey(e.Tag), "0", "0")
+	}
 	e.measure(ctx)
 	e.askLua(ctx)
 	e.tryRights(ctx, cfg.Names)

@@ -70,7 +70,8 @@ func (t *TokenClock) Propose(names []string, seen uint64) uint64 {
 	return quorum.NextToken(now+t.leadLocked().Microseconds(), t.largestLocked(names, seen, now))
 }
 
-// ProposeByClock is Propose without the lead.
+// ProposeByClock is Propose without the lead, for latches: a late operation on a latch has no effect on
+// a later generation only if its token is not ahead of the clock.
 func (t *TokenClock) ProposeByClock(names []string, seen uint64) uint64 {
 	now := t.Now()
 	t.mu.Lock()

@@ -304,9 +304,7 @@ func TestRealClusterMasterCutOff(t *testing.T) {
 		require.NoError(t, next.Release(t.Context()))
 	}
 	l.advances("the cut")
-	if unknown.Err() == nil {
-		require.NoError(t, unknown.Release(t.Context()))
-	}
+	_ = unknown.Release(t.Context()) // if it is still valid
 	later := acquire(t, other.RedLock("unknown to the replica"))
 	require.Error(t, unknown.Err())
 	require.Greater(t, later.Token(), unknown.Token())

@@ -25,6 +25,9 @@ const (
 	busOffset = 10_000
 )
 
+// WithPatience keeps a cluster from replacing a master that is only slow, for a test that kills none.
+func WithPatience() Option { return WithArgs("--cluster-node-timeout", "15000") }
+
 // Cluster is a Redis Cluster of three masters with a replica each. All messages between its servers go through
 // proxies, so that [Cluster.CutOff] can isolate a server.
 type Cluster struct {
@@ -71,12 +74,13 @@ func (c *Cluster) launch(i int, opts []Option) error {
 		return err
 	}
 	c.buses[i] = b
-	c.servers[i], err = TryLaunch(context.Background(), append(slices.Clone(opts), WithArgs(
+	own := WithArgs(
 		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
 		"--cluster-node-timeout", strconv.FormatInt(clusterNodeTimeout.Milliseconds(), 10),
 		"--cluster-replica-validity-factor", "0",
 		"--cluster-announce-bus-port", strconv.Itoa(b.port()),
-	))...)
+	)
+	c.servers[i], err = TryLaunch(context.Background(), append([]Option{own}, opts...)...)
 	if err == nil {
 		b.serve(hostPort(c.servers[i].port + busOffset))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -164,6 +165,40 @@ func TestRefusedTokenEndsTheLead(t *testing.T) {
 		_, err := client.RedLock("other").TryAcquire(t.Context())
 		require.ErrorIs(t, err, node.ErrClock)
 		fleet.AcquireAndRelease(t, client.RedLock("other"))
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// latchTokens is a client's connection to a node. It records the largest token of the operations on latches.
+type latchTokens struct {
+	node.Node
+	largest atomic.Uint64
+}
+
+func (x *latchTokens) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	for _, op := range ops {
+		if op.Kind == node.Latch || op.Kind == node.Unlatch {
+			x.largest.Store(max(x.largest.Load(), op.Token))
+		}
+	}
+	x.Node.Do(ctx, ops, replies)
+}
+
+// A client follows the tokens of others in its locks, but not in its latches. A late operation on a latch has no effect
+// on a later generation only if its token is no further ahead than the clock.
+func TestLatchesDoNotFollowOthers(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client(fleet.SkewedBy(f, 900*time.Millisecond)).RedLock(hot))
+		link := &latchTokens{Node: f.Nodes[0]}
+		client := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[0] = link })
+		fleet.AcquireAndRelease(t, client.RedLock(cold))
+		latch := client.Latch("gate")
+		require.NoError(t, latch.Set(t.Context(), 2))
+		require.NoError(t, latch.CountDown(t.Context(), "one"))
+		require.NoError(t, latch.Delete(t.Context()))
+		fleet.Settle()
+		require.NotZero(t, link.largest.Load())
+		require.LessOrEqual(t, link.largest.Load(), uint64(f.Clock.Wall().Add(time.Millisecond).UnixMicro()))
 		require.NoError(t, lease.Release(t.Context()))
 	})
 }

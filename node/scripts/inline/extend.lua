@@ -5,7 +5,7 @@ if call('HGET', name, owner) then
   local known = #token < #settled or #token == #settled and token < settled
   if not known then
     local before = redis.pcall('GETRANGE', 'quorumlock:fences', place, place + 15)
-    known = before == token or type(before) == 'string' and #before == #token and before > token and tonumber(before)
+    known = before == token or type(before) == 'string' and before > token and (tonumber(before) or 0) > tonumber(token)
   end
   if known then
     if call('PTTL', name) < tonumber(ttl) then
