@@ -184,10 +184,9 @@ func checkTag(tag string) error {
 
 // hashTag returns the hash tag of a key, or the whole key if it has none.
 func hashTag(key string) string {
-	if begin := strings.IndexByte(key, '{'); begin >= 0 {
-		if length := strings.IndexByte(key[begin+1:], '}'); length > 0 {
-			return key[begin+1:][:length]
-		}
+	_, rest, _ := strings.Cut(key, "{")
+	if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+		return tag
 	}
 	return key
 }
