@@ -66,7 +66,7 @@ func (e *Election) Proclaim(ctx context.Context, value string) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
+	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })() //nolint:contextcheck // the term ends the call too
 	select {
 	case t.proclaiming <- struct{}{}:
 		defer func() { <-t.proclaiming }()
@@ -120,7 +120,7 @@ func (e *Election) acquireValue(ctx context.Context, t *term, value string) (*qu
 	}
 	lease, err := lock(slot).Acquire(ctx)
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) && t.ctx.Err() != nil {
-		err = context.Cause(t.ctx)
+		err = context.Cause(t.ctx) //nolint:contextcheck // the end of the term is the reason
 	}
 	return lease, slot, err
 }

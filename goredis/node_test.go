@@ -231,7 +231,7 @@ func TestFailover(t *testing.T) {
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	c := redisproc.StartCluster(t)
+	c := redisproc.StartCluster(t, redisproc.WithPatience())
 	marker := node.MarkerKey("ql")
 	opt := &redis.ClusterOptions{Addrs: []string{c.OtherMaster(marker).Addr()}}
 	n, err := NewCluster(opt, "ql")

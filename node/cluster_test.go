@@ -2,6 +2,9 @@ package node_test
 
 import (
 	"context"
+	"crypto/tls"
+	"net"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -32,7 +35,7 @@ const marker = "quorumlock:node:{ql}"
 // until its recovery has ended, and confirms what was granted.
 func TestRedisFollowsTheSlotOfACluster(t *testing.T) {
 	t.Parallel()
-	c := redisproc.StartCluster(t)
+	c := redisproc.StartCluster(t, redisproc.WithPatience())
 	owner := c.Owner(marker)
 	n := opened(t, slotOf(t, c.Addresses()...))
 	seed := opened(t, slotOf(t, c.OtherMaster(marker).Addr())) // it learns the owner from another server
@@ -50,6 +53,8 @@ func TestRedisFollowsTheSlotOfACluster(t *testing.T) {
 	for _, key := range owner.Keys() {
 		require.Equal(t, c.Slot(marker), c.Slot(key), key)
 	}
+
+	killsOldConnection(t, c)
 
 	var resubscribed, woken atomic.Int64
 	inbox, err := n.Listen(t.Context(), "c", func(m node.Message) {
@@ -98,6 +103,58 @@ func TestRedisFollowsTheSlotOfACluster(t *testing.T) {
 	follows("move back", replica, func() { c.Move(marker, replica, nil) })
 	want(t, node.Released, n, release("o1", "{ql}:a"))
 	poll(t, func() bool { return woken.Load() > 0 }, func() any { return "the waiter" })
+}
+
+// silentConn is a connection that the client cannot close on the server.
+type silentConn struct {
+	net.Conn
+	silent *atomic.Bool
+}
+
+func (c silentConn) Read(b []byte) (int, error) {
+	if c.silent.Load() {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return c.Conn.Read(b)
+}
+
+func (c silentConn) Close() error {
+	if c.silent.Load() {
+		return nil
+	}
+	return c.Conn.Close()
+}
+
+// killsOldConnection requires that the node, after a timeout, kills its old connection at the owner of the slot, although
+// it asks other servers first.
+func killsOldConnection(t *testing.T, c *redisproc.Cluster) {
+	t.Helper()
+	owner, seed := c.Owner(marker), c.OtherMaster(marker)
+	var dialled []string
+	silent := new(atomic.Bool)
+	opt := node.Options{Tag: "ql", ClientOption: rueidis.ClientOption{
+		InitAddress: []string{owner.Addr(), seed.Addr()}, ConnWriteTimeout: patience, ClientName: "silent",
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			dialled = append(dialled, addr)
+			conn, err := d.DialContext(ctx, "tcp", addr)
+			return silentConn{conn, silent}, err
+		},
+	}}
+	n, err := node.New(opt)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = n.Close() })
+	connections := func(of *redisproc.Server) int { return strings.Count(command(t, of, "CLIENT", "LIST"), "name=silent ") }
+
+	want(t, node.Granted, n, acquire("o1", "{ql}:silent"))
+	require.Equal(t, []string{owner.Addr()}, dialled)
+	silent.Store(true)
+	fails(t, node.ErrTimeout, n, renew("o1", "{ql}:silent"))
+	require.Equal(t, 1, connections(owner), "the server still has the old connection")
+	silent.Store(false)
+	want(t, node.Released, n, release("o1", "{ql}:silent"))
+	require.Equal(t, []string{owner.Addr(), seed.Addr(), owner.Addr()}, dialled)
+	require.Equal(t, 1, connections(owner), "the server has the new connection only")
+	require.Zero(t, connections(seed))
 }
 
 // A node without a tag does not use a cluster, and a node with a tag uses nothing else.

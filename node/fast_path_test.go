@@ -331,14 +331,7 @@ func (w *twins) spoil() {
 // The fast paths of the scripts give the same results after any history.
 func TestFastPathsOfScripts(t *testing.T) {
 	w := newTwins(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	heard := make(chan struct{})
-	go func() {
-		defer close(heard)
-		c := w.clients[0]
-		_ = c.Receive(ctx, c.B().Subscribe().Channel("quorumlock:inbox:c").Build(), func(rueidis.PubSubMessage) {})
-	}()
-	t.Cleanup(func() { cancel(); <-heard })
+	w.listens("c")
 	for seed := range uint64(12) {
 		w.begin(seed)
 		for range 100 {
@@ -352,4 +345,59 @@ func TestFastPathsOfScripts(t *testing.T) {
 	for _, answer := range []string{"0", "1", "2", "error WRONGTYPE", "error OOM"} {
 		assert.Positive(t, w.taken[answer], "never answered %s", answer)
 	}
+}
+
+// listens subscribes to the inbox of a client until the test ends.
+func (w *twins) listens(client string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		c := w.clients[0]
+		_ = c.Receive(ctx, c.B().Subscribe().Channel("quorumlock:inbox:"+client).Build(), func(rueidis.PubSubMessage) {})
+	}()
+	w.Cleanup(func() { cancel(); <-heard })
+	require.Eventually(w, func() bool {
+		n, err := w.raw(1, "PUBLISH", "quorumlock:inbox:"+client, "").AsInt64()
+		return err == nil && n > 0
+	}, time.Minute, time.Millisecond)
+}
+
+// turn runs a random operation of a few clients that wait for a name in FIFO order.
+func (w *twins) turn() {
+	id := oneOf(w, "c:1@80", "c:2@90", "c:3", "c:4@500", "d:1@50")
+	op := Op{
+		Kind: oneOf(w, Acquire, Acquire, Acquire, Release, Release, Leave), Names: []string{"a"}, Owner: "of " + id, TTL: 40 * time.Second,
+		Token: uint64(w.now), Limits: w.limits, Fair: true,
+		Waiter: Waiter{ID: id, Ticket: w.now + int64(w.IntN(100_000)), Keep: oneOf(w, time.Minute, time.Minute, 30*time.Second)},
+	}
+	if op.Kind == Release && w.IntN(4) > 0 {
+		op.Waiter.Keep = 0
+	}
+	if w.IntN(12) == 0 {
+		op.Kind, op.Owner, op.Waiter = oneOf(w, Acquire, ForceRelease, ForceRelease), "other", Waiter{}
+	}
+	if w.IntN(12) == 0 {
+		w.both("DEL", "a") // as if it had expired
+	}
+	if w.IntN(60) == 0 {
+		w.now += oneOf[int64](w, 29e6, 61e6) // entries end
+	} else if w.IntN(3) == 0 {
+		w.now += oneOf[int64](w, 1000, 30_000, 60_000, 100_000, 2e6)
+	}
+	w.run(op)
+}
+
+// The fast paths for waiters give the same results after any history.
+func TestFastPathsOfWaiters(t *testing.T) {
+	w := newTwins(t)
+	w.listens("c")
+	for seed := range uint64(10) {
+		w.begin(seed)
+		for range 100 {
+			w.turn()
+			w.compareKeys()
+		}
+	}
+	assert.Greater(t, w.taken["1"], 100, "grants and releases")
 }

@@ -42,7 +42,7 @@ func recoveryCause(restarted bool) string {
 	if restarted {
 		return "the replication id of the server changed (by a restart, a failover, or its first replica), or its limits changed"
 	}
-	return "the node had no marker: it is new, or has lost its memory"
+	return "the node had no marker: it is new, or has lost its memory (for new servers only: quorumlock init opens them at once)"
 }
 
 // RecoveryError is the cause behind [ErrRecovering].

@@ -25,6 +25,9 @@ const (
 	busOffset = 10_000
 )
 
+// WithPatience keeps a cluster from replacing a master that is only slow, for a test that kills none.
+func WithPatience() Option { return WithArgs("--cluster-node-timeout", "15000") }
+
 // Cluster is a Redis Cluster of three masters with a replica each. All messages between its servers go through
 // proxies, so that [Cluster.CutOff] can isolate a server.
 type Cluster struct {
@@ -71,12 +74,13 @@ func (c *Cluster) launch(i int, opts []Option) error {
 		return err
 	}
 	c.buses[i] = b
-	c.servers[i], err = TryLaunch(context.Background(), append(slices.Clone(opts), WithArgs(
+	own := WithArgs(
 		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
 		"--cluster-node-timeout", strconv.FormatInt(clusterNodeTimeout.Milliseconds(), 10),
 		"--cluster-replica-validity-factor", "0",
 		"--cluster-announce-bus-port", strconv.Itoa(b.port()),
-	))...)
+	)
+	c.servers[i], err = TryLaunch(context.Background(), append([]Option{own}, opts...)...)
 	if err == nil {
 		b.serve(hostPort(c.servers[i].port + busOffset))
 	}
@@ -86,8 +90,14 @@ func (c *Cluster) launch(i int, opts []Option) error {
 // form makes the servers know each other, and gives them their roles and slots.
 func (c *Cluster) form() {
 	c.t.Helper()
+	ids := make([]string, len(c.servers))
 	for i, s := range c.servers {
-		c.ids = append(c.ids, c.command(s, "CLUSTER", "MYID"))
+		ids[i] = c.command(s, "CLUSTER", "MYID")
+	}
+	c.mu.Lock() // the proxies read them
+	c.ids = ids
+	c.mu.Unlock()
+	for i, s := range c.servers {
 		c.command(s, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
 		if i < clusterMasters {
 			slots := []string{"CLUSTER", "ADDSLOTS"}
@@ -137,19 +147,28 @@ func (c *Cluster) Await(what string, cond func() bool) {
 	}
 }
 
-// AwaitHealthy waits until all servers that run see the cluster serve all slots, and all replicas follow a master.
+// AwaitHealthy waits until all servers that run see the cluster serve all slots, three of them are masters, and the
+// others follow a master. A master that was replaced a moment ago does not know it yet.
 func (c *Cluster) AwaitHealthy() {
 	c.t.Helper()
 	c.Await("the cluster is healthy", func() bool {
-		return !slices.ContainsFunc(c.servers, func(s *Server) bool {
+		masters := 0
+		for _, s := range c.servers {
 			if s.PID() == 0 {
-				return false
+				continue
 			}
 			state, err1 := s.Command("CLUSTER", "INFO")
 			is, err2 := s.info("replication")
-			following := is["role"] != "slave" || is["master_link_status"] == "up"
-			return err1 != nil || err2 != nil || !strings.Contains(state, "cluster_state:ok") || !following
-		})
+			if err1 != nil || err2 != nil || !strings.Contains(state, "cluster_state:ok") {
+				return false
+			}
+			if is["role"] == "master" {
+				masters++
+			} else if is["master_link_status"] != "up" {
+				return false
+			}
+		}
+		return masters == clusterMasters
 	})
 }
 

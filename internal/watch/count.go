@@ -40,7 +40,7 @@ func (a *asker) countSome(ctx context.Context, names []string, now int64) error 
 		l := a.said.Locks[name]
 		for i, waiter := range queued[name] {
 			deadline, woken := known[name][2*i], known[name][2*i+1] != ""
-			if end, err := strconv.ParseInt(deadline, 10, 64); err == nil && end > now && !(woken && l.heldBy(clientOf(waiter))) {
+			if end, err := strconv.ParseInt(deadline, 10, 64); err == nil && end > now && (!woken || !l.heldBy(clientOf(waiter))) {
 				l.Waiters++
 			}
 		}

@@ -162,6 +162,41 @@ func TestBind(t *testing.T) {
 	})
 }
 
+// Permits and readers can be detached too: others wait for the rest of their time.
+func TestDetachOfPermitsAndReaders(t *testing.T) {
+	for name, acquire := range map[string]func(ctx context.Context, f *fleet.Fleet) (*quorumlock.Lease, error){
+		"a permit": func(ctx context.Context, f *fleet.Fleet) (*quorumlock.Lease, error) {
+			return f.Client().Semaphore("job", 1).Acquire(ctx, 1)
+		},
+		"a reader, and then a writer": func() func(ctx context.Context, f *fleet.Fleet) (*quorumlock.Lease, error) {
+			calls := 0
+			return func(ctx context.Context, f *fleet.Fleet) (*quorumlock.Lease, error) {
+				if calls++; calls == 1 {
+					return f.Client().RWLock("job").Read().Acquire(ctx)
+				}
+				return f.Client().RWLock("job").Write().Acquire(ctx)
+			}
+		}(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				lease, err := acquire(t.Context(), f)
+				require.NoError(t, err)
+				time.Sleep(time.Second)
+				left := lease.Remaining()
+				require.NoError(t, lease.Detach())
+				began := f.Clock.Now()
+				next, err := acquire(t.Context(), f)
+				require.NoError(t, err)
+				waited := f.Clock.Now() - began
+				require.GreaterOrEqual(t, waited, left)
+				require.Less(t, waited, left+2*time.Second)
+				require.NoError(t, next.Release(t.Context()))
+			})
+		})
+	}
+}
+
 // A detached lease keeps the lock no longer than the lease would have lasted: until its hold limit, if that comes first.
 func TestDetachKeepsToTheHoldLimit(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {

@@ -171,8 +171,8 @@ local function queues(pooled)
     local queue, waiting = key('queue', name), key('waiting', name)
     local state = redis.call('HMGET', waiting, '', '-', '+', waiter)
     local due, ends, deadline = tonumber(state[1]), tonumber(state[2]), tonumber(state[4])
-    local added, fresh, slack = redis.call('ZADD', queue, 'NX', ticket, waiter), now + keep, keep / 32
-    local fields = {}
+    local fresh, slack, fields = now + keep, keep / 32, {}
+    local added = redis.call('ZADD', queue, 'NX', ticket, waiter)
     if not deadline or fresh - deadline > slack then
       fresh = math.max(fresh, deadline or fresh)
       fields = {waiter, fresh}
@@ -183,7 +183,7 @@ local function queues(pooled)
     if ends and ends >= 2 ^ 53 then
       ends = nil -- of another program
     end
-    local longer = not ends or now + keep - ends > slack or added == 1 and redis.call('ZRANK', queue, waiter) == 0
+    local longer = not ends or now + keep - ends > slack or (added == 1 or not deadline) and redis.call('ZRANK', queue, waiter) == 0
     ends = math.max(now + keep, ends or 0)
     if longer then
       fields[#fields + 1] = '-'
