@@ -93,8 +93,8 @@ func TestHotNameDoesNotKeepOthersOut(t *testing.T) {
 // A client in another region needs more time for a round than the owners of a hot name take to acquire it. It
 // still gets a name that shares the place, at every attempt. So do two such clients, of two names.
 func TestHotNameDoesNotKeepFarClientsOut(t *testing.T) {
-	for _, delay := range []time.Duration{12 * time.Millisecond, 30 * time.Millisecond, 75 * time.Millisecond, 150 * time.Millisecond} {
-		for _, pause := range []time.Duration{0, 7 * time.Millisecond, 40 * time.Millisecond} {
+	for _, delay := range []time.Duration{12 * time.Millisecond, 75 * time.Millisecond, 150 * time.Millisecond} {
+		for _, pause := range []time.Duration{0, 40 * time.Millisecond} {
 			for _, ahead := range []time.Duration{0, 500 * time.Millisecond} {
 				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 					near, _ := farClient(f, 500*time.Microsecond, fleet.SkewedBy(f, ahead))
