@@ -213,7 +213,7 @@ func (l *Lease) Release(ctx context.Context) error {
 // Detach ends the lease, and leaves the lock to the nodes: they keep it until the lease would have
 // ended without another renewal. So no other client acquires the lock before that, even after Close or the
 // end of this process. Use it where work may go on for a while that this process cannot stop, or for
-// a cool-down. To free the lock earlier, use [Lock.ForceRelease].
+// a cool-down. To free the lock earlier, use [Lock.ReleaseOwner].
 //
 // Detach asks no node, unless a MinHold lasts longer. It returns nil, or why the lease had ended
 // before. A nested lease is only released.

@@ -99,7 +99,7 @@ func NewFailover(opt *redis.FailoverOptions) (*Node, error) {
 	return s.node()
 }
 
-// NewCluster makes a node from the options of [redis.NewClusterClient]: one slot of the cluster, that of the hash tag
+// NewCluster makes a node from the options of [redis.NewClusterClient]: the slot of the cluster for the hash tag
 // {tag}. It is one node, however many servers the cluster has. The names of all locks then begin with {tag}: on the
 // servers, which the client adds. See [node.Options], and docs/servers.md for what the cluster needs. The rest is as
 // for [New].

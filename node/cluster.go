@@ -86,7 +86,7 @@ func (s *slotSearch) failed(addr string, err error) {
 	if moved {
 		s.pending = append([]string{owner}, s.pending...)
 	}
-	// The failure of the named owner says more than that of another seed.
+	// The failure of the named owner says more than the failure of a seed.
 	if named := addr == s.moved; s.err == nil || isMoved(s.err) || named && !s.named {
 		s.err, s.named = err, named
 	}
@@ -214,7 +214,7 @@ func inSlot(source, tag string) string {
 	return source
 }
 
-// MarkerKey returns the key of the marker of a node. The tag is that of [Options], empty for a node that is no slot
+// MarkerKey returns the key of the marker of a node. The tag is [Options.Tag], empty for a node that is no slot
 // of a cluster.
 func MarkerKey(tag string) string { return fixedKey(fixedKeys[0], tag) }
 

@@ -21,7 +21,7 @@ const (
 	clusterNodeTimeout = 2 * time.Second
 	// failoverTimeout is longer than servers wait for a planned failover.
 	failoverTimeout = 6 * time.Second
-	// busOffset is the distance of the port of the cluster's bus from that of clients.
+	// busOffset is the distance between the port for clients and the port of the cluster's bus.
 	busOffset = 10_000
 )
 
@@ -122,7 +122,7 @@ func (c *Cluster) form() {
 	c.AwaitHealthy()
 }
 
-// Servers returns all servers: first those that are masters at the start, then a replica of each.
+// Servers returns all servers: first the masters at the start, then a replica of each.
 func (c *Cluster) Servers() []*Server { return c.servers }
 
 // Addresses returns the addresses of all servers.
@@ -303,7 +303,7 @@ func (c *Cluster) Move(key string, to *Server, during func(from *Server)) {
 func (c *Cluster) idOf(s *Server) string { return c.ids[slices.Index(c.servers, s)] }
 
 // CutOff isolates a server from all others of the cluster, as long as the cluster lives. Clients still reach it, and
-// its replica goes on receiving what it writes.
+// its replica still receives its writes.
 func (c *Cluster) CutOff(s *Server) {
 	c.mu.Lock()
 	c.cutOff[c.idOf(s)] = true
