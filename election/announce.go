@@ -166,17 +166,15 @@ func (e *Election) listen(ctx context.Context, ring chan<- struct{}, hears *atom
 		if err == nil {
 			err = e.board.changes.Await(ctx)
 		}
-		pause := e.cfg.Interval
 		switch {
-		case errors.Is(err, quorumlock.ErrLatchDeleted):
+		case errors.Is(err, quorumlock.ErrLatchDeleted),
+			errors.Is(err, quorumlock.ErrLatchNotSet): // deleted before Await looked, which is a change too
 			continue
-		case errors.Is(err, quorumlock.ErrLatchNotSet): // deleted in between, or forgotten by the nodes
-			pause /= 10
 		case hopeless(err):
 			return
 		}
 		hears.Store(false)
-		_ = sleep(ctx, e.cfg.Clock, pause)
+		_ = sleep(ctx, e.cfg.Clock, e.cfg.Interval)
 	}
 }
 
