@@ -677,6 +677,7 @@ func TestDeletionLeavesTheNextLatch(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		other := f.Client().Latch("job")
 		require.NoError(t, other.Set(t.Context(), 2))
+		fleet.Settle() // All nodes have it.
 		c, spies := f.SpiedClient()
 		hangs := make(chan struct{})
 		spies[1].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { <-hangs } })
@@ -696,7 +697,14 @@ func TestDeletionLeavesTheNextLatch(t *testing.T) {
 		spies[2].Set(func(s *fleet.Spy) {
 			s.After = func(ops []node.Op) {
 				if slices.ContainsFunc(ops, func(op node.Op) bool { return op.Kind == node.Unlatch }) && len(set) == 0 {
-					set <- other.Set(context.WithoutCancel(t.Context()), 3)
+					ctx := context.WithoutCancel(t.Context())
+					var err error
+					for range 1000 { // A majority that does not know of the deletion may answer first.
+						if _, err = other.Count(ctx); errors.Is(err, quorumlock.ErrLatchNotSet) {
+							break
+						}
+					}
+					set <- other.Set(ctx, 3)
 				}
 			}
 		})

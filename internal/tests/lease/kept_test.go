@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -188,11 +189,11 @@ func TestMinHoldIsNotHandedOver(t *testing.T) {
 // No hook tells of the nodes that back a lease that has ended.
 func TestBackingOfAKeptLockIsNotReported(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		var ended, after int
+		var ended, after atomic.Int32
 		client, wires := f.WiredClient(func(cfg *quorumlock.Config) {
 			cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = time.Second, time.Second
-			cfg.Hooks.Ended = func(quorumlock.EndedEvent) { ended++ }
-			cfg.Hooks.BackingChanged = func(quorumlock.BackingEvent) { after += ended }
+			cfg.Hooks.Ended = func(quorumlock.EndedEvent) { ended.Add(1) }
+			cfg.Hooks.BackingChanged = func(quorumlock.BackingEvent) { after.Add(ended.Load()) }
 		})
 		lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: 3 * time.Second, MinHold: 9 * time.Second}))
 		fleet.Settle()
@@ -202,8 +203,8 @@ func TestBackingOfAKeptLockIsNotReported(t *testing.T) {
 		wires[1].Muted.Store(int64(600 * time.Millisecond))
 		require.NoError(t, lease.Release(t.Context())) // node 2 drops the lock meanwhile
 		time.Sleep(10 * time.Second)
-		require.Equal(t, 1, ended)
-		require.Zero(t, after)
+		require.EqualValues(t, 1, ended.Load())
+		require.Zero(t, after.Load())
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,15 +19,15 @@ import (
 // stoppable is the clock of a process that can be stopped: time goes on, and no timer fires.
 type stoppable struct {
 	clock.Clock
-	until time.Duration
+	until atomic.Int64
 }
 
 // stop stops the process for d.
-func (s *stoppable) stop(d time.Duration) { s.until = s.Now() + d }
+func (s *stoppable) stop(d time.Duration) { s.until.Store(int64(s.Now() + d)) }
 
 func (s *stoppable) AfterFunc(d time.Duration, f func()) clock.Timer {
 	return s.Clock.AfterFunc(d, func() {
-		if rest := s.until - s.Now(); rest > 0 {
+		if rest := time.Duration(s.until.Load()) - s.Now(); rest > 0 {
 			time.Sleep(rest)
 		}
 		f()
