@@ -105,7 +105,7 @@ func ExampleElection_Proclaim() {
 	candidate, done := election.New(client, "scheduler", cfg), make(chan error, 1)
 	go func() {
 		done <- candidate.Run(ctx, func(ctx context.Context, _ election.Term) error {
-			if err := candidate.Proclaim(ctx, "http://10.0.0.3:8080"); err != nil {
+			if err := candidate.Proclaim(ctx, "http://10.0.0.3:8080"); err != nil && ctx.Err() == nil {
 				return err
 			}
 			<-ctx.Done()

@@ -91,6 +91,9 @@ func timeLeft(s *quorumlock.Status, owner string) time.Duration {
 	return max(left[len(left)-s.Need], minLook)
 }
 
+// secondLook is how soon Watch looks again after a ring.
+const secondLook = 10 * time.Millisecond
+
 // minLook is the shortest pause between two looks at a leader whose time is nearly over.
 const minLook = 100 * time.Millisecond
 
@@ -107,7 +110,7 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		ring, hears, stop := e.startListening(ctx)
 		defer stop()
-		last, rang := sight{first: true}, true
+		last, looks := sight{first: true}, 0
 		for {
 			leader, left, err := e.look(ctx)
 			if ctx != nil && ctx.Err() != nil {
@@ -121,13 +124,21 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 			pause := e.cfg.Interval
 			switch {
 			case err != nil || !hears():
-			case rang:
+			case looks < 2:
 				pause = min(pause, left)
 			default:
 				pause = left
 			}
-			if rang, err = waitForNews(ctx, e.cfg.Clock, pause, ring); err != nil {
+			if looks == 0 {
+				pause = min(pause, secondLook)
+			}
+			looks++
+			rang, err := waitForNews(ctx, e.cfg.Clock, pause, ring)
+			if err != nil {
 				return
+			}
+			if rang {
+				looks = 0
 			}
 		}
 	}
@@ -135,7 +146,8 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 
 // startListening begins to listen for announcements, until stop is called. Without Config.Announce, it never rings.
 //
-// An observer that listens again may miss a change in that moment. So Watch looks once more an interval after each ring.
+// An observer that listens again may miss a change in that moment. So Watch looks twice more after each ring: at once,
+// and after an interval.
 func (e *Election) startListening(ctx context.Context) (ring <-chan struct{}, hears func() bool, stop func()) {
 	if !e.cfg.Announce || e.check(ctx) != nil {
 		return nil, func() bool { return false }, func() {}
