@@ -136,7 +136,6 @@ func (l *Lock) ReleaseOwner(ctx context.Context, owner string) (*Status, error) 
 	}
 	return l.inspectAll(ctx, node.Op{
 		Kind: node.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: l.client.cfg.MaxTTL,
-
 		Announce: l.client.cfg.Redisson,
 	})
 }

@@ -142,6 +142,9 @@ func (e *Election) setValue(t *term, lease *quorumlock.Lease, slot int) (former 
 	return former, nil
 }
 
+// tellMost bounds an announcement: Run and Proclaim wait for it, also when too few nodes answer.
+const tellMost = time.Second
+
 // tell wakes the observers. They look at times anyway, so a failure only delays them.
 func (e *Election) tell(ctx context.Context) {
 	if !e.cfg.Announce {
@@ -149,7 +152,7 @@ func (e *Election) tell(ctx context.Context) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	timer := e.cfg.Clock.AfterFunc(e.cfg.Interval, cancel)
+	timer := e.cfg.Clock.AfterFunc(min(e.cfg.Interval, tellMost), cancel)
 	defer timer.Stop()
 	_ = e.board.changes.Delete(ctx)
 }

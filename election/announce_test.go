@@ -349,3 +349,16 @@ func TestKeepOnCancel(t *testing.T) {
 		_ = c.stop()
 	})
 }
+
+// An announcement that too few nodes confirm does not hold up Run, however long the interval is.
+func TestRunDoesNotWaitLongForAnAnnouncement(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		a := start(t, w.candidate("a", announced, func(cfg *election.Config) { cfg.Interval = time.Hour }))
+		a.leads()
+		w.pause(0, 1, 2)
+		began := time.Now()
+		_ = a.stop()
+		require.Less(t, time.Since(began), time.Minute)
+		w.resume(0, 1, 2)
+	})
+}

@@ -123,14 +123,14 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 			last = next
 			pause := e.cfg.Interval
 			switch {
-			case err != nil || !hears():
-			case looks < 2:
+			case !hears():
+			case looks == 0:
+				pause = min(pause, secondLook)
+			case err != nil:
+			case looks == 1:
 				pause = min(pause, left)
 			default:
 				pause = left
-			}
-			if looks == 0 {
-				pause = min(pause, secondLook)
 			}
 			looks++
 			rang, err := waitForNews(ctx, e.cfg.Clock, pause, ring)
@@ -146,8 +146,8 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 
 // startListening begins to listen for announcements, until stop is called. Without Config.Announce, it never rings.
 //
-// An observer that listens again may miss a change in that moment. So Watch looks twice more after each ring: at once,
-// and after an interval.
+// An observer that listens again may miss a change in that moment. So Watch looks twice more after each ring: after
+// secondLook, and after an interval.
 func (e *Election) startListening(ctx context.Context) (ring <-chan struct{}, hears func() bool, stop func()) {
 	if !e.cfg.Announce || e.check(ctx) != nil {
 		return nil, func() bool { return false }, func() {}

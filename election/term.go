@@ -38,7 +38,7 @@ type term struct {
 	// overdue is set once the lead function is overdue.
 	overdue atomic.Bool
 	// proclaiming is full while a Proclaim is under way. value is the lease that shows the value, or nil, and slot the
-	// lock that it holds. The mutex of the Election guards both.
+	// lock that it holds. Only that Proclaim writes them, with the mutex of the Election. Others read them with it.
 	proclaiming chan struct{}
 	value       *quorumlock.Lease
 	slot        int
