@@ -76,6 +76,8 @@ type Task struct {
 	// Nested is set if it acquires the lock again within the lease, Swapped if it then releases the outer lease
 	// first.
 	Nested, Swapped bool
+	// Late is set if it releases the lock only shortly before the lease ends by the clock.
+	Late bool
 	// Latch is the call of the latch that it makes instead, if any.
 	Latch *workload.LatchCall
 }

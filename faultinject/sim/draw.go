@@ -67,6 +67,7 @@ func Draw(seed uint64) *Case {
 	crowd.waits(c)
 	drawer{workload.NewDrawer(seed, 8), d.moments}.readers(c)
 	c.neighbours()
+	c.lateReleases()
 	return c
 }
 
@@ -144,6 +145,18 @@ func (c *Case) neighbours() {
 				t.Names[j] = neighbour
 			}
 		}
+	}
+}
+
+// lateReleases makes holders release leases that do not renew themselves in their last moments, in one of four cases.
+// Such a release may reach a node after the lock has expired there. It draws nothing either.
+func (c *Case) lateReleases() {
+	if c.Seed%4 != 1 {
+		return
+	}
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		t.Late = t.Fixed && !t.Careless
 	}
 }
 

@@ -150,7 +150,11 @@ func (w *world) keep(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand
 	if t.Endless {
 		until = max(until, w.now()+lateHold)
 	}
-	until = min(until, w.now()+t.Hold)
+	hold := t.Hold
+	if t.Late {
+		hold = max(lease.Remaining()-time.Duration(rng.Int64N(int64(w.c.Weather.Most+time.Millisecond))), 0)
+	}
+	until = min(until, w.now()+hold)
 	for w.now() < until {
 		gap := min(time.Duration(rng.Int64N(int64(ttl)/3)), until-w.now())
 		timer := time.NewTimer(gap)
