@@ -51,6 +51,25 @@ func TestRunOnServers(t *testing.T) {
 	assert.Empty(t, p.stderr.String())
 }
 
+// TestRunOnEvictingServers: run uses servers that may evict locks only if it is told to, and then it warns.
+func TestRunOnEvictingServers(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	servers.open(t)
+	evicting(servers)
+	flags := []string{"run", "--nodes", servers.nodes(), "--key", "k"}
+	r := call(t, append(flags, "--", "true")...)
+	assert.NotZero(t, r.code)
+	assert.Contains(t, r.stderr, "--allow-eviction")
+	r = call(t, append(flags, "--allow-eviction", "--", "true")...)
+	assert.Zero(t, r.code, r.stderr)
+	assert.Equal(t, 2, strings.Count(r.stderr, "may evict locks"), r.stderr)
+
+	r = call(t, "run", "--embedded", "1", "--allow-eviction", "--key", "k", "--", "true")
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.stderr, "--allow-eviction has no effect here")
+}
+
 func TestRunMultiOnServers(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
