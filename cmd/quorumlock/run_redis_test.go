@@ -51,13 +51,13 @@ func TestRunOnServers(t *testing.T) {
 	assert.Empty(t, p.stderr.String())
 }
 
-// TestRunOnEvictingServers: run uses servers that may evict locks only if it is told to, and then it warns.
+// TestRunOnEvictingServers: run uses servers that may evict locks only if it is told to, and then the log says so.
 func TestRunOnEvictingServers(t *testing.T) {
 	t.Parallel()
 	servers := newFleet(t, 3)
 	servers.open(t)
 	evicting(servers)
-	flags := []string{"run", "--nodes", servers.nodes(), "--key", "k"}
+	flags := []string{"run", "--nodes", servers.nodes(), "--key", "k", "--node-timeout", "1s", "--verbose"}
 	r := call(t, append(flags, "--", "true")...)
 	assert.NotZero(t, r.code)
 	assert.Contains(t, r.stderr, "--allow-eviction")

@@ -112,9 +112,9 @@ func evictionOf(info Info) string {
 	case policy == "" || policy == "noeviction" || limit == "0":
 		return ""
 	case limit == "":
-		return "maxmemory-policy is " + policy + ", and INFO does not show maxmemory"
+		return "maxmemory-policy is " + policy + ", INFO does not show maxmemory"
 	default:
-		return "maxmemory-policy is " + policy + ", and maxmemory is " + limit + " bytes"
+		return "maxmemory-policy is " + policy + ", maxmemory is " + limit + " bytes"
 	}
 }
 

@@ -90,7 +90,7 @@ func TestChecks(t *testing.T) {
 		"no version":               {func(_ *Facts, _ *Node, info Info) { delete(info, "redis_version") }, []string{"version unknown n0"}},
 		"a cluster":                {func(_ *Facts, _ *Node, info Info) { info["cluster_enabled"] = "1" }, []string{"mode error n0"}},
 		"a replica":                {func(_ *Facts, _ *Node, info Info) { info["role"] = "slave" }, []string{"role error n0"}},
-		"eviction":                 {func(_ *Facts, _ *Node, info Info) { evict(info, "1048576") }, []string{"eviction error n0"}},
+		"eviction":                 {func(_ *Facts, _ *Node, info Info) { evict(info, "1048576") }, []string{"eviction error n0", "alike note"}},
 		"eviction without a limit": {func(_ *Facts, _ *Node, info Info) { evict(info, "0") }, []string{"eviction note n0"}},
 		"eviction, limit unknown": {func(_ *Facts, _ *Node, info Info) {
 			evict(info, "0")
@@ -99,7 +99,7 @@ func TestChecks(t *testing.T) {
 		"eviction that is allowed": {func(_ *Facts, n *Node, info Info) {
 			evict(info, "1048576")
 			n.AllowEviction = true
-		}, []string{"eviction warning n0"}},
+		}, []string{"eviction warning n0", "alike note"}},
 		"no policy":                    {func(_ *Facts, _ *Node, info Info) { delete(info, "maxmemory_policy") }, []string{"eviction unknown n0"}},
 		"keys were evicted":            {func(_ *Facts, _ *Node, info Info) { info["evicted_keys"] = "3" }, []string{"eviction warning n0"}},
 		"memory is left":               {memory("89", "0"), []string{"alike note"}},
