@@ -25,14 +25,14 @@ func (r *Redis) Eviction() string {
 	return ""
 }
 
-// memoryPolicy is what a server does when its memory is full, as INFO shows it. A field that INFO does not show is "".
+// memoryPolicy has the settings of a server for the case that its memory is full. A field that INFO does not show is "".
 type memoryPolicy struct{ policy, limit string }
 
 func memoryPolicyOf(info string) memoryPolicy {
 	return memoryPolicy{infoField(info, "maxmemory_policy"), infoField(info, "maxmemory")}
 }
 
-// keepsAll reports whether the policy evicts nothing, whatever the limit.
+// keepsAll reports whether the policy evicts nothing at any limit.
 func (m memoryPolicy) keepsAll() bool { return m.policy == "" || m.policy == "noeviction" }
 
 // eviction says why the server may evict locks, or returns "". Without a limit no policy evicts anything.
