@@ -4,6 +4,8 @@ package main
 
 import (
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -203,4 +205,31 @@ func TestRunMinHoldOnServers(t *testing.T) {
 	assert.Zero(t, r.code)
 	assert.GreaterOrEqual(t, time.Since(began), hold, "the first command has ended long ago, and its process too")
 	servers.requireClean(t)
+}
+
+// TestRunMinHoldOfACommandThatCannotStart: the job never ran, so another machine may run it at once.
+func TestRunMinHoldOfACommandThatCannotStart(t *testing.T) {
+	t.Parallel()
+	noFormat := filepath.Join(t.TempDir(), "noformat")
+	require.NoError(t, os.WriteFile(noFormat, []byte("\x00\x01"), 0o700))
+	for name, kind := range map[string][]string{
+		"a lock":       {"--key", "k"},
+		"several keys": {"--key", "k", "--key", "l", "--majority"},
+		"permits":      {"--key", "k", "--of", "1"},
+		"a reader":     {"--key", "k", "--read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := startFleet(t)
+			flags := append([]string{"run", "--nodes", servers.nodes(), "--node-timeout", "1s", "--min-hold", "9s"}, kind...)
+			r := call(t, append(flags, "--", noFormat)...)
+			assert.Equal(t, exitNotRunning, r.code)
+			assert.Contains(t, r.stderr, "exec format error")
+			servers.requireClean(t)
+			if name != "a reader" {
+				r = call(t, append([]string{"run", "--nodes", servers.nodes(), "--node-timeout", "1s", "--wait", "0s"}, append(kind, "--", "true")...)...)
+				assert.Zero(t, r.code, r.stderr)
+			}
+		})
+	}
 }
