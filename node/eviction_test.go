@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
@@ -143,4 +144,20 @@ func TestEvictedMarkerIsNoticed(t *testing.T) {
 	server.Config("maxmemory", "0")
 	require.Equal(t, "0", command(t, server, "EXISTS", node.MarkerKey("")))
 	recovering(t, n, acquire("o2", "a"))
+}
+
+// A node does not notice that the fences alone are lost: it takes a token below one that it has granted. A lock that is
+// held keeps its owner. See A5 in docs/guarantees.md.
+func TestLossOfTheFencesAloneIsNotNoticed(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	token := now()
+	want(t, node.Granted, n, with(token, acquire("o1", "a")))
+	want(t, node.Released, n, release("o1", "a"))
+	want(t, node.Granted, n, with(token, acquire("o2", "b")))
+
+	command(t, server, "DEL", "quorumlock:fences")
+	earlier := with(token-uint64(time.Second.Microseconds()), acquire("o3", "a"))
+	assert.Zero(t, want(t, node.Granted, n, earlier).Token, "no larger token is known")
+	want(t, node.Denied, n, acquire("o4", "b"))
 }
