@@ -235,8 +235,8 @@ func (r *Request) GiveUp(names []string, released bool) {
 	p.own -= len(names)
 }
 
-// barredLocked returns the slots that an attempt avoids: those of this client. A kept slot counts
-// until need nodes report it as free.
+// barredLocked returns the slots that an attempt avoids, because this client has them. A kept
+// slot counts until need nodes report it as free.
 func (p *Pool) barredLocked(need int, reports []quorum.Slots) quorum.Slots {
 	barred, shared := p.mine, true
 	for i := range 8 * len(p.kept) {

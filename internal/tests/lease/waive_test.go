@@ -31,7 +31,7 @@ func TestWaiveMinHold(t *testing.T) {
 	})
 }
 
-// A lease that was released keeps its MinHold, whatever is called afterwards.
+// A lease that was released keeps its MinHold. A later call changes nothing.
 func TestWaiveMinHoldAfterRelease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(atLeast(5*time.Second)))
