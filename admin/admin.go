@@ -140,7 +140,7 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 	defer func() { _ = client.Close(ctx) }()
 	nodes := cfg.Nodes
 	for _, address := range cfg.Addresses {
-		n, err := node.OpenRedis(address)
+		n, err := openNode(address, cfg.AllowEviction)
 		if err != nil {
 			return nil, err
 		}
@@ -154,6 +154,15 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 	r.each(func(n *NodeReport) { n.look(ctx, cfg.Limits()) })
 	r.tellTwins()
 	return r, do(r)
+}
+
+func openNode(address string, allowEviction bool) (*node.Redis, error) {
+	opt, err := node.ParseOptions(address)
+	if err != nil {
+		return nil, err
+	}
+	opt.AllowEviction = allowEviction
+	return node.New(opt)
 }
 
 // each runs fn for all nodes at once, and waits for all.
