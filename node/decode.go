@@ -120,6 +120,8 @@ func outcomeOf(op *Op, n int64) Outcome {
 		return Released
 	case removes:
 		return Unknown
+	case n == 0 && op.Kind == Resume:
+		return Absent
 	case n == 1 && op.Kind != Mark && (op.Kind != Acquire || !op.Reads): // a reader gets the fence
 		return Granted
 	case n == 2 && op.Kind == Renew:
@@ -150,7 +152,7 @@ func decodeArray(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 		return Reply{Outcome: Granted, Token: uint64(n[0])}, nil
 	case len(values) > 1 && values[0].IsString():
 		return decodeRefusal(op, values)
-	case len(values) == 3 && op.Kind == Renew:
+	case len(values) == 3 && (op.Kind == Renew || op.Kind == Resume):
 		return decodeReassertion(op, values)
 	default:
 		return Reply{}, errForm

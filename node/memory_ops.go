@@ -50,6 +50,8 @@ func (m *Memory) script(op Op) Reply {
 		return m.unlatch(op)
 	case Shorten:
 		return m.shorten(op)
+	case Resume:
+		return m.resumeLease(op)
 	default:
 		return m.forceRelease(op)
 	}
@@ -99,7 +101,7 @@ func (m *Memory) acquire(op Op) Reply {
 // raises fences when it has compared all: some of the names may share a place.
 func (m *Memory) grant(op Op) (known uint64) {
 	for _, name := range op.Names {
-		m.locks[name] = lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL, token: op.end()}
+		m.locks[name] = lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL, token: op.end(), late: m.fence(name) > op.end()}
 		if seen := m.fence(name); seen >= op.Token {
 			known = max(known, seen)
 		}
@@ -158,7 +160,8 @@ func (m *Memory) renew(op Op) Reply {
 	for _, name := range op.Names {
 		lock, held := m.locks[name]
 		if !held {
-			lock = lockState{owner: op.Owner, token: op.Token}
+			late := left > 0 || instant(op.Token) <= m.time()-op.Limits.MaxTTL.Microseconds() || m.fence(name) > op.Token
+			lock = lockState{owner: op.Owner, token: op.Token, late: late}
 		}
 		lock.expiry = max(lock.expiry, m.clock.Now()+op.TTL)
 		m.locks[name] = lock
@@ -196,6 +199,40 @@ func (m *Memory) shorten(op Op) Reply {
 		m.locks[name] = c
 	}
 	return Reply{Outcome: Granted}
+}
+
+func (m *Memory) resumeLease(op Op) Reply {
+	refusal, left := m.mayRenew(op)
+	if refusal.Err != nil {
+		return refusal
+	}
+	var absent bool
+	var denial, doubtful Holder
+	for _, name := range op.Names {
+		h, held := m.holder(name)
+		switch {
+		case m.hasTombstone(name, op.Owner):
+			return Reply{Outcome: Denied, Holder: Holder{Name: name}}
+		case !held:
+			absent = true
+		case h.Owner != op.Owner:
+			denial = cmp.Or(denial, m.withOwnToken(h))
+		case m.locks[name].token != op.Token || m.locks[name].late:
+			doubtful = cmp.Or(doubtful, m.withOwnToken(h))
+		}
+	}
+	switch {
+	case denial.Name != "" || doubtful.Name != "":
+		return Reply{Outcome: Denied, Holder: cmp.Or(denial, doubtful)}
+	case absent:
+		return Reply{Outcome: Absent}
+	}
+	for _, name := range op.Names {
+		lock := m.locks[name]
+		lock.expiry = max(lock.expiry, m.clock.Now()+op.TTL)
+		m.locks[name] = lock
+	}
+	return m.renewed(Granted, left)
 }
 
 // released is the answer to a release that removed this number of names.

@@ -57,6 +57,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{name: "renew", promises: renewing},
 		{name: "release", promises: releasing},
 		{name: "shorten", promises: shortening},
+		{name: "resume", promises: resuming},
 		{name: "inspect", promises: inspecting},
 		{name: "force-release", promises: forcing},
 		{name: "wrong type", promises: wrongType},

@@ -8,6 +8,8 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
   -- The fence comes back with the lock while acquire could still accept a smaller token.
   local token, life = tonumber(last), max_ttl + max_skew
   local fenced = token > now - life * 1000 and token <= now + max_skew * 1000
+  local fresh = not recovering and token > now - max_ttl * 1000 -- the node remembers all larger tokens
+  local stale = {}
   local short, absent, low, denial = {}, {}, {}, nil
 
   for _, name in ipairs(names) do
@@ -26,9 +28,11 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
     else
       absent[#absent + 1] = name
     end
-    if fenced and fence(name) < token then
+    local seen = fence(name)
+    if fenced and seen < token then
       low[#low + 1] = name
     end
+    stale[name] = not fresh or seen > token
   end
   if denial then
     return denial
@@ -40,7 +44,7 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
     redis.call('PEXPIRE', name, text)
   end
   for _, name in ipairs(absent) do
-    local failure = put(name, owner, text, last)
+    local failure = put(name, owner, text, stale[name] and last .. '+' or last)
     if failure then
       return failure
     end

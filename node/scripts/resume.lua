@@ -1,0 +1,51 @@
+-- Extend the names that an owner holds to another TTL, for another process that takes over its
+-- lease. Unlike a renewal, this puts nothing back.
+--
+-- KEYS      the names of the locks
+-- ARGV[1]   owner
+-- ARGV[2]   TTL in ms
+-- ARGV[3]   MaxTTL of the client in ms
+-- ARGV[4]   MaxClockSkew of the client in ms
+-- ARGV[5]   token of the lease, in us
+-- Reply     1                            extended
+--           {1, left, restarted}         extended, on a node that recovers for left ms
+--           0                            the owner does not have all names; nothing was changed
+--           {name, owner, pttl, token}   held by another owner with this token, see token_of; or by
+--                                        this one, with another token or put back late: see put.
+--                                        Nothing was changed
+--           {name, '', 0, 0}             the owner was forced off; nothing was changed
+--           {'SETTINGS', max_ttl, max_skew}  see guard; nothing was changed
+--
+-- The reply 1 of a node that does not recover proves that no later owner has had the names there
+-- since this owner got them.
+
+local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), ARGV[5]
+local now, differs, recovering = guard(ARGV[3], ARGV[4])
+if differs then
+  return differs
+end
+if ttl > tonumber(ARGV[3]) then
+  return {'SETTINGS', tonumber(ARGV[3]), tonumber(ARGV[4])}
+end
+local absent, denial, doubtful = false, nil, nil
+for _, name in ipairs(KEYS) do
+  local holder = redis.call('HKEYS', name)[1]
+  if redis.call('EXISTS', key('tombstone', name) .. ':' .. owner) == 1 then
+    return {name, '', 0, 0}
+  elseif not holder then
+    absent = true
+  elseif holder ~= owner then
+    denial = denial or {name, holder, redis.call('PTTL', name), token_of(name, holder)}
+  elseif redis.call('HGET', name, owner) ~= token then
+    doubtful = doubtful or {name, holder, redis.call('PTTL', name), token_of(name, holder)}
+  end
+end
+if denial or absent or doubtful then
+  return denial or doubtful or 0
+end
+for _, name in ipairs(KEYS) do
+  if redis.call('PTTL', name) < ttl then
+    redis.call('PEXPIRE', name, ARGV[2])
+  end
+end
+return recovering and {1, recovering[2] or ttl, recovering[3] or 0} or 1
