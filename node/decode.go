@@ -152,7 +152,7 @@ func decodeArray(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 		return Reply{Outcome: Granted, Token: uint64(n[0])}, nil
 	case len(values) > 1 && values[0].IsString():
 		return decodeRefusal(op, values)
-	case len(values) == 3 && (op.Kind == Renew || op.Kind == Resume):
+	case len(values) == 3 && op.Kind == Renew:
 		return decodeReassertion(op, values)
 	default:
 		return Reply{}, errForm
@@ -199,7 +199,7 @@ func decodeRefusal(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	switch {
 	case err != nil:
 		return Reply{}, err
-	case word == "RECOVERING" && (op.Kind == Acquire || op.Kind == Latch) && len(n) == 2 && n[0] > 0:
+	case word == "RECOVERING" && (op.Kind == Acquire || op.Kind == Latch || op.Kind == Resume) && len(n) == 2 && n[0] > 0:
 		return recoveringRefusal(milli(n[0]), op.Limits.Recovery(), n[1] != 0), nil
 	case word == "SETTINGS" && len(n) == 2:
 		return settingsRefusal(*op, Limits{milli(n[0]), milli(n[1])}), nil

@@ -160,8 +160,7 @@ func (m *Memory) renew(op Op) Reply {
 	for _, name := range op.Names {
 		lock, held := m.locks[name]
 		if !held {
-			late := left > 0 || instant(op.Token) <= m.time()-op.Limits.MaxTTL.Microseconds() || m.fence(name) > op.Token
-			lock = lockState{owner: op.Owner, token: op.Token, late: late}
+			lock = lockState{owner: op.Owner, token: op.Token, late: m.fence(name) > op.Token}
 		}
 		lock.expiry = max(lock.expiry, m.clock.Now()+op.TTL)
 		m.locks[name] = lock
@@ -203,9 +202,13 @@ func (m *Memory) shorten(op Op) Reply {
 
 func (m *Memory) resumeLease(op Op) Reply {
 	refusal, left := m.mayRenew(op)
-	if refusal.Err != nil {
+	switch {
+	case refusal.Err != nil:
 		return refusal
+	case left > 0:
+		return recoveringRefusal(left, op.Limits.Recovery(), m.marker.Restarted)
 	}
+	old := instant(op.Token) <= m.marker.Until+op.Limits.MaxClockSkew.Microseconds()
 	var absent bool
 	var denial, doubtful Holder
 	for _, name := range op.Names {
@@ -217,7 +220,7 @@ func (m *Memory) resumeLease(op Op) Reply {
 			absent = true
 		case h.Owner != op.Owner:
 			denial = cmp.Or(denial, m.withOwnToken(h))
-		case m.locks[name].token != op.Token || m.locks[name].late:
+		case old || m.locks[name].token != op.Token || m.locks[name].late:
 			doubtful = cmp.Or(doubtful, m.withOwnToken(h))
 		}
 	}
@@ -232,7 +235,7 @@ func (m *Memory) resumeLease(op Op) Reply {
 		lock.expiry = max(lock.expiry, m.clock.Now()+op.TTL)
 		m.locks[name] = lock
 	}
-	return m.renewed(Granted, left)
+	return Reply{Outcome: Granted}
 }
 
 // released is the answer to a release that removed this number of names.

@@ -56,8 +56,8 @@ const (
 	// and names that the owner holds as a reader. The owner must have ended: it relies on the names no more.
 	Shorten
 	// Resume extends every name to another TTL if the owner holds all of them under this token, and puts nothing
-	// back. Another process that takes over the lease of the owner asks for it. Granted by a node that does not recover
-	// proves that no later owner has had the names there.
+	// back. Another process that takes over the lease of the owner asks for it. Granted proves that no later owner has had
+	// the names there. So a recovering node fails with [ErrRecovering].
 	Resume
 )
 
@@ -179,8 +179,8 @@ const (
 	Healed
 	// Denied: nothing was changed, except that a Waiter has its entries. Another owner has one of the names
 	// or, for a fair Acquire, an earlier waiter the right to it. For Renew, the owner may have been forced
-	// off. For Resume, the Holder may be the owner itself: with another token, or the same one if a late operation has put
-	// the name back, so that the node proves nothing. For Open, the marker has changed; for Resize, the node knows a later
+	// off. For Resume, the Holder may be the owner itself: with another token, or the same one if the node proves nothing:
+	// a late operation has put the name back, or the token is older than the last recovery. For Open, the marker has changed; for Resize, the node knows a later
 	// size.
 	Denied
 	// Released: at least one name was removed; for Leave, one entry.

@@ -58,6 +58,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{name: "release", promises: releasing},
 		{name: "shorten", promises: shortening},
 		{name: "resume", promises: resuming},
+		{name: "resume after a recovery", promises: resumingAfterRecovery, fresh: true},
 		{name: "inspect", promises: inspecting},
 		{name: "force-release", promises: forcing},
 		{name: "wrong type", promises: wrongType},

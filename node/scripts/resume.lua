@@ -8,25 +8,26 @@
 -- ARGV[4]   MaxClockSkew of the client in ms
 -- ARGV[5]   token of the lease, in us
 -- Reply     1                            extended
---           {1, left, restarted}         extended, on a node that recovers for left ms
 --           0                            the owner does not have all names; nothing was changed
 --           {name, owner, pttl, token}   held by another owner with this token, see token_of; or by
---                                        this one, with another token or put back late: see put.
---                                        Nothing was changed
+--                                        this one, with another token, put back late (see put),
+--                                        or from before a loss of memory. Nothing was changed
 --           {name, '', 0, 0}             the owner was forced off; nothing was changed
---           {'SETTINGS', max_ttl, max_skew}  see guard; nothing was changed
+--           and the replies of guard; nothing was changed
 --
--- The reply 1 of a node that does not recover proves that no later owner has had the names there
--- since this owner got them.
+-- The reply 1 proves that no later owner has had the names there since this owner got them.
 
 local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), ARGV[5]
-local now, differs, recovering = guard(ARGV[3], ARGV[4])
-if differs then
-  return differs
+local _, differs, recovering, recovered = guard(ARGV[3], ARGV[4])
+if differs or recovering then
+  return differs or recovering
 end
 if ttl > tonumber(ARGV[3]) then
   return {'SETTINGS', tonumber(ARGV[3]), tonumber(ARGV[4])}
 end
+-- The node may have forgotten a release, and later owners, if it has had the lock since before its
+-- recovery. A token is at most MaxClockSkew ahead of the clock when it is taken.
+local old = tonumber(token) <= recovered + ARGV[4] * 1000
 local absent, denial, doubtful = false, nil, nil
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]
@@ -36,7 +37,7 @@ for _, name in ipairs(KEYS) do
     absent = true
   elseif holder ~= owner then
     denial = denial or {name, holder, redis.call('PTTL', name), token_of(name, holder)}
-  elseif redis.call('HGET', name, owner) ~= token then
+  elseif old or redis.call('HGET', name, owner) ~= token then
     doubtful = doubtful or {name, holder, redis.call('PTTL', name), token_of(name, holder)}
   end
 end
@@ -48,4 +49,4 @@ for _, name in ipairs(KEYS) do
     redis.call('PEXPIRE', name, ARGV[2])
   end
 end
-return recovering and {1, recovering[2] or ttl, recovering[3] or 0} or 1
+return 1

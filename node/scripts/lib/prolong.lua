@@ -8,7 +8,6 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
   -- The fence comes back with the lock while acquire could still accept a smaller token.
   local token, life = tonumber(last), max_ttl + max_skew
   local fenced = token > now - life * 1000 and token <= now + max_skew * 1000
-  local fresh = not recovering and token > now - max_ttl * 1000 -- the node remembers all larger tokens
   local stale = {}
   local short, absent, low, denial = {}, {}, {}, nil
 
@@ -32,7 +31,7 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
     if fenced and seen < token then
       low[#low + 1] = name
     end
-    stale[name] = not fresh or seen > token
+    stale[name] = seen > token
   end
   if denial then
     return denial
