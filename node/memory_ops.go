@@ -101,7 +101,9 @@ func (m *Memory) acquire(op Op) Reply {
 // raises fences when it has compared all: some of the names may share a place.
 func (m *Memory) grant(op Op) (known uint64) {
 	for _, name := range op.Names {
-		m.locks[name] = lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL, token: op.end(), late: m.fence(name) > op.end()}
+		lock := lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL, token: op.end()}
+		lock.late = m.fence(name) > op.end()
+		m.locks[name] = lock
 		if seen := m.fence(name); seen >= op.Token {
 			known = max(known, seen)
 		}
@@ -160,7 +162,7 @@ func (m *Memory) renew(op Op) Reply {
 	for _, name := range op.Names {
 		lock, held := m.locks[name]
 		if !held {
-			lock = lockState{owner: op.Owner, token: op.Token, late: m.fence(name) > op.Token}
+			lock = lockState{owner: op.Owner, token: op.Token, late: !mayFence(op.Token, m.time(), op.Limits) || m.fence(name) > op.Token}
 		}
 		lock.expiry = max(lock.expiry, m.clock.Now()+op.TTL)
 		m.locks[name] = lock
@@ -196,44 +198,6 @@ func (m *Memory) shorten(op Op) Reply {
 		c := m.locks[name]
 		c.expiry = m.clock.Now() + op.TTL
 		m.locks[name] = c
-	}
-	return Reply{Outcome: Granted}
-}
-
-func (m *Memory) resumeLease(op Op) Reply {
-	refusal, left := m.mayRenew(op)
-	switch {
-	case refusal.Err != nil:
-		return refusal
-	case left > 0:
-		return recoveringRefusal(left, op.Limits.Recovery(), m.marker.Restarted)
-	}
-	old := instant(op.Token) <= m.marker.Until+op.Limits.MaxClockSkew.Microseconds()
-	var absent bool
-	var denial, doubtful Holder
-	for _, name := range op.Names {
-		h, held := m.holder(name)
-		switch {
-		case m.hasTombstone(name, op.Owner):
-			return Reply{Outcome: Denied, Holder: Holder{Name: name}}
-		case !held:
-			absent = true
-		case h.Owner != op.Owner:
-			denial = cmp.Or(denial, m.withOwnToken(h))
-		case old || m.locks[name].token != op.Token || m.locks[name].late:
-			doubtful = cmp.Or(doubtful, m.withOwnToken(h))
-		}
-	}
-	switch {
-	case denial.Name != "" || doubtful.Name != "":
-		return Reply{Outcome: Denied, Holder: cmp.Or(denial, doubtful)}
-	case absent:
-		return Reply{Outcome: Absent}
-	}
-	for _, name := range op.Names {
-		lock := m.locks[name]
-		lock.expiry = max(lock.expiry, m.clock.Now()+op.TTL)
-		m.locks[name] = lock
 	}
 	return Reply{Outcome: Granted}
 }

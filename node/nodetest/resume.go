@@ -112,6 +112,9 @@ var resuming = []promise{
 		x.want(node.Released, release("o1", "a"))
 		x.want(node.Healed, proposing(token, renew("o1", brief, "a")))
 		x.want(node.Granted, resume("o1", token, long, "a"))
+		old := token - uint64((x.limits.Recovery() + time.Second).Microseconds()) // without a fence
+		x.want(node.Healed, proposing(old, renew("o2", brief, "b")))
+		x.doubted(resume("o2", old, long, "b"), old)
 	}},
 	{"a repeated acquisition changes nothing", func(x *trial) {
 		token := x.holds("o1", long, "a")

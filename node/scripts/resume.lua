@@ -19,8 +19,9 @@
 
 local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), ARGV[5]
 local _, differs, recovering, recovered = guard(ARGV[3], ARGV[4])
-if differs or recovering then
-  return differs or recovering
+local refused = differs or recovering
+if refused then
+  return refused
 end
 if ttl > tonumber(ARGV[3]) then
   return {'SETTINGS', tonumber(ARGV[3]), tonumber(ARGV[4])}

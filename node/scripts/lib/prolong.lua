@@ -26,12 +26,11 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
       end
     else
       absent[#absent + 1] = name
+      stale[name] = not fenced or fence(name) > token
     end
-    local seen = fence(name)
-    if fenced and seen < token then
+    if fenced and fence(name) < token then
       low[#low + 1] = name
     end
-    stale[name] = seen > token
   end
   if denial then
     return denial

@@ -8,8 +8,8 @@ end
 -- put makes a lock with its TTL and the owner's token. It returns nothing, or the error, for example
 -- a missing right. After an error the lock is absent: no lock is ever without a TTL.
 --
--- A caller adds a plus sign to the token if a later owner may have had the name: a late operation
--- has put it back then. Such a lock is no proof for the script resume.
+-- A caller adds a plus sign to the token if a later owner may have had the name, by the fence: a late
+-- operation has put it back then. Such a lock is no proof for the script resume.
 local function put(name, owner, ttl, token)
   redis.call('HSET', name, owner, token)
   local set = redis.pcall('PEXPIRE', name, ttl)
