@@ -238,6 +238,7 @@ func (m *Memory) forceRelease(op Op) Reply {
 		found = slices.DeleteFunc(found, func(h Holder) bool { return h.Reads || h.Owner != op.Owner })
 		buried = append([]string{op.Owner}, buried...)
 	}
+	told := slices.Clone(buried)
 	for _, name := range op.Names {
 		for _, owner := range buried {
 			m.addTombstone(name, owner, op.TTL)
@@ -245,12 +246,20 @@ func (m *Memory) forceRelease(op Op) Reply {
 	}
 	for i, h := range found {
 		m.addTombstone(h.Name, h.Owner, max(op.TTL, h.TTL))
+		if h.Owner != Readers {
+			told = append(told, h.Owner)
+		}
 		found[i].Token = 0
 		if _, first := m.locks[h.Name]; first && op.Announce {
 			m.announce(h.Name)
 		}
 		delete(m.locks, h.Name)
 		delete(m.readers, h.Name)
+	}
+	for i, owner := range told {
+		if !slices.Contains(told[:i], owner) {
+			m.publish(Waiter{ID: owner}.client(), Message{Kind: Forced, Waiter: owner, Name: op.Names[0]})
+		}
 	}
 	m.wakeAll(op.Names, "")
 	return Reply{Outcome: forcedOutcome(len(found)), Holders: found}

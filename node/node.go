@@ -30,7 +30,8 @@ const (
 	Inspect
 	// ForceRelease removes the names from any holder, or with [Op.Owner] from that one if it holds them as
 	// a writer. It leaves a tombstone for each owner found or listed,
-	// so that the owner's next renewal cannot put the names back. It wakes waiters as Release does.
+	// so that the owner's next renewal cannot put the names back, and sends [Forced] to the owner's client. It wakes
+	// waiters as Release does.
 	ForceRelease
 	// Mark reads the node's marker. If the node has none, or one of an earlier life, it gets a new one, and
 	// its recovery begins. The first acquisition would do the same.

@@ -123,9 +123,9 @@ func (r *resumption) proof(reply *node.Reply) *node.Reply {
 	}
 }
 
-// isDecided reports whether no further answer can change the outcome, or the error. Requires r.grant.mu.
+// isDecided reports whether the round is won, or no further answer can change its error. Requires r.grant.mu.
 func (r *resumption) isDecided() bool {
-	return r.tally.Result() == quorum.Won || r.tally.Blocked() || r.tally.Missing() == 0
+	return r.tally.Result() == quorum.Won || r.tally.Missing() == 0
 }
 
 // conclude makes the lease of a round that is won.

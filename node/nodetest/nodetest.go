@@ -61,6 +61,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{name: "resume after a recovery", promises: resumingAfterRecovery, fresh: true},
 		{name: "inspect", promises: inspecting},
 		{name: "force-release", promises: forcing},
+		{name: "force-release messages", promises: forcedMessages, waits: true, client: "c"},
 		{name: "wrong type", promises: wrongType},
 		{name: "batch", promises: batching},
 		{name: "names", promises: naming},
