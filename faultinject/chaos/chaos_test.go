@@ -73,8 +73,8 @@ func TestChaos(t *testing.T) {
 		ClockStep: 10 * time.Millisecond,
 		Losses:    *nodeKind != "docker",
 		// Only the recovery guards against these, so they must be frequent.
-		Episodes: append(faultinject.Episodes(), faultinject.Amnesia, faultinject.Amnesia, faultinject.Amnesia,
-			faultinject.OwnerChange, faultinject.OwnerChange, faultinject.OwnerChange, faultinject.OwnerChange),
+		Episodes: slices.Concat(faultinject.Episodes(), slices.Repeat([]faultinject.Episode{faultinject.Amnesia}, 3),
+			slices.Repeat([]faultinject.Episode{faultinject.OwnerChange}, 12)),
 	}.Plan(*duration)
 	require.NoError(t, err)
 	if *planFile != "" {

@@ -352,6 +352,30 @@ func (c *Cluster) TryMove(ctx context.Context, key string, to *Server, during fu
 	return errors.Join(c.setSlot(ctx, slot, to, "NODE", to), c.setSlot(ctx, slot, from, "NODE", to))
 }
 
+// TryMoveAtOnce moves the slot of a key to another master in one step, by CLUSTER MIGRATESLOTS of Valkey 9.0. It does
+// nothing if the servers have no such command.
+func (c *Cluster) TryMoveAtOnce(ctx context.Context, key string, to *Server) (moved bool, err error) {
+	from, err := c.TryOwner(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	slot, err := c.slot(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	_, err = c.command(ctx, from, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", c.idOf(to))
+	if err != nil && strings.Contains(err.Error(), "unknown subcommand") {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, c.tryAwait(ctx, "the slot has moved", func() bool {
+		owner, err := c.TryOwner(ctx, key)
+		return err == nil && owner == to
+	})
+}
+
 func (c *Cluster) setSlot(ctx context.Context, slot string, at *Server, state string, other *Server) error {
 	_, err := c.command(ctx, at, "CLUSTER", "SETSLOT", slot, state, c.idOf(other))
 	return err

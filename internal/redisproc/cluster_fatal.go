@@ -78,3 +78,10 @@ func (c *Cluster) Failover(key string) *Server {
 func (c *Cluster) Move(key string, to *Server, during func(from *Server)) {
 	c.must(c.TryMove(context.Background(), key, to, during))
 }
+
+// MoveAtOnce is [Cluster.TryMoveAtOnce], which must not fail.
+func (c *Cluster) MoveAtOnce(key string, to *Server) (moved bool) {
+	moved, err := c.TryMoveAtOnce(context.Background(), key, to)
+	c.must(err)
+	return moved
+}
