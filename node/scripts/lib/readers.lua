@@ -30,8 +30,14 @@ local function each(name, holder, call)
 end
 
 -- settle removes the readers that have ended, and the lock with the last of them. It returns true
--- if the name has no reader left.
+-- if the name has no reader left. While a slot of a cluster moves, a key that is gone cannot be read
+-- any more. So it reads before it removes.
 local function settle(name, now)
+  local last = longest(name)
+  if last <= now then
+    redis.call('DEL', name, key('readers', name))
+    return true
+  end
   local over
   repeat
     over = redis.call('ZRANGE', key('readers', name), '-inf', now, 'BYSCORE', 'LIMIT', 0, 1000)
@@ -39,11 +45,6 @@ local function settle(name, now)
       redis.call('ZREM', key('readers', name), unpack(over))
     end
   until #over < 1000
-  local last = longest(name)
-  if last == 0 then
-    redis.call('DEL', name)
-    return true
-  end
   redis.call('PEXPIRE', name, last - now)
   redis.call('PEXPIRE', key('readers', name), last - now)
   return false
