@@ -75,8 +75,8 @@ type Loser interface {
 	Lose(ctx context.Context, while time.Duration) error
 }
 
-// Shard is a [Server] that is one slot of a Redis Cluster. A fault of the server is a fault of the one that owns the
-// slot. Its data is lost with the process, unless a replica has it.
+// Shard is a [Server] that is one slot of a Redis Cluster. A fault of the node is a fault of the
+// server that owns the slot. That server's data is lost with its process, unless a replica has it.
 type Shard interface {
 	// Tag is the hash tag of the slot.
 	Tag() string

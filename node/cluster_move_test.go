@@ -115,7 +115,7 @@ func (h *halfMoved) keysEnd(servers ...*redisproc.Server) {
 	}
 }
 
-// kept requires that nobody else gets a lock that was not released, and that its owner still has it.
+// kept requires that each owner still has its lock, unless it was released, and that no other owner gets one.
 func (h *halfMoved) kept() {
 	for i := range movedLocks {
 		r := do(h.n, acquire("thief", h.name(i)))[0]

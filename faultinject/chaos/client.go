@@ -116,7 +116,7 @@ type settings struct {
 	// Nodes are the addresses of the nodes, Resource is the address of the resource.
 	Nodes    []string
 	Resource string
-	// Routes are the addresses to dial instead of those of a cluster's servers.
+	// Routes maps the addresses of a cluster's servers to the addresses to dial instead.
 	Routes map[string]string
 	// Wall is the offset of its wall clock, which tokens come from.
 	Wall time.Duration

@@ -70,7 +70,7 @@ func (s settings) withNodes(cfg quorumlock.Config) (with quorumlock.Config, clos
 	return with, closeNodes, nil
 }
 
-// open makes a node that dials proxies. Its timeouts are those that a client would set.
+// open makes a node that dials proxies. It has the timeouts that a client would set.
 func (s settings) open(address string) (*node.Redis, error) {
 	opt, err := node.ParseOptions(address)
 	if err != nil {

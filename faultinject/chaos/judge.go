@@ -136,7 +136,7 @@ func (a *activeRun) during(s faultinject.Step, change func() error) error {
 	case faultinject.Isolate:
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		// What the owner of a slot wrote in all that time may be lost, when it learns of another owner.
+		// The owner of a slot loses its latest writes when it learns of another owner.
 		a.losses = append(a.losses, loss{s.Node, from - s.For, clock.System().Now() + s.For})
 	}
 	return err

@@ -31,8 +31,8 @@ func WithNodeTimeout(d time.Duration) Option {
 func WithPatience() Option { return WithNodeTimeout(15 * time.Second) }
 
 // Cluster is a Redis Cluster of three masters with a replica each. All messages between its servers go through
-// proxies, so that [Cluster.CutOff] can isolate a server. Its methods that begin with Try need no test, as those of
-// [Server].
+// proxies, so that [Cluster.CutOff] can isolate a server. As in [Server], methods whose name begins
+// with Try need no test.
 type Cluster struct {
 	servers []*Server
 	ids     []string
