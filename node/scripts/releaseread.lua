@@ -21,8 +21,7 @@ local function give(name)
   if ok and reads then
     local shared = redis.pcall('HGET', name, readers)
     if shared and not shared.err then
-      redis.call('ZADD', key('readers', name), 'XX', 0, ARGV[1])
-      return true, settle(name, now)
+      return true, settle(name, now, ARGV[1])
     end
     -- While a cluster's slot moves, the lock may be on another server. Then nothing is removed.
     if not shared or string.find(shared.err, 'WRONGTYPE', 1, true) then
