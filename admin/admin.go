@@ -141,7 +141,7 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 	defer func() { _ = client.Close(ctx) }()
 	nodes := cfg.Nodes
 	for _, address := range cfg.Addresses {
-		n, err := open(address)
+		n, err := openNode(address, cfg.AllowEviction)
 		if err != nil {
 			return nil, err
 		}
@@ -161,11 +161,12 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 // client's timeouts: no lock depends on these calls, and Init fails if one node is slow.
 const patience = 5 * time.Second
 
-func open(address string) (*node.Redis, error) {
+func openNode(address string, allowEviction bool) (*node.Redis, error) {
 	opt, err := node.ParseOptions(address)
 	if err != nil {
 		return nil, err
 	}
+	opt.AllowEviction = allowEviction
 	opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, patience)
 	opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, patience)
 	return node.New(opt)

@@ -95,6 +95,14 @@ func healthy(t *testing.T, opts ...redisproc.Option) fleet {
 	return servers
 }
 
+// evicting makes the first and the third server evict keys.
+func evicting(servers fleet) {
+	for _, s := range []*redisproc.Server{servers[0], servers[2]} {
+		s.Config("maxmemory-policy", "allkeys-lru")
+		s.Config("maxmemory", "100mb")
+	}
+}
+
 func TestDoctorFindsNothing(t *testing.T) {
 	t.Parallel()
 	servers := healthy(t)

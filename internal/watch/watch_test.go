@@ -388,8 +388,15 @@ func TestPrefix(t *testing.T) {
 			require.Len(t, n.Locks[slot].Holders, 1)
 		}
 	}
+	heard := listen(t, cfg.Nodes[0], permitLease.Owner())
 	for _, r := range w.Evict(t.Context(), permitLease.Owner(), []string{slot}, 1) {
 		require.NoError(t, r.Err)
+	}
+	select {
+	case m := <-heard:
+		assert.Equal(t, node.Message{Kind: node.Forced, Waiter: permitLease.Owner(), Name: slotOnNodes}, m)
+	case <-time.After(30 * time.Second):
+		t.Error("the client of the owner is not told")
 	}
 	for _, r := range w.ForceRelease(t.Context(), "job", []string{mine.Owner()}) {
 		require.NoError(t, r.Err)
@@ -402,4 +409,22 @@ func TestPrefix(t *testing.T) {
 	assert.Equal(t, other.Owner(), status.Holder(), "the lock of another application stays")
 	<-mine.Context().Done()
 	require.ErrorIs(t, mine.Err(), quorumlock.ErrLost)
+}
+
+// listen opens the inbox of an owner's client on a node. It delivers the messages of forced releases.
+func listen(t *testing.T, opt node.Options, owner string) <-chan node.Message {
+	t.Helper()
+	nd, err := node.New(opt)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = nd.Close() })
+	heard := make(chan node.Message, 100)
+	id, _, _ := strings.Cut(owner, ":")
+	inbox, err := node.Listen(t.Context(), nd, id, func(m node.Message) {
+		if m.Kind == node.Forced {
+			heard <- m
+		}
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = inbox.Close() })
+	return heard
 }
