@@ -215,6 +215,9 @@ func (l *Lease) Release(ctx context.Context) error {
 // end of this process. Use it where work may go on for a while that this process cannot stop, or for
 // a cool-down. To free the lock earlier, use [Lock.ReleaseOwner].
 //
+// Another process can go on with a detached lease of a Fixed lock: see [Lock.Resume]. So this client does
+// not free the lock of such a lease at its end. The nodes do, when its TTL is over.
+//
 // Detach asks no node, unless a MinHold lasts longer. It returns nil, or why the lease had ended
 // before. A nested lease is only released.
 func (l *Lease) Detach() error {

@@ -7,6 +7,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,12 +157,18 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 	return r, do(r)
 }
 
+// patience bounds each connect and each exchange, unless the address has its own timeouts. It is longer than a
+// client's timeouts: no lock depends on these calls, and Init fails if one node is slow.
+const patience = 5 * time.Second
+
 func openNode(address string, allowEviction bool) (*node.Redis, error) {
 	opt, err := node.ParseOptions(address)
 	if err != nil {
 		return nil, err
 	}
 	opt.AllowEviction = allowEviction
+	opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, patience)
+	opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, patience)
 	return node.New(opt)
 }
 

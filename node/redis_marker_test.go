@@ -395,6 +395,21 @@ func TestRedisOutOfMemory(t *testing.T) {
 	want(t, node.Granted, n, acquire("o2", "d"))
 }
 
+// A release needs no memory, also the release of a reader: the first of two leaves the lock, the last one removes it.
+func TestRedisReaderReleasesWithoutMemory(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	for _, owner := range []string{"r1", "r2"} {
+		want(t, node.Granted, n, reads(acquire(owner, "a")))
+	}
+	fill(t, server)
+	want(t, node.Released, n, reads(release("r1", "a")))
+	assert.Equal(t, []string{"a"}, held(server))
+	want(t, node.Released, n, reads(release("r2", "a")))
+	assert.Empty(t, held(server))
+	assert.NotContains(t, strings.Join(server.Keys(), " "), "readers")
+}
+
 // A renewal finds one name and misses another on a node that is out of memory. The first name
 // stays alive. The second one has a TTL or is not there.
 func TestRedisOutOfMemoryInMidRenewal(t *testing.T) {
