@@ -242,8 +242,8 @@ type Reply struct {
 	// Unsent is true if the operation certainly never reached the node: then there is nothing to undo.
 	Unsent bool
 	// Repeated is true if the operation may have run twice within this call, and this is the answer to the
-	// second run: the connection broke before the first answer came. An implementation that sends operations
-	// again on a new connection must set it.
+	// second run: the connection broke before the first answer came, or the server no longer owned the slot of a
+	// cluster. An implementation that sends operations again on a new connection must set it.
 	//
 	// The second answer does not show the changes of the first run. Absent may mean that the first run
 	// removed the names, so it does not prove that a lease was lost. Granted may mean that the first run put

@@ -126,6 +126,7 @@ func (g *Grant) keep(now time.Duration, r *Release) (scheduled bool) {
 		k = &keeping{until: g.lease.minHoldEnd(), outcome: outcome{done: make(chan struct{})}}
 		g.lease.needExtra().kept = k
 		g.nextRenewalAt, g.failedRenewals = Never, 0
+		g.spec.keepSlots()
 		// Nothing renews a kept grant, so this client would not notice a forced release. Its waiters ask the
 		// nodes instead. Their attempts must not overtake the operations below.
 		defer g.engine.locals.OnReleased(g)

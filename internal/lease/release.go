@@ -54,7 +54,11 @@ func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 		g.releaseEverywhere(now, r)
 	}
 	g.engine.scheduler.remove(g)
-	g.spec.returnSlots(true)
+	if g.kept() != nil {
+		g.spec.endKeptSlots()
+	} else {
+		g.spec.returnSlots(true)
+	}
 	g.engine.locals.OnReleased(g)
 	if g.ticket != nil {
 		g.ticket.Close()
