@@ -41,6 +41,7 @@ var (
 	_ Listener = (*Redis)(nil)
 
 	_ Connector = (*Redis)(nil)
+	_ Evictor   = (*Redis)(nil)
 )
 
 // OpenRedis makes a node from an address in a form of [ParseOptions]. It fails only if the address does not
@@ -82,6 +83,7 @@ func New(opt Options) (*Redis, error) {
 		r.link.owner = &slotOwner{seeds: slices.Clone(opt.InitAddress)}
 		r.link.writer.tag = opt.Tag
 	}
+	r.link.evictions = evictionWatch{allowed: opt.AllowEviction, every: lookAgain}
 	r.opt = r.tune(opt.ClientOption)
 	return r, nil
 }
@@ -276,7 +278,7 @@ func send(ctx context.Context, l *link, spans []opRange, ops []Op, build func(ru
 	for _, s := range spans {
 		l.commands = append(l.commands, build(l.client.B(), &l.writer, ops[s.from:s.to]))
 	}
-	return l.call(ctx, l.commands...)
+	return l.callAndWatch(ctx)
 }
 
 // firstUnknownScript returns the index of the first NOSCRIPT reply, or -1.

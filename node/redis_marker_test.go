@@ -36,6 +36,7 @@ func now() uint64 { return complete(node.Op{})[0].Token }
 // The node reports a server that could evict locks. The user has only the minimal rights.
 func TestRedisEvictionPolicies(t *testing.T) {
 	server := start(t)
+	server.Config("maxmemory", "100mb")
 	for _, policy := range []string{"allkeys-lru", "allkeys-random", "volatile-lfu", "volatile-ttl"} {
 		server.Config("maxmemory-policy", policy)
 		n := open(t, server.Addr())
@@ -49,7 +50,7 @@ func TestRedisEvictionPolicies(t *testing.T) {
 			require.ErrorAs(t, err, &nodeErr)
 			assert.True(t, nodeErr.Permanent())
 			assert.Contains(t, err.Error(), "maxmemory-policy is "+policy)
-			assert.Contains(t, err.Error(), "set it to noeviction")
+			assert.Contains(t, err.Error(), "set maxmemory-policy to noeviction")
 		}
 		assert.Empty(t, held(server))
 
@@ -73,6 +74,9 @@ func TestRedisFitness(t *testing.T) {
 		text("master_replid:id\r\nmaxmemory_policy:noeviction"):                                 {reason: node.ErrMisconfigured},
 		text("role:master\r\nmaster_replid:id\r\nmaxmemory_policy:allkeys-lru"):                 {reason: node.ErrMisconfigured},
 		text("role:master\nmaster_replid:id\nmaxmemory_policy:any\n"):                           {reason: node.ErrMisconfigured},
+		text("role:master\r\nmaster_replid:id\r\nmaxmemory_policy:any\r\nmaxmemory:0"):          {identity: "id"},
+		text("role:master\r\nmaster_replid:id\r\nmaxmemory_policy:any\r\nmaxmemory:1"):          {reason: node.ErrMisconfigured},
+		text("role:master\r\nmaster_replid:id\r\nmaxmemory_policy:noeviction\r\nmaxmemory:1"):   {identity: "id"},
 		text("role:master\r\nmaxmemory_policy:noeviction"):                                      {reason: node.ErrMisconfigured},
 		text("role:master\r\nmaster_replid:"):                                                   {reason: node.ErrMisconfigured},
 		text("role:master\r\nmaster_replid2:id"):                                                {reason: node.ErrMisconfigured},

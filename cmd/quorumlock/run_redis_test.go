@@ -4,6 +4,8 @@ package main
 
 import (
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +51,25 @@ func TestRunOnServers(t *testing.T) {
 	assert.Equal(t, 6, p.exit())
 	servers.requireClean(t)
 	assert.Empty(t, p.stderr.String())
+}
+
+// TestRunOnEvictingServers: run uses servers that may evict locks only if it is told to, and then the log says so.
+func TestRunOnEvictingServers(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	servers.open(t)
+	evicting(servers)
+	flags := []string{"run", "--nodes", servers.nodes(), "--key", "k", "--node-timeout", "1s", "--verbose"}
+	r := call(t, append(flags, "--", "true")...)
+	assert.NotZero(t, r.code)
+	assert.Contains(t, r.stderr, "--allow-eviction")
+	r = call(t, append(flags, "--allow-eviction", "--", "true")...)
+	assert.Zero(t, r.code, r.stderr)
+	assert.Equal(t, 2, strings.Count(r.stderr, "may evict locks"), r.stderr)
+
+	r = call(t, "run", "--embedded", "1", "--allow-eviction", "--key", "k", "--", "true")
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.stderr, "--allow-eviction has no effect here")
 }
 
 func TestRunMultiOnServers(t *testing.T) {
@@ -198,4 +219,31 @@ func TestRunMinHoldOnServers(t *testing.T) {
 	assert.Zero(t, r.code)
 	assert.GreaterOrEqual(t, time.Since(began), hold, "the first command has ended long ago, and its process too")
 	servers.requireClean(t)
+}
+
+// TestRunMinHoldOfACommandThatCannotStart: the job never ran, so another machine may run it at once.
+func TestRunMinHoldOfACommandThatCannotStart(t *testing.T) {
+	t.Parallel()
+	noFormat := filepath.Join(t.TempDir(), "noformat")
+	require.NoError(t, os.WriteFile(noFormat, []byte("\x00\x01"), 0o700))
+	for name, kind := range map[string][]string{
+		"a lock":       {"--key", "k"},
+		"several keys": {"--key", "k", "--key", "l", "--majority"},
+		"permits":      {"--key", "k", "--of", "1"},
+		"a reader":     {"--key", "k", "--read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := startFleet(t)
+			flags := append([]string{"run", "--nodes", servers.nodes(), "--node-timeout", "1s", "--min-hold", "9s"}, kind...)
+			r := call(t, append(flags, "--", noFormat)...)
+			assert.Equal(t, exitNotRunning, r.code)
+			assert.Contains(t, r.stderr, "exec format error")
+			servers.requireClean(t)
+			if name != "a reader" {
+				r = call(t, append([]string{"run", "--nodes", servers.nodes(), "--node-timeout", "1s", "--wait", "0s"}, append(kind, "--", "true")...)...)
+				assert.Zero(t, r.code, r.stderr)
+			}
+		})
+	}
 }
