@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -692,23 +693,31 @@ func (p *mirror) disturb() {
 // know the same.
 func TestMirror(t *testing.T) {
 	p := newMirror(t)
-	for seed := range uint64(60) {
+	for seed := range uint64(24) {
 		p.begin(seed)
 		for range 120 {
 			p.step(p.operation)
 		}
 	}
-	t.Log(p.seen)
+	p.hasSeen("woken", "standby", "returned", "acquire granted", "acquire denied", "acquire unknown", "renew granted", "renew healed",
+		"renew denied", "release released", "release absent", "force-release released", "inspect inspected")
 }
 
 // TestMirrorOfPools is TestMirror for slots of a pool.
 func TestMirrorOfPools(t *testing.T) {
 	p := newMirror(t)
-	for seed := range uint64(40) {
+	for seed := range uint64(16) {
 		p.begin(seed)
 		for range 120 {
 			p.step(p.ofSlots)
 		}
 	}
-	t.Log(p.seen)
+	p.hasSeen("woken", "standby", "returned", "acquire granted", "acquire denied", "release released", "resize granted", "resize denied")
+}
+
+// hasSeen requires that the histories had each of these answers and messages.
+func (p *mirror) hasSeen(all ...string) {
+	for _, what := range all {
+		assert.Positive(p, p.seen[what], what)
+	}
 }
