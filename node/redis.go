@@ -41,6 +41,7 @@ var (
 	_ Listener = (*Redis)(nil)
 
 	_ Connector = (*Redis)(nil)
+	_ Evictor   = (*Redis)(nil)
 )
 
 // OpenRedis makes a node from an address in a form of [ParseOptions]. It fails only if the address does not
@@ -82,6 +83,7 @@ func New(opt Options) (*Redis, error) {
 		r.link.owner = &slotOwner{seeds: slices.Clone(opt.InitAddress)}
 		r.link.writer.tag = opt.Tag
 	}
+	r.link.evictions = evictionWatch{allowed: opt.AllowEviction, every: lookAgain}
 	r.opt = r.tune(opt.ClientOption)
 	return r, nil
 }
@@ -163,8 +165,8 @@ func (r *Redis) Identity() string {
 	return ""
 }
 
-// Do implements [Node]. If a connection that was used before turns out to be broken, Do replaces it and sends
-// the batch once more: see [Reply.Repeated].
+// Do implements [Node]. If a connection that was used before turns out to be broken, or to lead to a server that
+// no longer owns the slot, Do replaces it and sends the batch once more: see [Reply.Repeated].
 func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 	if r.tag != "" && slices.ContainsFunc(ops, func(op Op) bool { return op.strangers(r.tag) }) {
 		r.doInSlot(ctx, ops, replies)
@@ -185,17 +187,20 @@ func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 	}
 	r.link.giveUp(ctx, err)
 	if r.mayRepeat(ctx, err) {
-		from := slices.IndexFunc(replies, func(r Reply) bool { return r.Err != nil && severed(r.Err) })
+		from := slices.IndexFunc(replies, func(r Reply) bool { return r.Err != nil && leadsElsewhere(r.Err) })
 		r.repeat(ctx, ops[from:], replies[from:])
 	}
 }
 
 // mayRepeat reports whether to connect and ask again after an error: if the connection was used before, and
-// broke. The server or a middlebox may have closed it while it was idle, which says nothing about a new one.
-// A new connection that breaks is a failure of the node.
+// broke, or leads to a server that no longer owns the slot. The server or a middlebox may have closed it while it
+// was idle, which says nothing about a new one. A new connection that breaks is a failure of the node.
 func (r *Redis) mayRepeat(ctx context.Context, err error) bool {
-	return !r.link.fresh && severed(err) && ctx.Err() == nil
+	return !r.link.fresh && leadsElsewhere(err) && ctx.Err() == nil
 }
+
+// leadsElsewhere reports whether a new connection may have more success after an error.
+func leadsElsewhere(err error) bool { return severed(err) || isMoved(err) }
 
 // repeat sends operations again that may have run or not. All are idempotent, and the handshake kills the
 // broken connection first, so the first run cannot come after the second. A batch whose context has ended
@@ -273,7 +278,7 @@ func send(ctx context.Context, l *link, spans []opRange, ops []Op, build func(ru
 	for _, s := range spans {
 		l.commands = append(l.commands, build(l.client.B(), &l.writer, ops[s.from:s.to]))
 	}
-	return l.call(ctx, l.commands...)
+	return l.callAndWatch(ctx)
 }
 
 // firstUnknownScript returns the index of the first NOSCRIPT reply, or -1.

@@ -12,6 +12,7 @@ import (
 func (s *sender) inspectLocked(now time.Duration) {
 	if failureOf(s.replies) == nil {
 		s.identifyLocked()
+		s.evictionsLocked()
 	}
 	for i := range s.replies {
 		r, kind := &s.replies[i], s.batch[i].Op.Kind
@@ -48,6 +49,20 @@ func (s *sender) identifyLocked() {
 	s.twin = s.nodes.identities.claim(s.index, s.node.Name(), identity)
 	if s.twin != "" && s.twin != before {
 		s.nodes.env.Events.SameServer(s.node.Name(), s.twin)
+	}
+}
+
+// evictionsLocked reports once that the server may evict locks, and again if that ended in between.
+func (s *sender) evictionsLocked() {
+	if s.evictor == nil {
+		return
+	}
+	settings := s.evictor.Eviction()
+	if evicts := settings != ""; evicts != s.evicts {
+		s.evicts = evicts
+		if evicts {
+			s.nodes.env.Events.MayEvict(s.node.Name(), settings)
+		}
 	}
 }
 

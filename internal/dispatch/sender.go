@@ -60,6 +60,9 @@ type sender struct {
 	connector      node.Connector
 	connecting     bool
 	connectWaiters []chan<- Connection
+	// evictor is the node, if it can say whether its server may evict locks. evicts is set once it has said so.
+	evictor node.Evictor
+	evicts  bool
 	// identity is the identity of the server that answered last. twin names the node that is
 	// the same server and has the vote. recoverUntil ends the recovery that was reported last.
 	identity, twin string
@@ -89,6 +92,7 @@ func newSender(n *Nodes, index, count int, nd node.Node) *sender {
 		health:   newHealth(n.env.TimeoutMin, n.env.TimeoutMax),
 	}
 	s.connector, _ = nd.(node.Connector)
+	s.evictor, _ = nd.(node.Evictor)
 	s.run = s.drain
 	return s
 }
