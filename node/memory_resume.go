@@ -4,12 +4,14 @@ import "cmp"
 
 // resumeLease is the script resume.
 func (m *Memory) resumeLease(op Op) Reply {
-	refusal, left := m.mayRenew(op)
-	if refusal.Err == nil && left > 0 {
-		refusal = recoveringRefusal(left, op.Limits.Recovery(), m.marker.Restarted)
-	}
-	if refusal.Err != nil {
+	refusal, left := m.guard(op)
+	switch {
+	case refusal.Err != nil:
 		return refusal
+	case left > 0:
+		return recoveringRefusal(left, op.Limits.Recovery(), m.marker.Restarted)
+	case op.TTL > op.Limits.MaxTTL:
+		return settingsRefusal(op, op.Limits)
 	}
 	old := instant(op.Token) <= m.marker.Until+op.Limits.MaxClockSkew.Microseconds()
 	var absent bool
