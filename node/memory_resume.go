@@ -5,13 +5,14 @@ import "cmp"
 // resumeLease is the script resume.
 func (m *Memory) resumeLease(op Op) Reply {
 	refusal, left := m.guard(op)
-	switch {
-	case refusal.Err != nil:
+	if refusal.Err == nil && left > 0 {
+		refusal = recoveringRefusal(left, op.Limits.Recovery(), m.marker.Restarted)
+	}
+	if refusal.Err == nil && op.TTL > op.Limits.MaxTTL {
+		refusal = settingsRefusal(op, op.Limits)
+	}
+	if refusal.Err != nil {
 		return refusal
-	case left > 0:
-		return recoveringRefusal(left, op.Limits.Recovery(), m.marker.Restarted)
-	case op.TTL > op.Limits.MaxTTL:
-		return settingsRefusal(op, op.Limits)
 	}
 	old := instant(op.Token) <= m.marker.Until+op.Limits.MaxClockSkew.Microseconds()
 	var absent bool
