@@ -387,7 +387,7 @@ func (c *Cluster) TryMoveAtOnce(ctx context.Context, key string, to *Server) (mo
 		return false, err
 	}
 	_, err = c.command(ctx, from, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", c.idOf(to))
-	if err != nil && strings.Contains(err.Error(), "unknown subcommand") {
+	if err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown subcommand") {
 		return false, nil
 	}
 	if err != nil {
