@@ -22,8 +22,8 @@ lock of a dead holder also frees itself when its TTL is over.
 A live holder is not asked. The nodes tell its client, which hears it if it has waiters
 for any lock. Otherwise it notices the release at its next renewal, a third of its TTL
 later or, in the worst case, when its lease is over. Until then it continues to work,
-while the next holder may already be working. Its renewals cannot put the lock back: each
-node remembers the former owner.
+while the next holder may already be working. Its renewals cannot put the lock back:
+each node remembers the former owner.
 
 Without another flag, the lock is taken from whoever holds it, or from all its readers.
 --owner takes from one owner alone all that it has of the name: the lock, as the writer or
