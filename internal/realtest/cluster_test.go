@@ -287,6 +287,19 @@ func staysValid(t testing.TB, lease *quorumlock.Lease, span time.Duration) {
 	}
 }
 
+// backedByAll requires that renewals put a lease on all nodes, and that it stays valid meanwhile.
+func backedByAll(t testing.TB, lease *quorumlock.Lease, within time.Duration) {
+	t.Helper()
+	strain := testkit.MeasureStrain(t)
+	eventually(t, within, func() bool {
+		if err := lease.Err(); err != nil {
+			strain.Missing(t, "the lease stays valid; it has ended: %v", err)
+		}
+		have, total := lease.Backing()
+		return have == total
+	}, "renewals put the lock on all nodes")
+}
+
 // ends waits for the end of a lease and returns its cause.
 func ends(t testing.TB, lease *quorumlock.Lease, within time.Duration) error {
 	t.Helper()

@@ -118,7 +118,7 @@ func TestRealNodesDieAndComeBackEmpty(t *testing.T) {
 	require.Equal(t, []int{3, 5}, []int{have, want}, "two of five nodes are down")
 
 	c.restart(0, 3)
-	eventually(t, ttl*3/2+2*soon, func() bool { have, _ := lease.Backing(); return have == 5 }, "the nodes have recovered, and back the lease again")
+	backedByAll(t, lease, ttl*3/2+2*soon)
 	c.holds("job", lease.Owner())
 
 	// The lease now survives the loss of two other nodes, but not the loss of three.

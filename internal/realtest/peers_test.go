@@ -56,14 +56,7 @@ func bareMajorityIsFilled(t *testing.T, c *cluster) {
 	have, _ := lease.Backing()
 	require.Equal(t, 3, have)
 	c.restart(3, 4)
-	strain := testkit.MeasureStrain(t)
-	eventually(t, ttl*3/2+soon*3/2, func() bool {
-		if err := lease.Err(); err != nil {
-			strain.Missing(t, "the lease stays valid; it has ended: %v", err)
-		}
-		have, _ := lease.Backing()
-		return have == 5
-	}, "renewals put the lock on all nodes")
+	backedByAll(t, lease, ttl*3/2+soon*3/2)
 	c.kill(0, 1) // Both nodes had granted the lock.
 	staysValid(t, lease, 2*ttl)
 	require.NoError(t, lease.Release(t.Context()))

@@ -65,7 +65,7 @@ func TestRealRollingRestart(t *testing.T) {
 		eventually(t, soon, func() bool { return c.recovering(i) > 0 }, "node %d has begun its recovery", i)
 		eventually(t, 3*ttl, recovered, "node %d has recovered", i)
 		require.GreaterOrEqual(t, time.Since(began), ttl*3/2)
-		eventually(t, ttl+soon, func() bool { have, _ := lease.Backing(); return have == 5 }, "node %d backs the lease again", i)
+		backedByAll(t, lease, ttl+soon)
 		require.NoError(t, lease.Err())
 	}
 	stopContender()

@@ -148,7 +148,7 @@ func TestRealClusterServesAllKinds(t *testing.T) {
 	require.NoError(t, lease.Release(t.Context()))
 	s.Await("a replica takes over", func() bool { return s.Owner(s.marker) != owner })
 	lease = acquire(t, client.RedLock("job"))
-	eventually(t, 2*slotLimits().Recovery(), func() bool { have, _ := lease.Backing(); return have == 3 }, "the new owner backs the lease")
+	backedByAll(t, lease, 2*slotLimits().Recovery())
 	require.NoError(t, lease.Release(t.Context()))
 }
 
