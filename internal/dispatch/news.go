@@ -9,16 +9,16 @@ import (
 )
 
 // inspectLocked looks in a batch of answers for news about the node itself.
-func (s *sender) inspectLocked(now time.Duration) {
-	if failureOf(s.replies) == nil {
+func (s *sender) inspectLocked(f *flight, now time.Duration) {
+	if failureOf(f.replies) == nil {
 		s.identifyLocked()
 	}
-	for i := range s.replies {
-		r, kind := &s.replies[i], s.batch[i].Op.Kind
+	for i := range f.replies {
+		r, kind := &f.replies[i], f.batch[i].Op.Kind
 		switch {
 		case kind != node.Acquire && kind != node.Renew && kind != node.Latch: // other answers say nothing about the node
 		case r.Recovering > 0:
-			s.recoveringLocked(now, r)
+			s.recoveringLocked(f.began, now, r)
 		case r.Outcome == node.Granted:
 			s.servesLocked(kind)
 		case r.Err != nil:
@@ -87,10 +87,10 @@ const maxRecovery = 2 * 365 * 24 * time.Hour
 // recoveringLocked reports a recovery, unless it has reported this one before. The node
 // measured the time left somewhere between question and answer. So it is a new recovery
 // only if its earliest possible end is later than the last one's, by more than clocks drift.
-func (s *sender) recoveringLocked(now time.Duration, r *node.Reply) {
+func (s *sender) recoveringLocked(began, now time.Duration, r *node.Reply) {
 	env := &s.nodes.env
 	left := min(r.Recovering, maxRecovery)
-	earliest := s.began + left
+	earliest := began + left
 	if s.recoverUntil != 0 && earliest <= s.recoverUntil+quorum.Drift(env.Recovery) {
 		return
 	}
