@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// awaitSharers waits until so many exchanges are under way.
+// awaitSharers waits until this number of exchanges is under way.
 func awaitSharers(t testing.TB, n *node.Redis, count int) {
 	t.Helper()
 	poll(t, func() bool { return n.Sharers() == count }, func() any { return fmt.Sprint("exchanges under way: ", n.Sharers()) })

@@ -19,7 +19,7 @@ const DefaultTimeout = time.Second
 //
 // It connects when it is first used, and again after a failure. So it can be made while the server is down.
 // It uses one connection, because only within one are two commands ordered: a release must never overtake its
-// acquisition. Every batch of operations is one pipelined write.
+// acquisition. Every batch of operations is one pipelined write. Calls of Do that overlap share the connection.
 type Redis struct {
 	name string
 	opt  rueidis.ClientOption

@@ -28,7 +28,7 @@ type flight struct {
 const (
 	// maxFlights bounds the exchanges with one node that are under way.
 	maxFlights = 16
-	// farAway is the round trip from which exchanges overlap. It is far above that of a busy local network.
+	// farAway is the least round trip at which exchanges overlap. On a busy local network it is far shorter.
 	farAway = time.Millisecond
 	// flightGap is the part of a round trip for which there is one more flight. It is about the
 	// work of a batch, on both sides.
