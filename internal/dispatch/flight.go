@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -91,13 +92,7 @@ func (s *sender) endLocked(f *flight) {
 	i := slices.Index(s.flights, f)
 	s.flights = slices.Delete(s.flights, i, i+1)
 	if f.holds {
-		for i := range f.ops {
-			for name := range sharedNames(&f.ops[i]) {
-				if s.held[name]--; s.held[name] == 0 {
-					delete(s.held, name)
-				}
-			}
-		}
+		s.countAllNamesLocked(f, -1)
 	}
 	clear(f.batch)
 	clear(f.ops)
@@ -115,36 +110,46 @@ func (s *sender) fillLocked(f *flight) {
 		rest = append(rest, s.queue[n:]...)
 	} else {
 		s.holdLocked()
-		behind := make(map[string]bool)
 		for _, c := range s.queue {
-			if len(f.batch) < maxBatch && !s.isHeldLocked(c.Op) && !isBehind(behind, c.Op) {
+			if len(f.batch) < maxBatch && !s.isHeldLocked(c.Op) {
 				f.batch = append(f.batch, c)
-				continue
+			} else {
+				s.countNamesLocked(c.Op, 1)
+				rest = append(rest, c)
 			}
-			for name := range sharedNames(c.Op) {
-				behind[name] = true
-			}
-			rest = append(rest, c)
+		}
+		for _, c := range rest {
+			s.countNamesLocked(c.Op, -1)
 		}
 	}
 	clear(s.queue[len(rest):])
 	s.queue = rest
 }
 
-// holdLocked counts the names of all flights.
+// holdLocked makes all flights hold their names.
 func (s *sender) holdLocked() {
 	if s.held == nil {
 		s.held = make(map[string]int)
 	}
 	for _, f := range s.flights {
-		if f.holds {
-			continue
+		if !f.holds {
+			f.holds = true
+			s.countAllNamesLocked(f, 1)
 		}
-		f.holds = true
-		for i := range f.ops {
-			for name := range sharedNames(&f.ops[i]) {
-				s.held[name]++
-			}
+	}
+}
+
+func (s *sender) countAllNamesLocked(f *flight, by int) {
+	for i := range f.ops {
+		s.countNamesLocked(&f.ops[i], by)
+	}
+}
+
+// countNamesLocked counts the names of an operation that begins or ceases to hold them.
+func (s *sender) countNamesLocked(op *node.Op, by int) {
+	for name := range sharedNames(op) {
+		if s.held[name] += by; s.held[name] == 0 {
+			delete(s.held, name)
 		}
 	}
 }
@@ -158,17 +163,8 @@ func (s *sender) isHeldLocked(op *node.Op) bool {
 	return false
 }
 
-func isBehind(behind map[string]bool, op *node.Op) bool {
-	for name := range sharedNames(op) {
-		if behind[name] {
-			return true
-		}
-	}
-	return false
-}
-
 // sharedNames are the names of an operation, and of its pool.
-func sharedNames(op *node.Op) func(yield func(string) bool) {
+func sharedNames(op *node.Op) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if op.Pool.Name != "" && !yield(op.Pool.Name) {
 			return
