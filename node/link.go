@@ -34,8 +34,11 @@ type link struct {
 	// once there were two: from then on, goroutines of rueidis write and read, and only contexts bound a call.
 	users, sharers int
 	overlapped     bool
-	// quickest is the shortest duration of an exchange on this connection, or 0. RoundTrip tells it.
-	quickest atomic.Int64
+	// samples counts the exchanges on this connection, with its greeting, and shortest is the shortest of them.
+	// roundTrip is that too, once there are enough samples, and 0 before.
+	samples   int
+	shortest  time.Duration
+	roundTrip atomic.Int64
 	// timeout is ConnWriteTimeout.
 	timeout time.Duration
 	// conn is the client's connection, as the dialler returned it. With a Sentinel it is the last one that
@@ -261,7 +264,8 @@ func (l *link) reset() {
 	l.client, l.connID, l.commands, l.writer = nil, connID{}, nil, writer{tag: l.writer.tag}
 	l.unsound, l.panicked = false, false
 	l.sharers, l.overlapped, l.spare = 0, false, nil
-	l.quickest.Store(0)
+	l.samples, l.shortest = 0, 0
+	l.roundTrip.Store(0)
 }
 
 // parseEndpoint reads a line of CLIENT INFO: "id=7 addr=127.0.0.1:5000 ...". In RESP3 it is a verbatim

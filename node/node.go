@@ -311,8 +311,8 @@ type Connector interface {
 // Pipeliner is a [Node] whose calls of Do can be under way together, on one connection.
 type Pipeliner interface {
 	Node
-	// RoundTrip is the shortest time in which the server has answered on the present connection, or 0 if that
-	// is unknown. Calls of Do may overlap if it is long against the work of a call. Operations of calls that
+	// RoundTrip is the shortest time in which the server has answered on the present connection, or 0 until
+	// that is known well enough. Calls of Do may overlap if it is long against the work of a call. Operations of calls that
 	// overlap run in any order. RoundTrip does not block.
 	RoundTrip() time.Duration
 }

@@ -75,7 +75,26 @@ func TestRedisExchangesOverlap(t *testing.T) {
 			assert.Equal(t, node.Granted, r.Outcome)
 		}
 	}
-	assert.NotZero(t, n.RoundTrip())
+}
+
+// A node knows its round trip only after some exchanges on a connection: one may be slow for any reason.
+func TestRedisRoundTrip(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	for range 2 {
+		assert.Zero(t, n.RoundTrip())
+		began := time.Now()
+		exchanges := 0
+		for ; n.RoundTrip() == 0; exchanges++ {
+			want(t, node.Absent, n, release("o1", "a"))
+		}
+		assert.Greater(t, exchanges, 10)
+		assert.Positive(t, n.RoundTrip())
+		assert.Less(t, n.RoundTrip(), time.Since(began)/time.Duration(exchanges))
+		server.Kill()
+		require.Error(t, n.Probe(t.Context()))
+		server.Restart()
+	}
 }
 
 // Each reply belongs to its operation.

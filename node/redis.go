@@ -198,7 +198,7 @@ func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 }
 
 // RoundTrip implements [Pipeliner].
-func (r *Redis) RoundTrip() time.Duration { return time.Duration(r.link.quickest.Load()) }
+func (r *Redis) RoundTrip() time.Duration { return time.Duration(r.link.roundTrip.Load()) }
 
 // mayRepeat reports whether to connect and ask again after an error on a connection that was used before: if it
 // broke. The server or a middlebox may have closed it while it was idle, which says nothing about a new one.
