@@ -46,7 +46,7 @@ func (l *link) bound(ctx context.Context) (context.Context, context.CancelFunc) 
 		l.overlapped = true
 	}
 	if l.overlapped {
-		return context.WithTimeout(ctx, l.timeout)
+		return context.WithTimeout(withoutDone(ctx), l.timeout)
 	}
 	return withoutDone(ctx), func() {}
 }

@@ -313,7 +313,8 @@ func (l *link) borrow() *workspace {
 		l.spare = l.spare[:n-1]
 		return w
 	}
-	return &workspace{writer: writer{tag: l.writer.tag, place: l.writer.place}}
+	of := &l.writer // its scripts are shared, as commands are made by one call at a time
+	return &workspace{writer: writer{tag: of.tag, place: of.place, forms: of.forms, slotScripts: of.slotScripts}}
 }
 
 // giveBack takes a workspace back, once rueidis does not use its memory any more.

@@ -28,7 +28,8 @@ type far struct {
 	flights int
 	most    int
 	// order has the owners of each name, as the operations left.
-	order map[string][]string
+	order    map[string][]string
+	identity string
 	// breaks draws whether an exchange fails; nil is never.
 	breaks func() bool
 }
@@ -38,6 +39,18 @@ func newFar(t *testing.T, roundTrip time.Duration) *far {
 }
 
 func (f *far) RoundTrip() time.Duration { return f.roundTrip }
+
+func (f *far) Identity() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.identity
+}
+
+func (f *far) setIdentity(identity string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.identity = identity
+}
 
 func (f *far) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	f.mu.Lock()
@@ -261,4 +274,37 @@ func TestOverdueFlights(t *testing.T) {
 		time.Sleep(timeoutMax)
 		r.submit(t, s, "another")
 	})
+}
+
+// An answer may come from the server before a change of servers. Two nodes on one server have one
+// vote, even if one of them leads to another server when the answer is settled.
+func TestFlightOfAServerThatHasTheVoteElsewhere(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			first, second := newFar(t, 4*time.Millisecond), newFar(t, 4*time.Millisecond)
+			first.setIdentity("one server")
+			second.setIdentity("one server")
+			n := newNodes(&events{}, first, second)
+			defer n.Close()
+			var a answers
+			require.NoError(t, n.Submit(0, ask(&a, "first")))
+			time.Sleep(10 * time.Millisecond)
+			require.NoError(t, n.Submit(1, ask(&a, "second")))
+			time.Sleep(time.Millisecond)
+			if late {
+				second.setIdentity("another server")
+			}
+			time.Sleep(10 * time.Millisecond)
+			require.NoError(t, n.Submit(1, ask(&a, "third")))
+			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
+			assert.NoError(t, a.of(t, "first").Err)
+			require.ErrorIs(t, a.of(t, "second").Err, node.ErrSameServer)
+			if late {
+				assert.NoError(t, a.of(t, "third").Err)
+			} else {
+				require.ErrorIs(t, a.of(t, "third").Err, node.ErrSameServer)
+			}
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -10,9 +11,16 @@ import (
 
 // inspectLocked looks in a batch of answers for news about the node itself.
 func (s *sender) inspectLocked(f *flight, now time.Duration) {
+	before := ""
 	if failureOf(f.replies) == nil {
-		s.identifyLocked()
+		identity := s.node.Identity()
+		if f.identity != "" && f.identity != identity {
+			s.identifyLocked(f.identity)
+			before = s.twin
+		}
+		s.identifyLocked(identity)
 	}
+	twin := cmp.Or(s.twin, before)
 	for i := range f.replies {
 		r, kind := &f.replies[i], f.batch[i].Op.Kind
 		switch {
@@ -24,8 +32,8 @@ func (s *sender) inspectLocked(f *flight, now time.Duration) {
 		case r.Err != nil:
 			s.refusesLocked(r.Err)
 		}
-		if s.twin != "" && (r.Err == nil || isAnswer(r.Err)) && kind != node.Release && kind != node.ForceRelease {
-			*r = node.Reply{Err: &node.Error{Node: s.node.Name(), Op: kind, Reason: node.ErrSameServer, Err: sameServerError(s.twin)}}
+		if twin != "" && (r.Err == nil || isAnswer(r.Err)) && kind != node.Release && kind != node.ForceRelease {
+			*r = node.Reply{Err: &node.Error{Node: s.node.Name(), Op: kind, Reason: node.ErrSameServer, Err: sameServerError(twin)}}
 		}
 	}
 }
@@ -38,8 +46,7 @@ func (e sameServerError) Error() string {
 }
 
 // identifyLocked finds out whether another node is the same server.
-func (s *sender) identifyLocked() {
-	identity := s.node.Identity()
+func (s *sender) identifyLocked(identity string) {
 	if identity == s.identity && s.twin == "" {
 		return
 	}

@@ -219,6 +219,9 @@ func (s *sender) take() *flight {
 		f.ops = append(f.ops, *c.Op)
 		f.replies = append(f.replies, node.Reply{})
 	}
+	if s.pipeliner != nil {
+		f.identity = s.node.Identity()
+	}
 	s.beginLocked(f, now, s.health.timeout)
 	return f
 }
