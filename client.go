@@ -119,7 +119,7 @@ func New(cfg Config) (*Client, error) {
 // openNodes makes the nodes of a Config's addresses, with its timeouts.
 func openNodes(cfg Config) (nodes []node.Node, problems []string) {
 	for i, address := range cfg.Addresses {
-		nd, err := openNode(address, cfg.NodeTimeoutMax, cfg.ConnectTimeout)
+		nd, err := openNode(address, cfg)
 		if err != nil {
 			problems = append(problems, fmt.Sprintf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
 			continue
@@ -129,12 +129,13 @@ func openNodes(cfg Config) (nodes []node.Node, problems []string) {
 	return nodes, problems
 }
 
-func openNode(address string, timeout, connect time.Duration) (node.Node, error) {
+func openNode(address string, cfg Config) (node.Node, error) {
 	opt, err := node.ParseOptions(address)
 	if err != nil {
 		return nil, err
 	}
-	setTimeouts(&opt.ClientOption, timeout, connect)
+	opt.AllowEviction = cfg.AllowEviction
+	setTimeouts(&opt.ClientOption, cfg.NodeTimeoutMax, cfg.ConnectTimeout)
 	return node.New(opt)
 }
 

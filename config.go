@@ -43,6 +43,12 @@ type Config struct {
 	// AllowEven permits an even number of nodes. It is off by default: four nodes survive the loss
 	// of one, as three do, and are more likely to lose one.
 	AllowEven bool
+	// AllowEviction accepts servers that may evict locks: those with a maxmemory, and a
+	// maxmemory-policy other than noeviction. Without it, the client refuses them. An evicted lock is
+	// granted to another owner while the first one still relies on it, so set it only for locks that
+	// save work. The client logs a warning for each such node. It applies to Addresses; Nodes have it
+	// in their node.Options.
+	AllowEviction bool
 
 	// TTL is how long nodes keep a lock without renewal. It can be set per lock. Fractions of a
 	// millisecond are dropped. Default: min(DefaultTTL, MaxTTL).
@@ -115,7 +121,7 @@ type Config struct {
 	// concurrent use. Default: rand.Float64 of math/rand/v2.
 	Jitter func() float64
 	// Logger gets a warning when a lease is lost or leaks. It also gets one when a node goes down,
-	// loses its memory, refuses this client, or is listed at two addresses. It gets a line at level
+	// loses its memory, refuses this client, may evict locks, or is listed at two addresses. It gets a line at level
 	// Info when a node recovers from that. It gets a warning when another program has set a
 	// semaphore to another number of permits than this one was configured with. Default:
 	// slog.Default().
@@ -291,6 +297,9 @@ func (c Config) nodeProblems() []string {
 		p = append(p, fmt.Sprintf("%d nodes are more than %d", n, quorum.MaxNodes))
 	case n%2 == 0 && !c.AllowEven:
 		p = append(p, fmt.Sprintf("%d nodes survive no more failures than %d: use an odd number, or set AllowEven", n, n-1))
+	}
+	if len(c.Nodes) > 0 && c.AllowEviction {
+		p = append(p, "AllowEviction applies to Addresses: set it in the node.Options of each of the Nodes")
 	}
 	for i, nd := range c.Nodes {
 		if nd == nil || reflect.ValueOf(nd).Kind() == reflect.Pointer && reflect.ValueOf(nd).IsNil() {

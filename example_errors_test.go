@@ -104,7 +104,7 @@ func ExampleLease_Extend() {
 }
 
 // An operator takes a lock from a holder that is known to be dead. If it is not, two holders may be at work until the
-// next renewal of the former one.
+// next renewal of the former one, or until a message reaches its client.
 func ExampleLock_ForceRelease() {
 	ctx := context.Background()
 	_, cfg := exampleNodes(300 * time.Millisecond)

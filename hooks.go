@@ -64,6 +64,8 @@ type AcquiredEvent struct {
 	Attempts int
 	// HandedOver is set if another lease of this client was handed over, without the network.
 	HandedOver bool
+	// Resumed is set if another process had acquired the lease; see [Lock.Resume].
+	Resumed bool
 	// Waited is the time from the call to the grant.
 	Waited time.Duration
 }
@@ -99,7 +101,7 @@ type AcquisitionEvent struct {
 // VoteEvent describes the vote of one node in one fan-out.
 type VoteEvent struct {
 	Node string
-	// Op is Acquire or Renew.
+	// Op is Acquire, Renew or Resume.
 	Op    node.Kind
 	Names []string
 	// Owner is the owner id of the attempt; failed attempts have ids of their own.

@@ -93,8 +93,9 @@ func (l *Lock) Inspect(ctx context.Context) (*Status, error) {
 }
 
 // ForceRelease takes the lock from its holder, and keeps that lease from renewing. The lease ends
-// with an ErrLost at its next renewal, or when its time is up. Until then, both this holder and the
-// next one may be at work. So use it only for holders that are known to be dead.
+// with an ErrLost: at once if the client of the holder has subscriptions, for its waiters or its
+// announcements; otherwise at its next renewal, or when its time is up. Until then, both this holder
+// and the next one may be at work. So use it only for holders that are known to be dead.
 //
 // An owner that acquires the lock at the same moment may escape. So may a holder if, before its
 // next renewal, a majority of the nodes forgets the forced release.
@@ -122,8 +123,8 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 // keep it. It is for a lock that one process acquired and another one ends: an HTTP handler acquires it, passes
 // [Lease.Owner] on with the task, and detaches the lease, and the worker releases it. Readers cannot be released so.
 //
-// If the lease lives, it ends with an ErrLost at its next renewal, or when its time is up; until then, both
-// this holder and the next one may be at work. So the process that acquired it must not use it any more.
+// If the lease lives, it ends with an ErrLost as after a ForceRelease; until then, both this holder and the next
+// one may be at work. So the process that acquired it must not use it any more.
 //
 // It returns where the owner was removed, and the same errors as Inspect. [Status.Holder] of that is the owner if
 // it had the lock. It is harmless if it had not. A node that does not answer keeps the lock until its TTL is over.

@@ -23,8 +23,7 @@ func TestInspect(t *testing.T) {
 		require.Len(t, status.Nodes, 5)
 		require.Equal(t, "n3", status.Nodes[2].Node)
 
-		lease, err := lock.Acquire(t.Context())
-		require.NoError(t, err)
+		lease := fleet.MustAcquire(t, lock)
 		f.Stop(0)
 		f.Pause(1)
 		status, err = lock.Inspect(t.Context())

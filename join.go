@@ -115,7 +115,7 @@ func (j *Joined) attempt(ctx context.Context, wait bool) (*JointLease, error) {
 	for _, s := range j.steps {
 		lease, err := s.take(waiting, wait)
 		if err == nil && !l.add(lease) {
-			lease.waiveMinHold()
+			lease.WaiveMinHold()
 			_ = lease.Release(ctx)
 		}
 		if over := l.joinLostError(); over != nil && (err == nil || ctx.Err() == nil) {

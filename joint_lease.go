@@ -77,6 +77,13 @@ func (l *JointLease) leases() []*Lease {
 // one of them, all of it ends.
 func (l *JointLease) Leases() []*Lease { return slices.Clone(l.leases()) }
 
+// WaiveMinHold makes Release free all locks at once, as [Lease.WaiveMinHold] does.
+func (l *JointLease) WaiveMinHold() {
+	for _, part := range l.leases() {
+		part.WaiveMinHold()
+	}
+}
+
 // end ends the joint lease, unless it has ended, and begins the releases.
 func (l *JointLease) end(why error) {
 	if l.markEnded(why) {
@@ -107,7 +114,7 @@ func (l *JointLease) beginReleases() {
 	l.mu.Unlock()
 	for _, part := range l.leases() {
 		if !granted {
-			part.waiveMinHold()
+			part.WaiveMinHold()
 		}
 		if r, err := part.beginRelease(); r != nil {
 			l.releases = append(l.releases, r)

@@ -201,7 +201,7 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<
 // The client releases the lock when the rest has passed, which wakes the next waiter. Release then
 // looks for no loss. It returns nil once the nodes have the lock for the rest, mostly without
 // asking them. A [*NoQuorumError] says that too few nodes confirmed this, so the lock may become
-// free earlier; the library retries.
+// free earlier; the library retries. See [Lease.WaiveMinHold].
 func (l *Lease) Release(ctx context.Context) error {
 	err := l.release()
 	if ctx == nil {
@@ -214,6 +214,9 @@ func (l *Lease) Release(ctx context.Context) error {
 // ended without another renewal. So no other client acquires the lock before that, even after Close or the
 // end of this process. Use it where work may go on for a while that this process cannot stop, or for
 // a cool-down. To free the lock earlier, use [Lock.ReleaseOwner].
+//
+// Another process can go on with a detached lease of a Fixed lock: see [Lock.Resume]. So this client does
+// not free the lock of such a lease at its end. The nodes do, when its TTL is over.
 //
 // Detach asks no node, unless a MinHold lasts longer. It returns nil, or why the lease had ended
 // before. A nested lease is only released.
@@ -260,10 +263,11 @@ func (l *Lease) beginRelease() (*lease.Release, error) {
 	return l.lease.BeginRelease(now, before)
 }
 
-// waiveMinHold makes the release ignore the MinHold: no work was done under this lease. A nested
-// lease leaves that to the lease that it is nested in.
-func (l *Lease) waiveMinHold() {
-	if !l.nested {
+// WaiveMinHold makes Release ignore the [LockOptions].MinHold and free the lock at once. Call it
+// before Release if the work did not begin, so that another process can do it. It has no effect on a
+// lease that has ended, nor on a nested lease: the lease that it is nested in keeps its MinHold.
+func (l *Lease) WaiveMinHold() {
+	if !l.nested && l.state.Load() == handleOpen {
 		l.lease.WaiveMinHold()
 	}
 }

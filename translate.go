@@ -275,6 +275,10 @@ func (t translator) NodeServes(name string) {
 	t.client.info("quorumlock: node serves this client again", "node", name)
 }
 
+func (t translator) MayEvict(name, settings string) {
+	t.client.warn("quorumlock: the server of a node may evict locks, which AllowEviction permits: two owners can hold one lock", "node", name, "settings", settings)
+}
+
 func (t translator) SameServer(name, other string) {
 	t.client.warn("quorumlock: two nodes are one server: only one of them votes", "node", name, "same_as", other)
 }

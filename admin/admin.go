@@ -7,6 +7,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,7 +141,7 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 	defer func() { _ = client.Close(ctx) }()
 	nodes := cfg.Nodes
 	for _, address := range cfg.Addresses {
-		n, err := node.OpenRedis(address)
+		n, err := openNode(address, cfg.AllowEviction)
 		if err != nil {
 			return nil, err
 		}
@@ -154,6 +155,21 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 	r.each(func(n *NodeReport) { n.look(ctx, cfg.Limits()) })
 	r.tellTwins()
 	return r, do(r)
+}
+
+// patience bounds each connect and each exchange, unless the address has its own timeouts. It is longer than a
+// client's timeouts: no lock depends on these calls, and Init fails if one node is slow.
+const patience = 5 * time.Second
+
+func openNode(address string, allowEviction bool) (*node.Redis, error) {
+	opt, err := node.ParseOptions(address)
+	if err != nil {
+		return nil, err
+	}
+	opt.AllowEviction = allowEviction
+	opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, patience)
+	opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, patience)
+	return node.New(opt)
 }
 
 // each runs fn for all nodes at once, and waits for all.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/bench/render"
 	"github.com/quorumlock/quorumlock/bench/worker"
 	"github.com/quorumlock/quorumlock/faultinject/container"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 // TestMain also runs the workers, which are this program started again.
@@ -73,6 +75,7 @@ func TestContendedRun(t *testing.T) {
 
 // TestQueueRun: the turns of the queue reach the callers of all processes.
 func TestQueueRun(t *testing.T) {
+	strain := testkit.MeasureStrain(t)
 	r := measured(t, "-quick", "-scenarios", "passes", "-peers", "queue", "-n", "3", "-duration", "200ms")
 	require.Len(t, r.Results, 1)
 	for _, x := range r.Results {
@@ -81,8 +84,8 @@ func TestQueueRun(t *testing.T) {
 		assert.Zero(t, x.Failures, x.FirstFailure)
 		assert.Zero(t, x.KeysLeft, x.String())
 		assert.Positive(t, x.Ops, x.String())
-		if x.Ops > int64(4*x.Callers) { // not on a machine that is too busy for that
-			assert.NotContains(t, x.Grants, int64(0), "every caller had its turn")
+		if x.Ops > int64(4*x.Callers) && slices.Contains(x.Grants, 0) { // a starved process does not join the queue
+			strain.Missing(t, "every caller had its turn: %v", x.Grants)
 		}
 	}
 }

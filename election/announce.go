@@ -159,24 +159,28 @@ func (e *Election) tell(ctx context.Context) {
 
 // listen rings after each change that a leader announces, until ctx ends. hears is set while it would hear of one.
 func (e *Election) listen(ctx context.Context, ring chan<- struct{}, hears *atomic.Bool) {
+	rings := func() {
+		select {
+		case ring <- struct{}{}:
+		default:
+		}
+	}
 	for ctx.Err() == nil {
 		err := e.board.changes.Set(ctx, 1)
 		hears.Store(err == nil)
-		select {
-		case ring <- struct{}{}: // the next look finds all changes before Set
-		default:
-		}
+		rings() // the next look finds all changes before Set
 		if err == nil {
 			err = e.board.changes.Await(ctx)
 		}
+		hears.Store(false)
 		switch {
 		case errors.Is(err, quorumlock.ErrLatchDeleted),
 			errors.Is(err, quorumlock.ErrLatchNotSet): // deleted before Await looked, which is a change too
+			rings() // at once, as Set may need several attempts beside another deletion
 			continue
 		case hopeless(err):
 			return
 		}
-		hears.Store(false)
 		_ = sleep(ctx, e.cfg.Clock, e.cfg.Interval)
 	}
 }

@@ -148,6 +148,40 @@ func TestObserversDoNotPollALivingLeader(t *testing.T) {
 	}
 }
 
+// unsettable loses the answers to operations that set a latch, while refuses is set.
+type unsettable struct {
+	*node.Memory
+	refuses *atomic.Bool
+}
+
+func (u unsettable) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	u.Memory.Do(ctx, ops, replies)
+	for i, op := range ops {
+		if op.Latch != nil && op.Latch.First && u.refuses.Load() {
+			replies[i] = node.Reply{Err: &node.Error{Node: u.Name(), Op: op.Kind, Reason: node.ErrUnreachable}}
+		}
+	}
+}
+
+// TestObserversLookBeforeTheyListenAgain: an observer that cannot listen again yet looks at once after an announcement.
+func TestObserversLookBeforeTheyListenAgain(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		e := w.candidate("a", announced)
+		term := start(t, e).leads()
+		var refuses atomic.Bool
+		for i, nd := range w.nodes {
+			w.cfg.Nodes[i] = unsettable{nd, &refuses}
+		}
+		o := watch(t, w.candidate("observer", announced))
+		sees(t, o, soon, leaderIs(term.Term, ""))
+		time.Sleep(time.Minute)
+		refuses.Store(true)
+		require.NoError(t, e.Proclaim(term.ctx, "x"))
+		sees(t, o, soon, leaderIs(term.Term, "x"))
+		refuses.Store(false)
+	})
+}
+
 func TestProclaim(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		e := w.candidate("a", announced)
@@ -183,6 +217,7 @@ func TestProclaim(t *testing.T) {
 		require.ErrorIs(t, e.Proclaim(term.ctx, "x"), election.ErrNotLeading)
 		_, _ = a.stop(), b.stop()
 		sees(t, o, soon, nobody)
+		time.Sleep(soon) // A release that a majority has confirmed may not have reached the others yet.
 		for _, nd := range w.nodes {
 			for _, key := range nd.Keys() {
 				require.NotContains(t, key, "value", "the value ends with the term")

@@ -65,7 +65,7 @@ func (p Plan) overlaps() (errs []error) {
 // stopsNode reports whether a fault stops a node, or needs a running one.
 func (f Fault) stopsNode() bool {
 	switch f {
-	case Stop, Kill, Wipe, Lose, Pause, Flush:
+	case Stop, Kill, Wipe, Lose, Pause, Flush, Failover, Move, Isolate:
 		return true
 	default:
 		return false

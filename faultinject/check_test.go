@@ -26,6 +26,8 @@ func TestCheck(t *testing.T) {
 		"1s kill n1 for 9s\n2s kill n1 for 1s":        `faultinject: "2s kill n1 for 1s" begins before "1s kill n1 for 9s" has ended`,
 		"2s pause n1 for 1s\n1s wipe n1 for 9s":       "begins before",
 		"1s stop n1 for 2s\n2s flush n1":              "begins before",
+		"1s isolate n1 for 2s\n2s move n1":            "begins before",
+		"1s failover n1\n2s move n1":                  "",
 	} {
 		plan, err := faultinject.ParsePlan(strings.NewReader(text))
 		require.NoError(t, err)

@@ -27,6 +27,17 @@ const (
 	Memory Fault = "memory"
 )
 
+// Faults of a node that is a slot of a Redis Cluster: see [Shard]. Another server then owns the slot. Failover and Move
+// are of an instant.
+const (
+	// Failover makes the replica of the slot's owner take over from it, in an orderly way.
+	Failover Fault = "failover"
+	// Move moves the slot to another master, with its keys.
+	Move Fault = "move"
+	// Isolate cuts the owner off from the other servers of the cluster. Clients still reach it.
+	Isolate Fault = "isolate"
+)
+
 // Faults on the way between clients and nodes.
 const (
 	// Part cuts the way in both directions, silently.
@@ -69,6 +80,11 @@ var kinds = map[Fault]struct {
 	Pause:  {scope: ofNode},
 	Clock:  {scope: ofNode, amount: true},
 	Memory: {scope: ofNode},
+
+	Failover: {scope: ofNode, instant: true},
+	Move:     {scope: ofNode, instant: true},
+	Isolate:  {scope: ofNode},
+
 	Part:   {scope: ofLink},
 	Deafen: {scope: ofLink},
 	Mute:   {scope: ofLink},

@@ -24,6 +24,9 @@ type Nemesis struct {
 	ClockStep time.Duration
 	// Losses allows the fault Lose, which needs servers that are a [Loser].
 	Losses bool
+	// Shards is how many of the nodes, from the first on, are slots of clusters. They have the faults of a [Shard],
+	// and no clock steps and pauses. Locks tolerate no long pause of the slot's owner.
+	Shards int
 	// Episodes are the episodes to choose from; none means all.
 	Episodes []Episode
 }
@@ -65,13 +68,15 @@ const (
 	Sleeper Episode = "sleeper"
 	// Crash kills a client.
 	Crash Episode = "crash"
+	// OwnerChange gives the slot of a cluster another owner.
+	OwnerChange Episode = "owner-change"
 )
 
 // Episodes returns all episodes.
 func Episodes() []Episode {
 	return []Episode{
 		Minority, Majority, Everything, Rolling, Hang, Amnesia, Forget, Partition, Isolation, Flapping, Slowness,
-		WrongClock, NoMemory, Sleeper, Crash,
+		WrongClock, NoMemory, Sleeper, Crash, OwnerChange,
 	}
 }
 
@@ -117,6 +122,7 @@ func (n Nemesis) check() error {
 	bad(n.Nodes < 1, "%d nodes: at least one is needed", n.Nodes)
 	bad(n.Clients < 0, "%d clients", n.Clients)
 	bad(n.TTL < time.Millisecond, "a TTL of %v: set it to the TTL of the locks", n.TTL)
+	bad(n.Shards < 0 || n.Shards > n.Nodes, "%d of %d nodes cannot be slots of clusters", n.Shards, n.Nodes)
 	bad(n.ClockStep < 0, "clocks step by %v: it is the most they step, either way", n.ClockStep)
 	for _, e := range n.Episodes {
 		bad(!slices.Contains(Episodes(), e), "no episode is called %q", e)
@@ -129,6 +135,8 @@ func (n Nemesis) impossible(e Episode) bool {
 	switch e {
 	case WrongClock:
 		return n.ClockStep == 0
+	case OwnerChange:
+		return n.Shards == 0
 	case Partition, Slowness, Sleeper, Crash:
 		return n.Clients == 0
 	default:
@@ -149,8 +157,15 @@ type drawing struct {
 
 // add adds a step, unless its target is still broken, or the step would end too late.
 func (d *drawing) add(s Step) {
+	if d.isShard(s) {
+		fault, ok := ofShard(s.Fault)
+		if !ok {
+			return
+		}
+		s.Fault = fault
+	}
 	switch s.Fault {
-	case Flush:
+	case Flush, Failover, Move:
 		s.For = 0
 	case Lose:
 		s.Amount = (d.TTL / 2).Round(time.Millisecond)
@@ -164,6 +179,21 @@ func (d *drawing) add(s Step) {
 	d.last = max(d.last, s.End())
 	// The pause lets a server that starts slowly be ready for the next step.
 	d.free[s.Target()] = s.End() + d.TTL/4
+}
+
+// isShard reports whether a step is about a node that is a slot of a cluster.
+func (d *drawing) isShard(s Step) bool { return s.Node >= 0 && s.Node < d.Shards }
+
+// ofShard returns the fault of a slot of a cluster instead of a fault of any node, if there is one.
+func ofShard(fault Fault) (instead Fault, ok bool) {
+	switch fault {
+	case Wipe, Lose:
+		return Kill, true // its servers have no disk
+	case Pause, Clock:
+		return "", false
+	default:
+		return fault, true
+	}
 }
 
 func (d *drawing) draw(e Episode, at time.Duration) {
@@ -203,6 +233,9 @@ func (d *drawing) draw(e Episode, at time.Duration) {
 		d.add(Step{At: at, For: d.length(), Fault: Freeze, Node: All, Client: d.rng.IntN(d.Clients)})
 	case Crash:
 		d.add(Step{At: at, For: d.upTo(d.TTL), Fault: Murder, Node: All, Client: d.rng.IntN(d.Clients)})
+	case OwnerChange:
+		fault := []Fault{Failover, Move, Isolate, Kill}[d.rng.IntN(4)]
+		d.add(Step{At: at, For: d.TTL + d.upTo(2*d.TTL), Fault: fault, Node: d.rng.IntN(d.Shards), Client: All})
 	}
 }
 

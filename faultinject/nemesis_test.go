@@ -84,11 +84,44 @@ func TestNemesisDrawsEachFault(t *testing.T) {
 		require.Zero(t, alone[fault], fault)
 	}
 	require.Positive(t, alone[faultinject.Part])
+	for _, fault := range []faultinject.Fault{faultinject.Failover, faultinject.Move, faultinject.Isolate} {
+		require.Zero(t, all[fault], fault)
+	}
+}
+
+// TestNemesisOfClusters: a slot of a cluster gets other owners, and is spared the faults that its servers cannot have.
+// The plans for other nodes stay the same.
+func TestNemesisOfClusters(t *testing.T) {
+	count, others := make(map[faultinject.Fault]int), make(map[faultinject.Fault]int)
+	for seed := range uint64(50) {
+		n := nemesis(seed)
+		n.Shards = 1
+		plan := draw(t, n)
+		read, err := faultinject.ParsePlan(strings.NewReader(plan.String()))
+		require.NoError(t, err)
+		require.Equal(t, plan.String(), read.String())
+		for _, s := range plan {
+			if s.Node == 0 {
+				count[s.Fault]++
+			} else {
+				others[s.Fault]++
+			}
+		}
+	}
+	for _, fault := range []faultinject.Fault{faultinject.Failover, faultinject.Move, faultinject.Isolate} {
+		require.Positive(t, count[fault], fault)
+		require.Zero(t, others[fault], fault)
+	}
+	for _, fault := range []faultinject.Fault{faultinject.Pause, faultinject.Clock, faultinject.Wipe, faultinject.Lose} {
+		require.Zero(t, count[fault], fault)
+		require.Positive(t, others[fault], fault)
+	}
 }
 
 func TestInvalidNemesis(t *testing.T) {
 	for text, change := range map[string]func(n *faultinject.Nemesis){
 		"0 nodes":                        func(n *faultinject.Nemesis) { n.Nodes = 0 },
+		"6 of 5 nodes cannot be slots":   func(n *faultinject.Nemesis) { n.Shards = 6 },
 		"-1 clients":                     func(n *faultinject.Nemesis) { n.Clients = -1 },
 		"a TTL of 0s":                    func(n *faultinject.Nemesis) { n.TTL = 0 },
 		"clocks step by -1s":             func(n *faultinject.Nemesis) { n.ClockStep = -time.Second },

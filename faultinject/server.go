@@ -75,6 +75,36 @@ type Loser interface {
 	Lose(ctx context.Context, while time.Duration) error
 }
 
+// Shard is a [Server] that is one slot of a Redis Cluster. A fault of the node is a fault of the
+// server that owns the slot. That server's data is lost with its process, unless a replica has it.
+type Shard interface {
+	// Tag is the hash tag of the slot.
+	Tag() string
+
+	// Routes maps the addresses that the servers of the cluster have among themselves, and tell clients, to those at
+	// which clients reach them.
+	Routes() map[string]string
+
+	// Failover makes a replica take over from the owner.
+	Failover(ctx context.Context) error
+
+	// Move moves the slot to another master, with its keys.
+	Move(ctx context.Context) error
+
+	// Isolate cuts the owner off from the other servers, not from clients. Rejoin ends that.
+	Isolate(ctx context.Context) error
+	Rejoin(ctx context.Context) error
+}
+
+// onShard calls one of the methods of a [Shard].
+func onShard(ctx context.Context, s Server, step Step, do func(Shard, context.Context) error) error {
+	shard, ok := s.(Shard)
+	if !ok {
+		return fmt.Errorf("faultinject: %s: %q: %w", s.Name(), step, errors.ErrUnsupported)
+	}
+	return do(shard, ctx)
+}
+
 // Begin injects the step's fault into a server: a fault of a node, or [Part] of all clients at once. Other faults are
 // an error.
 func Begin(ctx context.Context, s Server, step Step) error {
@@ -99,6 +129,12 @@ func Begin(ctx context.Context, s Server, step Step) error {
 		return s.StepClock(ctx, step.Amount)
 	case Memory:
 		return s.SetMaxMemory(ctx, 1)
+	case Failover:
+		return onShard(ctx, s, step, Shard.Failover)
+	case Move:
+		return onShard(ctx, s, step, Shard.Move)
+	case Isolate:
+		return onShard(ctx, s, step, Shard.Isolate)
 	case Part:
 		if step.Client == All {
 			return s.CutOff(ctx)
@@ -112,7 +148,7 @@ func End(ctx context.Context, s Server, step Step) error {
 	switch step.Fault {
 	case Stop, Kill, Wipe, Lose:
 		return s.Start(ctx)
-	case Flush:
+	case Flush, Failover, Move:
 		return nil
 	case Pause:
 		return s.Resume(ctx)
@@ -120,6 +156,8 @@ func End(ctx context.Context, s Server, step Step) error {
 		return s.StepClock(ctx, 0)
 	case Memory:
 		return s.SetMaxMemory(ctx, 0)
+	case Isolate:
+		return onShard(ctx, s, step, Shard.Rejoin)
 	case Part:
 		if step.Client == All {
 			return s.Heal(ctx)

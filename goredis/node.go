@@ -31,6 +31,7 @@ var (
 	_ node.Node      = (*Node)(nil)
 	_ node.Listener  = (*Node)(nil)
 	_ node.Connector = (*Node)(nil)
+	_ node.Evictor   = (*Node)(nil)
 )
 
 // Close closes the node as [node.Redis.Close] does, and ends the subscription to a StreamingCredentialsProvider. The
@@ -39,9 +40,15 @@ func (n *Node) Close() error {
 	return errors.Join(n.Redis.Close(), n.credentials.close())
 }
 
+// Option is a setting that go-redis does not have.
+type Option func(*settings)
+
+// AllowEviction accepts a server that may evict locks, for locks that only save work: see [node.Options].
+func AllowEviction() Option { return func(s *settings) { s.allowEviction = true } }
+
 // New makes a node from the options of [redis.NewClient]. It does not connect. It does not change the options, and
 // later changes to them have no effect.
-func New(opt *redis.Options) (*Node, error) {
+func New(opt *redis.Options, more ...Option) (*Node, error) {
 	if opt == nil {
 		return nil, errors.New("goredis: the options are nil")
 	}
@@ -63,12 +70,12 @@ func New(opt *redis.Options) (*Node, error) {
 	if s.network == "" && strings.HasPrefix(s.addresses[0], "/") {
 		s.network = "unix"
 	}
-	return s.node()
+	return s.node(more)
 }
 
 // NewFailover makes a node from the options of [redis.NewFailoverClient]: the master that Sentinels know by a name.
 // It is one node, however many Sentinels and replicas there are. The rest is as for [New].
-func NewFailover(opt *redis.FailoverOptions) (*Node, error) {
+func NewFailover(opt *redis.FailoverOptions, more ...Option) (*Node, error) {
 	switch {
 	case opt == nil:
 		return nil, errors.New("goredis: the options are nil")
@@ -96,14 +103,14 @@ func NewFailover(opt *redis.FailoverOptions) (*Node, error) {
 			MasterSet: opt.MasterName, Username: opt.SentinelUsername, Password: opt.SentinelPassword,
 		},
 	}
-	return s.node()
+	return s.node(more)
 }
 
 // NewCluster makes a node from the options of [redis.NewClusterClient]: the slot of the cluster for the hash tag
 // {tag}. It is one node, however many servers the cluster has. The names of all locks then begin with {tag}: on the
 // servers, which the client adds. See [node.Options], and docs/servers.md for what the cluster needs. The rest is as
 // for [New].
-func NewCluster(opt *redis.ClusterOptions, tag string) (*Node, error) {
+func NewCluster(opt *redis.ClusterOptions, tag string, more ...Option) (*Node, error) {
 	switch {
 	case opt == nil:
 		return nil, errors.New("goredis: the options are nil")
@@ -128,12 +135,12 @@ func NewCluster(opt *redis.ClusterOptions, tag string) (*Node, error) {
 		},
 		tag: tag,
 	}
-	return s.node()
+	return s.node(more)
 }
 
 // NewUniversal makes a node from the options of [redis.NewUniversalClient], which lead to one server or to a master
 // behind Sentinel. Options that lead to a Redis Cluster are unsupported: use [NewCluster], which needs a tag.
-func NewUniversal(opt *redis.UniversalOptions) (*Node, error) {
+func NewUniversal(opt *redis.UniversalOptions, more ...Option) (*Node, error) {
 	switch {
 	case opt == nil:
 		return nil, errors.New("goredis: the options are nil")
@@ -144,9 +151,9 @@ func NewUniversal(opt *redis.UniversalOptions) (*Node, error) {
 	}
 	own := *opt // Failover would set its Addrs
 	if opt.MasterName != "" {
-		return NewFailover(own.Failover())
+		return NewFailover(own.Failover(), more...)
 	}
-	return New(own.Simple())
+	return New(own.Simple(), more...)
 }
 
 // Nodes makes a node from each of the options, for Config.Nodes. The caller closes them.
@@ -181,10 +188,15 @@ type settings struct {
 	credentials *credentials
 	sentinel    rueidis.SentinelOption
 	tag         string
+
+	allowEviction bool
 }
 
 // node makes the node.
-func (s *settings) node() (*Node, error) {
+func (s *settings) node(more []Option) (*Node, error) {
+	for _, set := range more {
+		set(s)
+	}
 	if s.onConnect {
 		return nil, unsupported("OnConnect: a node has no connection of go-redis to call it with")
 	}
@@ -208,7 +220,7 @@ func (s *settings) node() (*Node, error) {
 	if c.change() {
 		opt.AuthCredentialsFn = c.forRueidis
 	}
-	r, err := node.New(node.Options{ClientOption: opt, Tag: s.tag})
+	r, err := node.New(node.Options{ClientOption: opt, Tag: s.tag, AllowEviction: s.allowEviction})
 	if err != nil {
 		return nil, fmt.Errorf("goredis: %s", strings.TrimPrefix(err.Error(), "node: "))
 	}

@@ -160,6 +160,19 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
+func TestAllowEviction(t *testing.T) {
+	s := start(t, redisproc.WithArgs("--maxmemory-policy", "volatile-lru"))
+	s.Config("maxmemory", "100mb")
+	n, err := New(&redis.Options{Addr: s.Addr()})
+	err = closing(t, n, err).Probe(t.Context())
+	require.ErrorIs(t, err, node.ErrMisconfigured)
+	require.ErrorContains(t, err, "AllowEviction")
+	n, err = NewUniversal(&redis.UniversalOptions{Addrs: []string{s.Addr()}}, AllowEviction())
+	require.NoError(t, closing(t, n, err).Probe(t.Context()))
+	assert.Contains(t, n.Eviction(), "maxmemory-policy is volatile-lru")
+	hold(t, client(t, n), "a")
+}
+
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	s := start(t, redisproc.WithTLS())

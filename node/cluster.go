@@ -161,7 +161,8 @@ func leavesSlot(err error) bool {
 // errorText returns the text of an error reply of a server, and "" for other errors.
 func errorText(err error) string {
 	var reply replyError
-	if redisErr, ok := rueidis.IsRedisErr(err); ok {
+	var redisErr *rueidis.RedisError
+	if errors.As(err, &redisErr) {
 		return redisErr.Error()
 	}
 	if errors.As(err, &reply) {

@@ -80,7 +80,12 @@ func TestRedisFollowsTheSlotOfACluster(t *testing.T) {
 		require.Equal(t, to.Addr(), n.Address(), event)
 		require.ErrorIs(t, do(n, acquire("o2", "{ql}:c"))[0].Err, node.ErrRecovering, event)
 		assert.Positive(t, want(t, node.Granted, n, renew("o1", "{ql}:a")).Recovering, event)
-		require.ErrorIs(t, do(seed, acquire("o2", "{ql}:d"))[0].Err, node.ErrRejected, "the seed's connection still leads to the old owner")
+		// The seed's connection still leads to the old owner. Its operations follow the slot within the call.
+		followed := do(seed, renew("o1", "{ql}:a"), acquire("o2", "{ql}:d"), reads(acquire("r2", "{ql}:e")))
+		require.NoError(t, followed[0].Err, event)
+		require.Equal(t, node.Granted, followed[0].Outcome, event)
+		require.ErrorIs(t, followed[1].Err, node.ErrRecovering, event)
+		require.ErrorIs(t, followed[2].Err, node.ErrRecovering, event)
 		poll(t, func() bool { return resubscribed.Load() > before }, func() any { return event + ": the inbox" })
 		opened(t, n)
 		eventually(t, node.Granted, seed, acquire("o2", "{ql}:"+strings.ReplaceAll(event, " ", "")))

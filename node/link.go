@@ -56,6 +56,9 @@ type link struct {
 	// connID identifies the connection to the server, identity the server.
 	connID   connID
 	identity atomic.Pointer[string]
+	// eviction is why the server may evict locks: see Evictor. evictions decides when to look again.
+	eviction  atomic.Pointer[string]
+	evictions evictionWatch
 	// brokenConn is a broken connection. The server may still have its last commands in a buffer, and run
 	// them after a reconnect.
 	brokenConn connID
@@ -198,12 +201,15 @@ func (l *link) handshake(ctx context.Context) error {
 		info.WriteString(text)
 		info.WriteByte('\n')
 	}
-	return l.check(info.String())
+	return l.check(info.String(), true)
 }
 
-// check checks the INFO of the server, and notes its identity.
-func (l *link) check(info string) error {
+// check checks the INFO of the server, or its section about replication alone, and notes its identity.
+func (l *link) check(info string, whole bool) error {
 	identity, err := checkFitness(info, l.owner != nil)
+	if err == nil && whole {
+		err = l.checkMemory(memoryPolicyOf(info))
+	}
 	if err == nil {
 		l.identity.Store(&identity)
 		l.writer.place = placeOf(info)
@@ -222,7 +228,7 @@ func (l *link) identify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.check(replication)
+	return l.check(replication, false)
 }
 
 // isRefused reports whether a server does not know a command, or denies it to this user. Codes such as BUSY

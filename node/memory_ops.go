@@ -50,6 +50,8 @@ func (m *Memory) script(op Op) Reply {
 		return m.unlatch(op)
 	case Shorten:
 		return m.shorten(op)
+	case Resume:
+		return m.resumeLease(op)
 	default:
 		return m.forceRelease(op)
 	}
@@ -99,7 +101,9 @@ func (m *Memory) acquire(op Op) Reply {
 // raises fences when it has compared all: some of the names may share a place.
 func (m *Memory) grant(op Op) (known uint64) {
 	for _, name := range op.Names {
-		m.locks[name] = lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL, token: op.end()}
+		lock := lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL, token: op.end()}
+		lock.late = m.fence(name) > op.end()
+		m.locks[name] = lock
 		if seen := m.fence(name); seen >= op.Token {
 			known = max(known, seen)
 		}
@@ -158,7 +162,7 @@ func (m *Memory) renew(op Op) Reply {
 	for _, name := range op.Names {
 		lock, held := m.locks[name]
 		if !held {
-			lock = lockState{owner: op.Owner, token: op.Token}
+			lock = lockState{owner: op.Owner, token: op.Token, late: !mayFence(op.Token, m.time(), op.Limits) || m.fence(name) > op.Token}
 		}
 		lock.expiry = max(lock.expiry, m.clock.Now()+op.TTL)
 		m.locks[name] = lock
@@ -234,6 +238,7 @@ func (m *Memory) forceRelease(op Op) Reply {
 		found = slices.DeleteFunc(found, func(h Holder) bool { return h.Reads || h.Owner != op.Owner })
 		buried = append([]string{op.Owner}, buried...)
 	}
+	told := slices.Clone(buried)
 	for _, name := range op.Names {
 		for _, owner := range buried {
 			m.addTombstone(name, owner, op.TTL)
@@ -241,12 +246,20 @@ func (m *Memory) forceRelease(op Op) Reply {
 	}
 	for i, h := range found {
 		m.addTombstone(h.Name, h.Owner, max(op.TTL, h.TTL))
+		if h.Owner != Readers {
+			told = append(told, h.Owner)
+		}
 		found[i].Token = 0
 		if _, first := m.locks[h.Name]; first && op.Announce {
 			m.announce(h.Name)
 		}
 		delete(m.locks, h.Name)
 		delete(m.readers, h.Name)
+	}
+	for i, owner := range told {
+		if !slices.Contains(told[:i], owner) {
+			m.publish(Waiter{ID: owner}.client(), Message{Kind: Forced, Waiter: owner, Name: op.Names[0]})
+		}
 	}
 	m.wakeAll(op.Names, "")
 	return Reply{Outcome: forcedOutcome(len(found)), Holders: found}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -28,6 +29,9 @@ const (
 	Announced
 	// Counted: a latch may be done, or was deleted. The Waiter is the id of the client.
 	Counted
+	// Forced: a forced release has taken a name from an owner, and left a tombstone. The Waiter is the id of the owner.
+	// The message proves nothing: the owner's next renewal finds the tombstone.
+	Forced
 )
 
 // String returns the name of the kind.
@@ -47,6 +51,8 @@ func (k MessageKind) String() string {
 		return "announced"
 	case Counted:
 		return countedText
+	case Forced:
+		return forcedText
 	default:
 		return "unknown message"
 	}
@@ -55,15 +61,24 @@ func (k MessageKind) String() string {
 // Message is what an inbox receives.
 type Message struct {
 	Kind MessageKind
-	// Waiter is the id of the waiter, and Name the lock. Both are empty for Resubscribed and Lost; Waiter is
+	// Waiter is the id of the waiter or the owner, and Name the lock. Both are empty for Resubscribed and Lost; Waiter is
 	// empty for Announced.
 	Waiter, Name string
 	// Fence is the largest fencing token of the name that the node knows, or 0 if the message has none.
 	Fence uint64
 }
 
+// forcedText is the kind of the message to an owner that was forced off.
+const forcedText = "forced"
+
 // inboxPrefix begins the channels of all inboxes.
 const inboxPrefix = "quorumlock:inbox:"
+
+// ForcedNotice returns the channel and the text that tell an owner's client, as [Forced], of a forced release of a
+// lock. It is for a program that removes locks by commands of its own.
+func ForcedNotice(owner, name string) (channel, text string) {
+	return inboxPrefix + Waiter{ID: owner}.client(), fmt.Sprintf("%s 0 %d %s%s", forcedText, len(owner), owner, name)
+}
 
 // decodeMessage parses a message of the script function reached: kind, fence, length of the waiter's id, each
 // with a space after it, then the id and the name. Any other text comes from a program outside this library.
@@ -80,6 +95,8 @@ func decodeMessage(text string) (m Message, ok bool) {
 		m.Kind = Returned
 	case countedText:
 		m.Kind = Counted
+	case forcedText:
+		m.Kind = Forced
 	default:
 		return Message{}, false
 	}

@@ -30,7 +30,8 @@ const (
 	Inspect
 	// ForceRelease removes the names from any holder, or with [Op.Owner] from that one if it holds them as
 	// a writer. It leaves a tombstone for each owner found or listed,
-	// so that the owner's next renewal cannot put the names back. It wakes waiters as Release does.
+	// so that the owner's next renewal cannot put the names back, and sends [Forced] to the owner's client. It wakes
+	// waiters as Release does.
 	ForceRelease
 	// Mark reads the node's marker. If the node has none, or one of an earlier life, it gets a new one, and
 	// its recovery begins. The first acquisition would do the same.
@@ -55,6 +56,10 @@ const (
 	// Shorten sets the TTL of the names that the owner holds, also to a shorter one. It ignores other names,
 	// and names that the owner holds as a reader. The owner must have ended: it relies on the names no more.
 	Shorten
+	// Resume extends every name to another TTL if the owner holds all of them under this token, and puts nothing
+	// back. Another process that takes over the lease of the owner asks for it. Granted proves that no later owner has had
+	// the names there. So a recovering node fails with [ErrRecovering].
+	Resume
 )
 
 // String returns the name of the operation, as errors and logs show it.
@@ -84,6 +89,8 @@ func (k Kind) String() string {
 		return "delete latch"
 	case Shorten:
 		return "shorten"
+	case Resume:
+		return "resume"
 	default:
 		return "unknown operation"
 	}
@@ -173,11 +180,13 @@ const (
 	Healed
 	// Denied: nothing was changed, except that a Waiter has its entries. Another owner has one of the names
 	// or, for a fair Acquire, an earlier waiter the right to it. For Renew, the owner may have been forced
-	// off. For Open, the marker has changed; for Resize, the node knows a later size.
+	// off. For Resume, the Holder may be the owner itself: with another token, or the same one if the node proves nothing:
+	// a late operation has put the name back, or the token is older than the last recovery. For Open, the marker has changed; for Resize, the node knows a later
+	// size.
 	Denied
 	// Released: at least one name was removed; for Leave, one entry.
 	Released
-	// Absent: there was nothing to remove.
+	// Absent: there was nothing to remove. For Resume, the owner does not have all names.
 	Absent
 	// Inspected: [Reply.Holders] has the answer; for Mark it is [Reply.Marker].
 	Inspected
@@ -233,8 +242,8 @@ type Reply struct {
 	// Unsent is true if the operation certainly never reached the node: then there is nothing to undo.
 	Unsent bool
 	// Repeated is true if the operation may have run twice within this call, and this is the answer to the
-	// second run: the connection broke before the first answer came. An implementation that sends operations
-	// again on a new connection must set it.
+	// second run: the connection broke before the first answer came, or the server no longer owned the slot of a
+	// cluster. An implementation that sends operations again on a new connection must set it.
 	//
 	// The second answer does not show the changes of the first run. Absent may mean that the first run
 	// removed the names, so it does not prove that a lease was lost. Granted may mean that the first run put

@@ -16,6 +16,10 @@ type Options struct {
 	// then servers of the cluster. They need not own the slot, nor be all of the servers. All names need the hash tag,
 	// so Config.Prefix of the client begins with it: see [TagPrefix].
 	Tag string
+	// AllowEviction accepts a server that may evict locks, because it has a maxmemory and a maxmemory-policy other than
+	// noeviction. It is for locks that only save work: an evicted lock is granted to another owner, while the first
+	// one still relies on it. See docs/guarantees.md, assumption A5.
+	AllowEviction bool
 }
 
 // ParseOptions is [ParseAddress] for addresses that may also have the query parameter tag, for a slot of a Redis

@@ -41,6 +41,7 @@ var (
 	_ Listener = (*Redis)(nil)
 
 	_ Connector = (*Redis)(nil)
+	_ Evictor   = (*Redis)(nil)
 	_ Pipeliner = (*Redis)(nil)
 )
 
@@ -83,6 +84,7 @@ func New(opt Options) (*Redis, error) {
 		r.link.owner = &slotOwner{seeds: slices.Clone(opt.InitAddress)}
 		r.link.writer.tag = opt.Tag
 	}
+	r.link.evictions = evictionWatch{allowed: opt.AllowEviction, every: lookAgain}
 	r.opt = r.tune(opt.ClientOption)
 	return r, nil
 }
@@ -165,8 +167,8 @@ func (r *Redis) Identity() string {
 	return ""
 }
 
-// Do implements [Node]. If a connection that was used before turns out to be broken, Do replaces it and sends
-// the batch once more: see [Reply.Repeated].
+// Do implements [Node]. If a connection that was used before turns out to be broken, or to lead to a server that
+// no longer owns the slot, Do replaces it and sends the batch once more: see [Reply.Repeated].
 func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 	if r.tag != "" && slices.ContainsFunc(ops, func(op Op) bool { return op.strangers(r.tag) }) {
 		r.doInSlot(ctx, ops, replies)
@@ -192,7 +194,7 @@ func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 	}
 	// Of exchanges that overlapped, the first to fail connects again. If it does not, the others fail.
 	if (first || r.link.client != nil) && !fresh && mayRepeat(ctx, err) && !r.isClosed() {
-		from := slices.IndexFunc(replies, func(r Reply) bool { return r.Err != nil && severed(r.Err) })
+		from := slices.IndexFunc(replies, func(r Reply) bool { return r.Err != nil && leadsElsewhere(r.Err) })
 		r.repeat(ctx, began, ops[from:], replies[from:])
 	}
 }
@@ -201,9 +203,12 @@ func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 func (r *Redis) RoundTrip() time.Duration { return time.Duration(r.link.roundTrip.Load()) }
 
 // mayRepeat reports whether to connect and ask again after an error on a connection that was used before: if it
-// broke. The server or a middlebox may have closed it while it was idle, which says nothing about a new one.
-// A new connection that breaks is a failure of the node.
-func mayRepeat(ctx context.Context, err error) bool { return severed(err) && ctx.Err() == nil }
+// broke, or leads to a server that no longer owns the slot. The server or a middlebox may have closed it while it
+// was idle, which says nothing about a new one. A new connection that breaks is a failure of the node.
+func mayRepeat(ctx context.Context, err error) bool { return leadsElsewhere(err) && ctx.Err() == nil }
+
+// leadsElsewhere reports whether a new connection may have more success after an error.
+func leadsElsewhere(err error) bool { return severed(err) || isMoved(err) }
 
 // repeat sends operations again that may have run or not. All are idempotent, and the handshake kills the
 // broken connection first, so the first run cannot come after the second. A batch whose context has ended
@@ -287,6 +292,8 @@ func (r *Redis) send(ctx context.Context, w *workspace, spans []opRange, ops []O
 	for _, s := range spans {
 		w.commands = append(w.commands, build(client.B(), &w.writer, ops[s.from:s.to]))
 	}
+	n := len(w.commands)
+	w.commands = l.watch(w.commands)
 	ctx, cancel := l.bound(ctx)
 	defer cancel()
 	l.users++
@@ -299,8 +306,11 @@ func (r *Redis) send(ctx context.Context, w *workspace, spans []opRange, ops []O
 		l.sharers--
 		l.panicked = l.panicked || panicked
 		l.took(began)
+		if len(results) > n {
+			l.watched(results[n])
+		}
 	}
-	return results
+	return results[:n]
 }
 
 // borrow returns a workspace that no other exchange uses.

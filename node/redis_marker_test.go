@@ -36,6 +36,7 @@ func now() uint64 { return complete(node.Op{})[0].Token }
 // The node reports a server that could evict locks. The user has only the minimal rights.
 func TestRedisEvictionPolicies(t *testing.T) {
 	server := start(t)
+	server.Config("maxmemory", "100mb")
 	for _, policy := range []string{"allkeys-lru", "allkeys-random", "volatile-lfu", "volatile-ttl"} {
 		server.Config("maxmemory-policy", policy)
 		n := open(t, server.Addr())
@@ -49,7 +50,7 @@ func TestRedisEvictionPolicies(t *testing.T) {
 			require.ErrorAs(t, err, &nodeErr)
 			assert.True(t, nodeErr.Permanent())
 			assert.Contains(t, err.Error(), "maxmemory-policy is "+policy)
-			assert.Contains(t, err.Error(), "set it to noeviction")
+			assert.Contains(t, err.Error(), "set maxmemory-policy to noeviction")
 		}
 		assert.Empty(t, held(server))
 
@@ -73,6 +74,9 @@ func TestRedisFitness(t *testing.T) {
 		text("master_replid:id\r\nmaxmemory_policy:noeviction"):                                 {reason: node.ErrMisconfigured},
 		text("role:master\r\nmaster_replid:id\r\nmaxmemory_policy:allkeys-lru"):                 {reason: node.ErrMisconfigured},
 		text("role:master\nmaster_replid:id\nmaxmemory_policy:any\n"):                           {reason: node.ErrMisconfigured},
+		text("role:master\r\nmaster_replid:id\r\nmaxmemory_policy:any\r\nmaxmemory:0"):          {identity: "id"},
+		text("role:master\r\nmaster_replid:id\r\nmaxmemory_policy:any\r\nmaxmemory:1"):          {reason: node.ErrMisconfigured},
+		text("role:master\r\nmaster_replid:id\r\nmaxmemory_policy:noeviction\r\nmaxmemory:1"):   {identity: "id"},
 		text("role:master\r\nmaxmemory_policy:noeviction"):                                      {reason: node.ErrMisconfigured},
 		text("role:master\r\nmaster_replid:"):                                                   {reason: node.ErrMisconfigured},
 		text("role:master\r\nmaster_replid2:id"):                                                {reason: node.ErrMisconfigured},
@@ -389,6 +393,21 @@ func TestRedisOutOfMemory(t *testing.T) {
 
 	empty(t, server)
 	want(t, node.Granted, n, acquire("o2", "d"))
+}
+
+// A release needs no memory, also the release of a reader: the first of two leaves the lock, the last one removes it.
+func TestRedisReaderReleasesWithoutMemory(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	for _, owner := range []string{"r1", "r2"} {
+		want(t, node.Granted, n, reads(acquire(owner, "a")))
+	}
+	fill(t, server)
+	want(t, node.Released, n, reads(release("r1", "a")))
+	assert.Equal(t, []string{"a"}, held(server))
+	want(t, node.Released, n, reads(release("r2", "a")))
+	assert.Empty(t, held(server))
+	assert.NotContains(t, strings.Join(server.Keys(), " "), "readers")
 }
 
 // A renewal finds one name and misses another on a node that is out of memory. The first name

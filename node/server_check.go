@@ -19,12 +19,11 @@ var errReplica = errors.New("it is a replica")
 const oldestVersion = "6.2.7"
 
 // checkFitness checks the INFO of a server, or its section about replication alone, and returns the server's
-// identity. It refuses an eviction policy other than noeviction even without a memory limit: the limit can be set at
-// any time, and an evicted lock is a loss of memory that goes unnoticed. A node that is a slot of a cluster needs a
-// server of a cluster, and any other node needs one that is not.
+// identity. A node that is a slot of a cluster needs a server of a cluster, and any other node needs one that is not.
+// checkMemory checks the rest of INFO.
 func checkFitness(info string, ofCluster bool) (identity string, err error) {
 	identity = infoField(info, "master_replid")
-	version, policy := infoField(info, "redis_version"), infoField(info, "maxmemory_policy")
+	version := infoField(info, "redis_version")
 	mode := cmp.Or(infoField(info, "server_mode"), infoField(info, "redis_mode")) // Valkey has both
 	switch role := infoField(info, "role"); {
 	case role == "slave":
@@ -40,8 +39,6 @@ func checkFitness(info string, ofCluster bool) (identity string, err error) {
 		return "", fmt.Errorf("%w: the server is part of a cluster: give the address a tag, so that the node is one slot of it, or set cluster-enabled no", errMisconfiguredServer)
 	case mode != "" && mode != "cluster" && ofCluster:
 		return "", fmt.Errorf("%w: the address has a tag, and the server is not part of a cluster: remove the tag", errMisconfiguredServer)
-	case policy != "" && policy != "noeviction":
-		return "", fmt.Errorf("%w: maxmemory-policy is %s, so the server may evict locks: set it to noeviction", errMisconfiguredServer, policy)
 	default:
 		return identity, nil
 	}

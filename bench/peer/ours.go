@@ -53,6 +53,8 @@ func Config(o Options) quorumlock.Config {
 		TTL:       o.TTL,
 		MaxTTL:    o.TTL,
 		Logger:    slog.New(slog.DiscardHandler),
+
+		NodeTimeoutMax: o.NodeTimeout,
 	}
 	if o.Renewed != nil {
 		cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { o.Renewed() }

@@ -56,6 +56,8 @@ type Options struct {
 	TTL time.Duration
 	// Contenders is the number of callers that may want a lock at the same time; 0 if each has a lock of its own.
 	Contenders int
+	// NodeTimeout is how long an operation of this library waits for one node; 0 for the default.
+	NodeTimeout time.Duration
 	// Renewed, if not nil, is called once for each renewal of a lock.
 	Renewed func()
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
+// patience bounds every wait of a test.
+const patience = 30 * time.Second
+
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
@@ -37,7 +40,7 @@ func TestEveryPeerExcludes(t *testing.T) {
 			defer cancel()
 			require.Error(t, other.Acquire(brief), "another client holds it")
 			require.NoError(t, mine.Release(t.Context()))
-			require.Eventually(t, func() bool { return other.Acquire(t.Context()) == nil }, 30*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return other.Acquire(t.Context()) == nil }, patience, 10*time.Millisecond)
 			require.NoError(t, other.Release(t.Context()))
 		})
 	}
@@ -46,7 +49,8 @@ func TestEveryPeerExcludes(t *testing.T) {
 // started returns options for clients of a peer whose nodes are ready.
 func started(t *testing.T, p Peer, contenders int) Options {
 	t.Helper()
-	o := Options{TTL: time.Minute, Contenders: contenders} // no lock expires during a test
+	// No lock expires during a test, and every node answers in time on a busy machine.
+	o := Options{TTL: time.Minute, Contenders: contenders, NodeTimeout: 10 * time.Second}
 	for _, s := range redisproc.StartN(t, 3) {
 		o.Addresses = append(o.Addresses, s.Addr())
 	}
@@ -131,7 +135,7 @@ func open(t *testing.T, p Peer, o Options) Client {
 
 func TestBatchAcquiresAllItsLocks(t *testing.T) {
 	var o Options
-	o.TTL = 5 * time.Second
+	o.TTL = time.Minute
 	servers := redisproc.StartN(t, 3)
 	for _, s := range servers {
 		o.Addresses = append(o.Addresses, s.Addr())
@@ -143,13 +147,13 @@ func TestBatchAcquiresAllItsLocks(t *testing.T) {
 		require.NoError(t, batch.Release(t.Context()))
 	}
 	require.NoError(t, batch.Acquire(t.Context()))
-	require.Eventually(t, func() bool { return len(servers[0].Keys()) == 3 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(servers[0].Keys()) == 3 }, patience, 10*time.Millisecond)
 }
 
 // TestQueueSkipsAWaiterThatLeft: the turn passes by a waiter that has left, to the next one in another client.
 func TestQueueSkipsAWaiterThatLeft(t *testing.T) {
 	servers := redisproc.StartN(t, 3)
-	o := Options{TTL: 5 * time.Second, Contenders: 3}
+	o := Options{TTL: time.Minute, Contenders: 3}
 	for _, s := range servers {
 		o.Addresses = append(o.Addresses, s.Addr())
 	}
@@ -158,7 +162,7 @@ func TestQueueSkipsAWaiterThatLeft(t *testing.T) {
 		require.Eventually(t, func() bool {
 			got, err := servers[0].Do(t.Context(), "LLEN", "a:queue")
 			return err == nil && got == n
-		}, 5*time.Second, time.Millisecond)
+		}, patience, time.Millisecond)
 	}
 	holder, leaver, next := open(t, queue, o).Lock("a", 0), open(t, queue, o).Lock("a", 1), open(t, queue, o).Lock("a", 2)
 	require.NoError(t, holder.Acquire(t.Context()))
@@ -177,12 +181,12 @@ func TestQueueSkipsAWaiterThatLeft(t *testing.T) {
 	require.NoError(t, next.Release(t.Context()))
 	waiting("0")
 	for _, s := range servers {
-		require.Eventually(t, func() bool { return len(s.Keys()) == 0 }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return len(s.Keys()) == 0 }, patience, time.Millisecond)
 	}
 }
 
 func TestFloorReloadsForgottenScripts(t *testing.T) {
-	o := Options{TTL: 5 * time.Second}
+	o := Options{TTL: time.Minute}
 	server := redisproc.StartN(t, 1)[0]
 	o.Addresses = []string{server.Addr()}
 	l := open(t, floor, o).Lock("a", NoCaller)

@@ -71,10 +71,14 @@ var misconfigurations = []struct {
 	}, "role", exitErrors, []string{"is a replica of 127.0.0.1:", "REPLICAOF NO ONE"}},
 	{"eviction", func(t *testing.T) (string, []string) {
 		servers := healthy(t)
-		servers[0].Config("maxmemory-policy", "allkeys-lru")
-		servers[2].Config("maxmemory-policy", "allkeys-lru")
+		evicting(servers)
 		return servers.nodes(), nil
-	}, "eviction", exitErrors, []string{"maxmemory-policy is allkeys-lru", "CONFIG SET maxmemory-policy noeviction"}},
+	}, "eviction", exitErrors, []string{"maxmemory-policy is allkeys-lru", "CONFIG SET maxmemory-policy noeviction", "AllowEviction"}},
+	{"eviction that is allowed", func(t *testing.T) (string, []string) {
+		servers := healthy(t)
+		evicting(servers)
+		return servers.nodes(), []string{"--allow-eviction"}
+	}, "eviction", exitWarnings, []string{"maxmemory-policy is allkeys-lru", "--allow-eviction permits", "only to save work"}},
 	{"no memory left", func(t *testing.T) (string, []string) {
 		servers := healthy(t)
 		for _, s := range servers {

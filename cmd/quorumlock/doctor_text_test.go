@@ -39,6 +39,7 @@ func sick() *doctor.Facts {
 		Limits: limits, Timeout: 500 * time.Millisecond, Names: []string{"nightly-report"},
 	}
 	f.Nodes[0].Info.Value["maxmemory_policy"] = "allkeys-lru"
+	f.Nodes[0].Info.Value["maxmemory"] = "104857600"
 	f.Nodes[0].Info.Value["aof_enabled"] = "0"
 	f.Nodes[1].Clock.Value.Ahead = -700 * time.Millisecond
 	f.Nodes[1].Trials = append(f.Nodes[1].Trials,

@@ -114,7 +114,7 @@ func usageTemplate(template string) string {
 
 const globalFlags = `Global Flags, which quorumlock --help explains:
       --nodes host:port,... (or $QUORUMLOCK_NODES), --embedded N, --allow-even,
-      --node-timeout, --max-ttl, --max-clock-skew, --prefix, --verbose`
+      --allow-eviction, --node-timeout, --max-ttl, --max-clock-skew, --prefix, --verbose`
 
 // nodeless makes a command that uses no nodes.
 func (a *app) nodeless(c *cobra.Command, run func(c *cobra.Command, args []string) error) *cobra.Command {

@@ -36,6 +36,7 @@ type nodeFlags struct {
 	addresses    []string
 	embedded     int
 	allowEven    bool
+	evictions    bool
 	nodeTimeout  time.Duration
 	maxTTL       time.Duration
 	maxClockSkew time.Duration
@@ -49,6 +50,9 @@ func (f *nodeFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&f.embedded, "embedded", 0,
 		"use `N` in-memory nodes instead of servers, to try things out: they live in this process only, and do not exclude other processes")
 	flags.BoolVar(&f.allowEven, "allow-even", false, "permit an even number of nodes")
+	flags.BoolVar(&f.evictions, "allow-eviction", false,
+		"accept servers that may evict locks (a maxmemory, and a maxmemory-policy other than noeviction): for locks that only save work, "+
+			"since two owners can then hold one lock")
 	flags.DurationVar(&f.nodeTimeout, "node-timeout", 0,
 		"how long to wait for one node at most (default a tenth of the TTL, between 100ms and 500ms, and a third of the TTL at most; 2s for init, status, top and release)")
 	flags.DurationVar(&f.maxTTL, "max-ttl", quorumlock.DefaultTTL,
@@ -86,7 +90,7 @@ func (f *nodeFlags) list() []string {
 
 // refuse rejects these flags for commands that use no nodes: a flag without effect would mislead.
 func (f *nodeFlags) refuse(c *cobra.Command) error {
-	for _, name := range []string{"nodes", "embedded", "allow-even", "node-timeout", "max-ttl", "max-clock-skew", "prefix"} {
+	for _, name := range []string{"nodes", "embedded", "allow-even", "allow-eviction", "node-timeout", "max-ttl", "max-clock-skew", "prefix"} {
 		if c.Flags().Changed(name) {
 			return wrongUsage(c, fmt.Errorf("--%s has no effect here: %s does not use your nodes", name, c.Name()))
 		}
@@ -116,6 +120,7 @@ func (a *app) config(c *cobra.Command) (quorumlock.Config, error) {
 	f := a.nodes
 	cfg := quorumlock.Config{
 		AllowEven:      f.allowEven,
+		AllowEviction:  f.evictions,
 		NodeTimeoutMax: f.nodeTimeout,
 		MaxTTL:         f.maxTTL,
 		MaxClockSkew:   f.maxClockSkew,
@@ -126,6 +131,8 @@ func (a *app) config(c *cobra.Command) (quorumlock.Config, error) {
 	switch {
 	case embedded && len(f.addresses) > 0:
 		return cfg, wrongUsage(c, errors.New("--nodes and --embedded exclude each other"))
+	case embedded && f.evictions:
+		return cfg, wrongUsage(c, errors.New("--allow-eviction has no effect here: --embedded nodes evict nothing"))
 	case embedded && f.embedded < 1:
 		return cfg, wrongUsage(c, fmt.Errorf("--embedded %d: at least one node is needed", f.embedded))
 	case embedded:
@@ -178,6 +185,7 @@ func (a *app) servers(c *cobra.Command, why string) (cfg quorumlock.Config, opti
 		if err == nil {
 			var opt node.Options
 			opt, err = node.ParseOptions(address)
+			opt.AllowEviction = cfg.AllowEviction
 			options = append(options, opt)
 			tags = append(tags, opt.Tag)
 			if err != nil {

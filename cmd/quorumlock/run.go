@@ -93,7 +93,7 @@ in the background continue without the lock. With --min-hold the nodes keep the 
 until that time has passed since it was taken, and quorumlock does not wait for that. So
 a job that a scheduler starts on several machines runs once, although their clocks
 differ: --min-hold must be more than that difference. It is at most --max-ttl, less 1%
-and 2 ms.
+and 2 ms. A command that cannot start frees the lock at once.
 
 `
 
@@ -230,6 +230,7 @@ type lease interface {
 	Context() context.Context
 	Err() error
 	Release(ctx context.Context) error
+	WaiveMinHold()
 }
 
 // jointLease is a lease of several keys, which were taken in one step.
@@ -239,6 +240,8 @@ type jointLease struct {
 }
 
 func (l jointLease) Release(ctx context.Context) error { return l.joint.Release(ctx) }
+
+func (l jointLease) WaiveMinHold() { l.joint.WaiveMinHold() }
 
 // acquirer takes a lock, and waits for it if it is told to.
 type acquirer func(ctx context.Context, wait bool) (lease, error)
@@ -327,6 +330,8 @@ func (h *holder) hold(ctx context.Context, command *command) error {
 	h.pulse.start()
 	command.setEnv(h.flags.keys, lease)
 	if err := command.start(); err != nil {
+		lease.WaiveMinHold() // the job did not run, so another machine may run it now
+		h.flags.minHold = 0
 		return err
 	}
 	defer command.end()

@@ -4,6 +4,8 @@ package main
 
 import (
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +51,25 @@ func TestRunOnServers(t *testing.T) {
 	assert.Equal(t, 6, p.exit())
 	servers.requireClean(t)
 	assert.Empty(t, p.stderr.String())
+}
+
+// TestRunOnEvictingServers: run uses servers that may evict locks only if it is told to, and then the log says so.
+func TestRunOnEvictingServers(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	servers.open(t)
+	evicting(servers)
+	flags := []string{"run", "--nodes", servers.nodes(), "--key", "k", "--node-timeout", "1s", "--verbose"}
+	r := call(t, append(flags, "--", "true")...)
+	assert.NotZero(t, r.code)
+	assert.Contains(t, r.stderr, "--allow-eviction")
+	r = call(t, append(flags, "--allow-eviction", "--", "true")...)
+	assert.Zero(t, r.code, r.stderr)
+	assert.Equal(t, 2, strings.Count(r.stderr, "may evict locks"), r.stderr)
+
+	r = call(t, "run", "--embedded", "1", "--allow-eviction", "--key", "k", "--", "true")
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.stderr, "--allow-eviction has no effect here")
 }
 
 func TestRunMultiOnServers(t *testing.T) {
@@ -112,9 +133,9 @@ func TestRunHeldByAnother(t *testing.T) {
 	servers := startFleet(t)
 	lease := servers.hold(t)
 
-	for _, wait := range []string{"0s", "300ms"} {
-		r := call(t, servers.on("echo ran", "--wait", wait)...)
-		assert.Equal(t, exitHeld, r.code)
+	for _, wait := range []time.Duration{0, 300 * time.Millisecond} {
+		r := servers.runWithin(t, wait)
+		assert.Equal(t, exitHeld, r.code, r.stderr)
 		assert.Contains(t, r.stderr, "held by "+quorumlock.DescribeOwner(lease.Owner()))
 		assert.Empty(t, r.stdout)
 	}
@@ -122,11 +143,25 @@ func TestRunHeldByAnother(t *testing.T) {
 	// With two nodes less, the lock is still held; the message must not blame the nodes.
 	servers[1].Kill()
 	servers[3].Pause()
-	for _, wait := range []string{"0s", "1500ms"} {
-		r := call(t, servers.on("echo ran", "--wait", wait)...)
+	for _, wait := range []time.Duration{0, 1500 * time.Millisecond} {
+		r := servers.runWithin(t, wait)
 		assert.Equal(t, exitHeld, r.code, r.stderr)
 		assert.Contains(t, r.stderr, "held by "+quorumlock.DescribeOwner(lease.Owner()))
 		assert.Empty(t, r.stdout)
+	}
+}
+
+// runWithin runs a command with this wait for the lock. On a busy machine, the nodes may not answer in so short a time.
+// Then it waits longer.
+func (f fleet) runWithin(t *testing.T, wait time.Duration) result {
+	t.Helper()
+	for {
+		r := call(t, f.on("echo ran", "--wait", wait.String())...)
+		if wait == 0 || wait > 20*time.Second || !strings.Contains(r.stderr, "had not answered when the call ended") {
+			return r
+		}
+		t.Logf("the machine was too busy to answer within %v: %s", wait, r.stderr)
+		wait *= 2
 	}
 }
 
@@ -184,4 +219,31 @@ func TestRunMinHoldOnServers(t *testing.T) {
 	assert.Zero(t, r.code)
 	assert.GreaterOrEqual(t, time.Since(began), hold, "the first command has ended long ago, and its process too")
 	servers.requireClean(t)
+}
+
+// TestRunMinHoldOfACommandThatCannotStart: the job never ran, so another machine may run it at once.
+func TestRunMinHoldOfACommandThatCannotStart(t *testing.T) {
+	t.Parallel()
+	noFormat := filepath.Join(t.TempDir(), "noformat")
+	require.NoError(t, os.WriteFile(noFormat, []byte("\x00\x01"), 0o700))
+	for name, kind := range map[string][]string{
+		"a lock":       {"--key", "k"},
+		"several keys": {"--key", "k", "--key", "l", "--majority"},
+		"permits":      {"--key", "k", "--of", "1"},
+		"a reader":     {"--key", "k", "--read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := startFleet(t)
+			flags := append([]string{"run", "--nodes", servers.nodes(), "--node-timeout", "1s", "--min-hold", "9s"}, kind...)
+			r := call(t, append(flags, "--", noFormat)...)
+			assert.Equal(t, exitNotRunning, r.code)
+			assert.Contains(t, r.stderr, "exec format error")
+			servers.requireClean(t)
+			if name != "a reader" {
+				r = call(t, append([]string{"run", "--nodes", servers.nodes(), "--node-timeout", "1s", "--wait", "0s"}, append(kind, "--", "true")...)...)
+				assert.Zero(t, r.code, r.stderr)
+			}
+		})
+	}
 }

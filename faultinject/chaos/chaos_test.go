@@ -26,7 +26,7 @@ import (
 var (
 	duration = flag.Duration("duration", 10*time.Second, "how long TestChaos breaks things")
 	seed     = flag.Uint64("seed", 0, "what TestChaos breaks follows from it; 0 is one at random")
-	nodeKind = flag.String("nodes", "process", "what nodes are: process or docker")
+	nodeKind = flag.String("nodes", "process", "what nodes are: process, docker, cluster (one node, a slot of a Redis Cluster), or mixed (a slot and two processes)")
 	kind     = flag.String("kind", "lock,semaphore,rwlock,latch,join", "what the clients of TestChaos use, all at the same time")
 	workers  = flag.Int("workers", 2, "how many users of each kind each client of TestChaos has")
 	planFile = flag.String("plan", "", "a file with a plan for TestChaos, instead of a seed")
@@ -34,10 +34,21 @@ var (
 )
 
 const (
-	nodes   = 5
 	clients = 3
 	ttl     = 2 * time.Second
 )
+
+// nodesOf returns the number of nodes of a kind, and how many of them are slots of a cluster.
+func nodesOf(kind string) (nodes, shards int) {
+	switch kind {
+	case "cluster":
+		return 1, 1
+	case "mixed":
+		return 3, 1
+	default:
+		return 5, 0
+	}
+}
 
 func TestMain(m *testing.M) {
 	if was, err := chaos.Client(); was {
@@ -55,13 +66,15 @@ func TestChaos(t *testing.T) {
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano()) % 1_000_000
 	}
+	nodes, shards := nodesOf(*nodeKind)
 	plan, err := faultinject.Nemesis{
-		Seed: *seed, Nodes: nodes, Clients: clients, TTL: ttl,
+		Seed: *seed, Nodes: nodes, Shards: shards, Clients: clients, TTL: ttl,
 		// Locks tolerate a hundredth of the TTL and 2 ms, there and back.
 		ClockStep: 10 * time.Millisecond,
-		Losses:    *nodeKind == "process",
+		Losses:    *nodeKind != "docker",
 		// Only the recovery guards against these, so they must be frequent.
-		Episodes: append(faultinject.Episodes(), faultinject.Amnesia, faultinject.Amnesia, faultinject.Amnesia),
+		Episodes: slices.Concat(faultinject.Episodes(), slices.Repeat([]faultinject.Episode{faultinject.Amnesia}, 3),
+			slices.Repeat([]faultinject.Episode{faultinject.OwnerChange}, 12)),
 	}.Plan(*duration)
 	require.NoError(t, err)
 	if *planFile != "" {
@@ -106,8 +119,14 @@ func readPlan(t *testing.T, name string) faultinject.Plan {
 // run runs the plan on new nodes of the kind that the flags select.
 func run(t *testing.T, cfg chaos.Config) *chaos.Report {
 	t.Helper()
+	cfg.Servers = start(t, *nodeKind)
+	return runOn(t, cfg)
+}
+
+// runOn runs the plan on the servers of the configuration.
+func runOn(t *testing.T, cfg chaos.Config) *chaos.Report {
+	t.Helper()
 	cfg.TTL = ttl
-	cfg.Servers = start(t)
 	cfg.Dir = directory(t)
 	// An interrupted run must leave no servers and containers.
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
@@ -140,19 +159,22 @@ func directory(t *testing.T) string {
 	return dir
 }
 
-func start(t *testing.T) []faultinject.Server {
+func start(t *testing.T, kind string) []faultinject.Server {
 	t.Helper()
+	nodes, _ := nodesOf(kind)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // may include the download of an image
 	defer cancel()
 	var group *faultinject.Group
 	var err error
-	switch *nodeKind {
+	switch kind {
 	case "process":
 		group, err = process.Start(ctx, nodes)
+	case "cluster", "mixed":
+		group, err = process.StartWithCluster(ctx, nodes)
 	case "docker":
 		group, err = container.Start(ctx, nodes)
 	default:
-		t.Fatalf("-nodes is process or docker, not %s", *nodeKind)
+		t.Fatalf("-nodes is process, docker, cluster or mixed, not %s", kind)
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, group.Close()) })

@@ -65,7 +65,11 @@ func (s settings) runUntil(ctx context.Context, mayClose <-chan struct{}) (err e
 	}
 	defer func() { err = errors.Join(err, recorder.Close()) }()
 	var leaks atomic.Int64
-	cfg := s.config()
+	cfg, closeNodes, err := s.withNodes(s.config())
+	if err != nil {
+		return err
+	}
+	defer closeNodes()
 	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
 	cfg.Hooks.Ended = func(e quorumlock.EndedEvent) {
 		if errors.Is(e.Err, quorumlock.ErrLeaked) {
@@ -112,6 +116,8 @@ type settings struct {
 	// Nodes are the addresses of the nodes, Resource is the address of the resource.
 	Nodes    []string
 	Resource string
+	// Routes maps the addresses of a cluster's servers to the addresses to dial instead.
+	Routes map[string]string
 	// Wall is the offset of its wall clock, which tokens come from.
 	Wall time.Duration
 }

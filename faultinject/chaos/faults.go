@@ -80,19 +80,30 @@ func (a *activeRun) applyFault(s faultinject.Step, begin bool) error {
 // path is the network between one client and one node. Faults may overlap, on the path itself and on all paths of its
 // node.
 type path struct {
-	proxy *faultinject.Proxy
+	// proxies lead to the node. There is one for each server of a cluster.
+	proxies []*faultinject.Proxy
 
 	mu    sync.Mutex
 	cuts  map[faultinject.Direction]int
 	extra time.Duration
 }
 
-func newPath(node string) (*path, error) {
-	proxy, err := faultinject.NewProxy(node)
+// lead adds a proxy before an address, and returns the address of the proxy.
+func (w *path) lead(to string) (string, error) {
+	proxy, err := faultinject.NewProxy(to)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	return &path{proxy: proxy, cuts: make(map[faultinject.Direction]int)}, nil
+	w.proxies = append(w.proxies, proxy)
+	return proxy.Addr(), nil
+}
+
+func (w *path) close() error {
+	var errs []error
+	for _, proxy := range w.proxies {
+		errs = append(errs, proxy.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // applyFault begins or ends a fault.
@@ -112,7 +123,9 @@ func (w *path) applyFault(s faultinject.Step, begin bool) error {
 			s.Amount = -s.Amount
 		}
 		w.extra += s.Amount
-		w.proxy.SetLatency(faultinject.BothWays, w.extra, w.extra/4)
+		for _, proxy := range w.proxies {
+			proxy.SetLatency(faultinject.BothWays, w.extra, w.extra/4)
+		}
 	default:
 		return fmt.Errorf("%q is not about a path", s)
 	}
@@ -120,13 +133,17 @@ func (w *path) applyFault(s faultinject.Step, begin bool) error {
 }
 
 func (w *path) cut(d faultinject.Direction, begin bool) {
-	if begin {
-		if w.cuts[d]++; w.cuts[d] == 1 {
-			w.proxy.Cut(d)
-		}
+	change, first := (*faultinject.Proxy).Cut, w.cuts[d] == 0
+	if !begin {
+		w.cuts[d]--
+		change, first = (*faultinject.Proxy).Uncut, w.cuts[d] == 0
+	} else {
+		w.cuts[d]++
+	}
+	if !first { // another fault has the same effect
 		return
 	}
-	if w.cuts[d]--; w.cuts[d] == 0 {
-		w.proxy.Uncut(d)
+	for _, proxy := range w.proxies {
+		change(proxy, d)
 	}
 }

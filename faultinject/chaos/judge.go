@@ -133,6 +133,11 @@ func (a *activeRun) during(s faultinject.Step, change func() error) error {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.losses = append(a.losses, loss{s.Node, from, clock.System().Now()})
+	case faultinject.Isolate:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		// The owner of a slot loses its latest writes when it learns of another owner.
+		a.losses = append(a.losses, loss{s.Node, from - s.For, clock.System().Now() + s.For})
 	}
 	return err
 }
@@ -202,10 +207,10 @@ func (a *activeRun) awaitSweep(ctx context.Context, s faultinject.Server, idle t
 
 // lasting matches keys that outlive their users by design: the marker, the fences, and latches, which expire by
 // themselves.
-var lasting = regexp.MustCompile(`^quorumlock:(node$|fences$|(latch|latched|awaiting):)`)
+var lasting = regexp.MustCompile(`^quorumlock:((node|fences)(:\{\w+\})?$|(latch|latched|awaiting):)`)
 
 // endless matches the keys that never expire: the marker and the fences.
-var endless = regexp.MustCompile(`^quorumlock:(node|fences)$`)
+var endless = regexp.MustCompile(`^quorumlock:(node|fences)(:\{\w+\})?$`)
 
 // expected matches the keys that note when a woken waiter is expected to take permits. Releasing the
 // permits deletes them, unless the server came back with older data and lost that release. They then

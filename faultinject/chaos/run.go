@@ -123,7 +123,7 @@ func (a *activeRun) limits() quorumlock.Config { return settings{Config: a.Confi
 func (a *activeRun) setUp(ctx context.Context) error {
 	cfg := a.limits()
 	for _, s := range a.Servers {
-		cfg.Addresses = append(cfg.Addresses, s.Addr())
+		cfg.Addresses = append(cfg.Addresses, addressOf(s))
 	}
 	cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = a.TTL/3, a.TTL/3
 	_, err := admin.Init(ctx, cfg)
@@ -151,12 +151,11 @@ func (a *activeRun) join(i int) error {
 	s.Seed += uint64(i)
 	var paths []*path
 	for _, server := range a.Servers {
-		w, err := newPath(server.Addr())
-		if err != nil {
-			return err
-		}
+		w := &path{cuts: make(map[faultinject.Direction]int)}
 		paths = append(paths, w)
-		s.Nodes = append(s.Nodes, w.proxy.Addr())
+		if err := s.reach(server, w); err != nil {
+			return errors.Join(err, w.close())
+		}
 	}
 	a.paths = append(a.paths, paths)
 	c := &client{settings: s}
@@ -241,7 +240,7 @@ func (a *activeRun) tearDown(ctx context.Context, well bool) error {
 	}
 	for _, paths := range a.paths {
 		for _, w := range paths {
-			errs = append(errs, w.proxy.Close())
+			errs = append(errs, w.close())
 		}
 	}
 	if a.resource != nil {

@@ -105,25 +105,32 @@ func step(fault faultinject.Fault) faultinject.Step {
 	return faultinject.Step{Fault: fault, Client: faultinject.All, Amount: time.Hour, For: time.Second}
 }
 
+// usableDuring is usable for a server with a fault. A fault that silences the server bounds the wait by silence.
+func usableDuring(t *testing.T, fault faultinject.Fault, s faultinject.Server) bool {
+	t.Helper()
+	ctx := within(t)
+	if fault == faultinject.Pause || fault == faultinject.Part {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, silence)
+		defer cancel()
+	}
+	return usable(ctx, s)
+}
+
 func faults(t *testing.T, s faultinject.Server) {
 	for _, fault := range []faultinject.Fault{
 		faultinject.Stop, faultinject.Kill, faultinject.Pause, faultinject.Memory, faultinject.Part, faultinject.Clock,
 	} {
 		require.Equal(t, "OK", command(t, s, "SET", "k", "v"))
-		healthy := func() bool {
-			ctx, cancel := context.WithTimeout(t.Context(), silence)
-			defer cancel()
-			return usable(ctx, s)
-		}
-		require.True(t, healthy(), fault)
+		require.True(t, usable(within(t), s), fault)
 		err := faultinject.Begin(within(t), s, step(fault))
 		if errors.Is(err, errors.ErrUnsupported) && fault == faultinject.Clock {
 			continue
 		}
 		require.NoError(t, err, fault)
-		require.False(t, healthy(), fault)
+		require.False(t, usableDuring(t, fault, s), fault)
 		require.NoError(t, faultinject.End(within(t), s, step(fault)), fault)
-		require.True(t, healthy(), fault)
+		require.True(t, usable(within(t), s), fault)
 		require.Equal(t, "v", command(t, s, "GET", "k"), fault)
 	}
 	for _, fault := range []faultinject.Fault{faultinject.Wipe, faultinject.Flush} {

@@ -19,6 +19,7 @@ func (s *sender) inspectLocked(f *flight, now time.Duration) {
 			before = s.twin
 		}
 		s.identifyLocked(identity)
+		s.evictionsLocked()
 	}
 	twin := cmp.Or(s.twin, before)
 	for i := range f.replies {
@@ -55,6 +56,20 @@ func (s *sender) identifyLocked(identity string) {
 	s.twin = s.nodes.identities.claim(s.index, s.node.Name(), identity)
 	if s.twin != "" && s.twin != before {
 		s.nodes.env.Events.SameServer(s.node.Name(), s.twin)
+	}
+}
+
+// evictionsLocked reports once that the server may evict locks, and again if that ended in between.
+func (s *sender) evictionsLocked() {
+	if s.evictor == nil {
+		return
+	}
+	settings := s.evictor.Eviction()
+	if evicts := settings != ""; evicts != s.evicts {
+		s.evicts = evicts
+		if evicts {
+			s.nodes.env.Events.MayEvict(s.node.Name(), settings)
+		}
 	}
 }
 

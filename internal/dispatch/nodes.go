@@ -50,6 +50,8 @@ type Events interface {
 	NodeRefuses(node string, err error)
 	// NodeServes says that a node that refused this client serves it again.
 	NodeServes(node string)
+	// MayEvict says that the node's server may evict locks, and by which settings.
+	MayEvict(node, settings string)
 	// SameServer says that two nodes are one server: node has no vote, the other one has.
 	SameServer(node, other string)
 	// CapacityFreed says that Capacity may have grown.

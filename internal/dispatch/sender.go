@@ -65,6 +65,9 @@ type sender struct {
 	connectWaiters []chan<- Connection
 	// pipeliner is the node, if its exchanges can overlap.
 	pipeliner node.Pipeliner
+	// evictor is the node, if it can say whether its server may evict locks. evicts is set once it has said so.
+	evictor node.Evictor
+	evicts  bool
 	// identity is the identity of the server that answered last. twin names the node that is
 	// the same server and has the vote. recoverUntil ends the recovery that was reported last.
 	identity, twin string
@@ -90,6 +93,7 @@ func newSender(n *Nodes, index, count int, nd node.Node) *sender {
 	}
 	s.connector, _ = nd.(node.Connector)
 	s.pipeliner, _ = nd.(node.Pipeliner)
+	s.evictor, _ = nd.(node.Evictor)
 	s.run = s.drain
 	return s
 }

@@ -127,6 +127,7 @@ func (e *events) NodeRecovering(string, time.Time, time.Time, bool) {}
 func (e *events) NodeRecovered(string)                              {}
 func (e *events) NodeRefuses(string, error)                         {}
 func (e *events) NodeServes(string)                                 {}
+func (e *events) MayEvict(name, settings string)                    { e.add("evicts " + name + ": " + settings) }
 func (e *events) SameServer(string, string)                         {}
 func (e *events) CapacityFreed()                                    {}
 

@@ -100,32 +100,58 @@ func checkUsable(_ *Facts, n *Node) []Finding {
 func (n *Node) explained() bool {
 	info := n.Info.Value
 	version, err := parseVersion(info["redis_version"])
-	return !n.Info.Known() || isReplica(n) || evicts(info) || outOfPlace(n, info) || info["role"] != "master" ||
+	return !n.Info.Known() || isReplica(n) || evictionOf(info) != "" || outOfPlace(n, info) || info["role"] != "master" ||
 		err == nil && slices.Compare(version[:], oldest[:]) < 0
 }
 
-func evicts(info Info) bool {
-	policy := info["maxmemory_policy"]
-	return policy != "" && policy != "noeviction"
+// evictionOf says by which settings the server may evict locks, or returns "". Without a limit no policy evicts
+// anything. A limit that INFO does not show may be there.
+func evictionOf(info Info) string {
+	policy, limit := info["maxmemory_policy"], info["maxmemory"]
+	switch {
+	case policy == "" || policy == "noeviction" || limit == "0":
+		return ""
+	case limit == "":
+		return "maxmemory-policy is " + policy + ", INFO does not show maxmemory"
+	default:
+		return "maxmemory-policy is " + policy + ", maxmemory is " + limit + " bytes"
+	}
 }
 
-var checkEviction = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
-	switch {
+// noEviction are the commands that end evictions.
+var noEviction = []string{"CONFIG SET maxmemory-policy noeviction", "CONFIG REWRITE"}
+
+var checkEviction = byInfo(func(_ *Facts, n *Node, info Info) []Finding {
+	switch settings := evictionOf(info); {
 	case info["maxmemory_policy"] == "":
 		return []Finding{{Severity: Unknown, Found: "INFO does not show the maxmemory-policy"}}
-	case evicts(info):
+	case settings != "" && n.AllowEviction:
 		return []Finding{{
-			Severity: Error, Found: "maxmemory-policy is " + info["maxmemory_policy"],
+			Severity: Warning, Found: settings + ", which --allow-eviction permits",
+			Why:      "A lock that is evicted is an unnoticed loss of memory: two clients could hold it. The library uses the server all the same.",
+			Do:       "Use these locks only to save work, never to protect data. Otherwise set the policy to noeviction, and take --allow-eviction away.",
+			Commands: noEviction,
+		}}
+	case settings != "":
+		return []Finding{{
+			Severity: Error, Found: settings,
 			Why: "A lock that is evicted is an unnoticed loss of memory: two clients could hold it. So the library refuses the server.",
-			Do: "Set it to noeviction, in the configuration file too (CONFIG REWRITE does that, if there is one). " +
-				"If the server also serves as a cache, run another one for locks.",
-			Commands: []string{"CONFIG SET maxmemory-policy noeviction", "CONFIG REWRITE"},
+			Do: "Set the policy to noeviction, in the configuration file too (CONFIG REWRITE does that, if there is one). " +
+				"If the server also serves as a cache, run another one for locks. If locks only save work, programs may set AllowEviction.",
+			Commands: noEviction,
 		}}
 	case info.number("evicted_keys") > 0:
 		return []Finding{{
 			Severity: Warning, Found: fmt.Sprintf("%d keys were evicted since the server started", info.number("evicted_keys")),
-			Why: "Locks may have been among them, unnoticed. The present policy is right.",
+			Why: "Locks may have been among them, unnoticed. The present settings evict nothing.",
 			Do:  "Nothing, if that was longer ago than the MaxTTL. CONFIG RESETSTAT resets the count.",
+		}}
+	case info["maxmemory_policy"] != "noeviction":
+		return []Finding{{
+			Severity: Note, Found: "maxmemory-policy is " + info["maxmemory_policy"] + ", without effect as maxmemory is 0",
+			Why:      "As soon as maxmemory is set, the server may evict locks. The library then refuses it, within ten seconds.",
+			Do:       "Leave it, or set the policy to noeviction, in the configuration file too.",
+			Commands: noEviction,
 		}}
 	default:
 		return nil

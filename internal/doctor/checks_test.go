@@ -46,6 +46,11 @@ func with(change func(f *Facts, n *Node, info Info)) *Facts {
 	return f
 }
 
+// evict sets a policy that evicts, and a limit in bytes.
+func evict(info Info, limit string) {
+	info["maxmemory_policy"], info["maxmemory"] = "volatile-ttl", limit
+}
+
 // found returns a report's findings as "check severity nodes", without the findings that are OK.
 func found(r *Report) (all []string) {
 	for _, c := range r.Checks {
@@ -72,20 +77,29 @@ func TestChecks(t *testing.T) {
 		change func(f *Facts, n *Node, info Info)
 		want   []string
 	}{
-		"two nodes":                    {func(f *Facts, _ *Node, _ Info) { f.Nodes = f.Nodes[:2] }, []string{"count error"}},
-		"two, as is meant":             {func(f *Facts, _ *Node, _ Info) { f.Nodes, f.AllowEven = f.Nodes[:2], true }, nil},
-		"one node":                     {func(f *Facts, _ *Node, _ Info) { f.Nodes = f.Nodes[:1] }, []string{"count note"}},
-		"an old server":                {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "6.0.20" }, []string{"version error n0", "alike note"}},
-		"the last that is too old":     {func(_ *Facts, n *Node, info Info) { n.Refused, info["redis_version"] = node.ErrMisconfigured, "6.2.6" }, []string{"version error n0", "alike note"}},
-		"a version of two numbers":     {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "7.0" }, []string{"version unknown n0", "alike note"}},
-		"an active replica":            {func(_ *Facts, n *Node, info Info) { n.Refused, info["role"] = node.ErrMisconfigured, "active-replica" }, []string{"role error n0"}},
-		"a very old server":            {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "5.9.1" }, []string{"version error n0", "alike note"}},
-		"a newer server":               {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "10.0.0" }, []string{"alike note"}},
-		"a strange version":            {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "x.y" }, []string{"version unknown n0", "alike note"}},
-		"no version":                   {func(_ *Facts, _ *Node, info Info) { delete(info, "redis_version") }, []string{"version unknown n0"}},
-		"a cluster":                    {func(_ *Facts, _ *Node, info Info) { info["cluster_enabled"] = "1" }, []string{"mode error n0"}},
-		"a replica":                    {func(_ *Facts, _ *Node, info Info) { info["role"] = "slave" }, []string{"role error n0"}},
-		"eviction":                     {func(_ *Facts, _ *Node, info Info) { info["maxmemory_policy"] = "volatile-ttl" }, []string{"eviction error n0"}},
+		"two nodes":                {func(f *Facts, _ *Node, _ Info) { f.Nodes = f.Nodes[:2] }, []string{"count error"}},
+		"two, as is meant":         {func(f *Facts, _ *Node, _ Info) { f.Nodes, f.AllowEven = f.Nodes[:2], true }, nil},
+		"one node":                 {func(f *Facts, _ *Node, _ Info) { f.Nodes = f.Nodes[:1] }, []string{"count note"}},
+		"an old server":            {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "6.0.20" }, []string{"version error n0", "alike note"}},
+		"the last that is too old": {func(_ *Facts, n *Node, info Info) { n.Refused, info["redis_version"] = node.ErrMisconfigured, "6.2.6" }, []string{"version error n0", "alike note"}},
+		"a version of two numbers": {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "7.0" }, []string{"version unknown n0", "alike note"}},
+		"an active replica":        {func(_ *Facts, n *Node, info Info) { n.Refused, info["role"] = node.ErrMisconfigured, "active-replica" }, []string{"role error n0"}},
+		"a very old server":        {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "5.9.1" }, []string{"version error n0", "alike note"}},
+		"a newer server":           {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "10.0.0" }, []string{"alike note"}},
+		"a strange version":        {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "x.y" }, []string{"version unknown n0", "alike note"}},
+		"no version":               {func(_ *Facts, _ *Node, info Info) { delete(info, "redis_version") }, []string{"version unknown n0"}},
+		"a cluster":                {func(_ *Facts, _ *Node, info Info) { info["cluster_enabled"] = "1" }, []string{"mode error n0"}},
+		"a replica":                {func(_ *Facts, _ *Node, info Info) { info["role"] = "slave" }, []string{"role error n0"}},
+		"eviction":                 {func(_ *Facts, _ *Node, info Info) { evict(info, "1048576") }, []string{"eviction error n0", "alike note"}},
+		"eviction without a limit": {func(_ *Facts, _ *Node, info Info) { evict(info, "0") }, []string{"eviction note n0"}},
+		"eviction, limit unknown": {func(_ *Facts, _ *Node, info Info) {
+			evict(info, "0")
+			delete(info, "maxmemory")
+		}, []string{"eviction error n0"}},
+		"eviction that is allowed": {func(_ *Facts, n *Node, info Info) {
+			evict(info, "1048576")
+			n.AllowEviction = true
+		}, []string{"eviction warning n0", "alike note"}},
 		"no policy":                    {func(_ *Facts, _ *Node, info Info) { delete(info, "maxmemory_policy") }, []string{"eviction unknown n0"}},
 		"keys were evicted":            {func(_ *Facts, _ *Node, info Info) { info["evicted_keys"] = "3" }, []string{"eviction warning n0"}},
 		"memory is left":               {memory("89", "0"), []string{"alike note"}},
@@ -277,7 +291,7 @@ func TestUnknownIsNotOK(t *testing.T) {
 func TestMerged(t *testing.T) {
 	f := healthy()
 	for i := range f.Nodes {
-		f.Nodes[i].Info.Value["maxmemory_policy"] = "allkeys-lru"
+		evict(f.Nodes[i].Info.Value, "1048576")
 	}
 	f.Nodes[0].Info.Value["maxmemory_policy"] = "noeviction"
 	f.Nodes[0].Info.Value["evicted_keys"] = "1"

@@ -34,7 +34,7 @@ type examiner struct {
 func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 	opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, cfg.Patience)
 	opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, cfg.Patience)
-	n := Node{User: cmp.Or(opt.Username, "default"), Sentinel: opt.Sentinel.MasterSet != "", Tag: opt.Tag}
+	n := Node{User: cmp.Or(opt.Username, "default"), Sentinel: opt.Sentinel.MasterSet != "", Tag: opt.Tag, AllowEviction: opt.AllowEviction}
 	lib, err := node.New(opt)
 	if err != nil {
 		n.Unreached = err

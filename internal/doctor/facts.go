@@ -39,6 +39,8 @@ type Node struct {
 	Sentinel bool
 	// Tag is the hash tag of a node that is a slot of a Redis Cluster, or "".
 	Tag string
+	// AllowEviction is the setting of the programs' node.Options.
+	AllowEviction bool
 	// Unreached is why the other facts are unknown; nil if the server answered.
 	Unreached error
 	// Refused is why the library does not use the server, although it answers.

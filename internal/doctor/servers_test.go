@@ -104,7 +104,7 @@ func TestServerWithoutInfo(t *testing.T) {
 
 // TestServerWithoutConfig: there is no advice to run a command that the server does not know.
 func TestServerWithoutConfig(t *testing.T) {
-	server := redisproc.Start(t, redisproc.WithArgs("--rename-command", "CONFIG", "", "--maxmemory-policy", "allkeys-lru"))
+	server := redisproc.Start(t, redisproc.WithArgs("--rename-command", "CONFIG", "", "--maxmemory-policy", "allkeys-lru", "--maxmemory", "100mb"))
 	found := worse(reportOf(t, server.Addr()), "eviction")
 	require.Len(t, found, 1)
 	assert.Empty(t, found[0].Commands)

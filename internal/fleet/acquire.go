@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,8 +69,16 @@ func LineUp(t *testing.T, locks ...*quorumlock.Lock) []*Acquisition {
 	return all
 }
 
-// MustAcquire acquires a lock that must be free, and returns the lease after everything has settled.
+// MustAcquire acquires a lock that must be free, and returns the lease after everything has settled. It keeps a
+// reference until the test ends: the garbage collector ends a lease that has none.
 func MustAcquire(t *testing.T, l *quorumlock.Lock) *quorumlock.Lease {
+	t.Helper()
+	lease := mustAcquire(t, l)
+	t.Cleanup(func() { runtime.KeepAlive(lease) })
+	return lease
+}
+
+func mustAcquire(t *testing.T, l *quorumlock.Lock) *quorumlock.Lease {
 	t.Helper()
 	lease, err := l.TryAcquire(t.Context())
 	require.NoError(t, err)
@@ -89,7 +98,7 @@ func MustBeRefused(t *testing.T, lock *quorumlock.Lock) error {
 // AcquireAndRelease acquires a lock that must be free, releases it, and returns the token of the lease.
 func AcquireAndRelease(t *testing.T, lock *quorumlock.Lock) uint64 {
 	t.Helper()
-	lease := MustAcquire(t, lock)
+	lease := mustAcquire(t, lock)
 	require.NoError(t, lease.Release(t.Context()))
 	Settle()
 	return lease.Token()

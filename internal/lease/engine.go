@@ -75,6 +75,20 @@ func (s *Spec) returnSlots(released bool) {
 	}
 }
 
+// keepSlots records that nodes keep the slots of a lease that has ended, and endKeptSlots that they no
+// longer do.
+func (s *Spec) keepSlots() {
+	if s.Slots != nil {
+		s.Slots.Keep(s.Names)
+	}
+}
+
+func (s *Spec) endKeptSlots() {
+	if s.Slots != nil {
+		s.Slots.EndKept(s.Names)
+	}
+}
+
 // Env has the inputs of an engine from its client. All fields are required.
 type Env struct {
 	// ID is the part of every owner id that no other client has.

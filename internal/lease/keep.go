@@ -95,6 +95,12 @@ func (l *Lease) Detach() {
 	}
 }
 
+// isLeft reports whether the nodes are left alone when the lease ends: it was detached, and another process
+// may resume it. Nothing of this process may then shorten or remove the lock. Requires l.grant.mu.
+func (l *Lease) isLeft() bool {
+	return l.isDetached() && l.spec.Fixed && l.spec.Slots == nil && !l.grant.reads
+}
+
 // WaiveMinHold makes the release of the lease ignore its MinHold: the caller never worked under it.
 func (l *Lease) WaiveMinHold() {
 	l.grant.mu.Lock()
@@ -120,6 +126,7 @@ func (g *Grant) keep(now time.Duration, r *Release) (scheduled bool) {
 		k = &keeping{until: g.lease.minHoldEnd(), outcome: outcome{done: make(chan struct{})}}
 		g.lease.needExtra().kept = k
 		g.nextRenewalAt, g.failedRenewals = Never, 0
+		g.spec.keepSlots()
 		// Nothing renews a kept grant, so this client would not notice a forced release. Its waiters ask the
 		// nodes instead. Their attempts must not overtake the operations below.
 		defer g.engine.locals.OnReleased(g)
@@ -129,7 +136,9 @@ func (g *Grant) keep(now time.Duration, r *Release) (scheduled bool) {
 	}
 	if g.validUntil >= k.until {
 		k.settle(nil)
-		g.shorten()
+		if !g.lease.isLeft() {
+			g.shorten()
+		}
 	} else if now < g.validUntil {
 		g.renew(now, nil)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Lease is one holder's period within a grant. Nested handles share it. Most grants have one lease.
@@ -37,6 +39,8 @@ type extra struct {
 	// minHoldWaived is set if a release ignores the MinHold. detached is set if it leaves the names
 	// to the nodes until the lease would have ended.
 	minHoldWaived, detached bool
+	// forced are the nodes that have sent a message of a forced release.
+	forced quorum.Set
 	// kept is set once the lease has ended and the nodes keep the grant for the rest of a MinHold.
 	kept *keeping
 }

@@ -46,11 +46,19 @@ func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 	g.kept().settle(cause)
 	// The releases are queued first. A Close that does not find the grant may close the senders.
 	// The next waiter of this client must send nothing before the release.
-	if !keeps {
+	switch {
+	case keeps:
+	case g.kept() != nil && g.lease.isLeft():
+		g.leaveQueues()
+	default:
 		g.releaseEverywhere(now, r)
 	}
 	g.engine.scheduler.remove(g)
-	g.spec.returnSlots(true)
+	if g.kept() != nil {
+		g.spec.endKeptSlots()
+	} else {
+		g.spec.returnSlots(true)
+	}
 	g.engine.locals.OnReleased(g)
 	if g.ticket != nil {
 		g.ticket.Close()
@@ -113,9 +121,25 @@ func (g *Grant) releaseEverywhere(now time.Duration, r *Release) {
 	}
 }
 
+// leaveQueues removes the waiter that acquired the grant from all nodes, which keep the grant itself. It
+// wakes the waiters for names that are free by now. Requires g.mu.
+func (g *Grant) leaveQueues() {
+	if g.ticket == nil {
+		return
+	}
+	for i := range g.engine.Nodes.Len() {
+		g.ticket.Leave(i)
+	}
+}
+
+// releaseOp returns the release of this owner. The release of a resumed lease leaves tombstones: the process
+// that acquired the lock must not put it back.
 func (g *Grant) releaseOp() node.Op {
 	op := g.operation(node.Release)
 	op.Announce = g.engine.Announce
+	if g.resumed && !g.reads {
+		op.Kind, op.TTL = node.ForceRelease, g.engine.Limits.MaxTTL
+	}
 	return op
 }
 
@@ -213,7 +237,7 @@ func (r *Release) pending() bool {
 // least the need of the rule must have it, so no more than the others may miss it. After
 // validUntil, names expire, and an absent name shows nothing.
 func (r *Release) missed(reply *node.Reply) bool {
-	absent := reply.Outcome == node.Absent || reply.Partial
+	absent := reply.Outcome == node.Absent || reply.Partial || r.calls.Op.Kind == node.ForceRelease && len(reply.Holders) < len(r.calls.Op.Names)
 	return absent && !reply.Repeated && r.lease.grant.engine.Clock.Now() < r.lease.grant.validUntil
 }
 

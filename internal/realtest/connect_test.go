@@ -78,7 +78,11 @@ func TestRealClosedIdleConnectionsAreReplaced(t *testing.T) {
 			t.Parallel()
 			var down atomic.Int32
 			c := startCluster(t, n)
-			client := c.client(watchNodes(&down), patiently)
+			client := c.client(watchNodes(&down), func(cfg *quorumlock.Config) {
+				// Nobody pauses a node here, and the leases outlive all that happens between two operations.
+				cfg.TTL, cfg.MaxTTL = time.Minute, time.Minute
+				cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = cfg.TTL/3, cfg.TTL/3
+			})
 			lock := client.RedLock("a").With(quorumlock.LockOptions{Fixed: true})
 			cycle := func(between func()) {
 				lease, err := lock.TryAcquire(t.Context())

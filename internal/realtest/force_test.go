@@ -1,6 +1,7 @@
 package realtest_test
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,6 +38,39 @@ func TestRealForceReleaseEndsLiveLease(t *testing.T) {
 	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
 	c.holds("job", next.Owner())
 	require.NoError(t, next.Release(t.Context()))
+}
+
+// A holder whose client has waiters, and so subscriptions, learns of a forced release at once. A Fixed lease would never
+// learn of it otherwise.
+func TestRealForceReleaseTellsTheHolder(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Hour // no end of a TTL comes first
+	long := func(cfg *quorumlock.Config) { cfg.MaxTTL = ttl }
+	c := startCluster(t, 3)
+	client := c.client(long)
+	other := acquire(t, c.client(long).RedLock("another"))
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan error, 1)
+	go func() {
+		_, err := client.RedLock("another").Acquire(ctx)
+		waited <- err
+	}()
+	for i := range c.servers {
+		require.Eventually(t, func() bool { return c.command(i, "PUBSUB", "CHANNELS", "quorumlock:inbox:*") != "" }, 20*time.Second, time.Millisecond)
+	}
+
+	lease := acquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: ttl, Fixed: true}))
+	began := time.Now()
+	_, err := c.client(long).RedLock("job").ForceRelease(t.Context())
+	require.NoError(t, err)
+	cause := ends(t, lease, 30*time.Second)
+	t.Logf("the holder knew %v after the call", time.Since(began))
+	var lost *quorumlock.LostError
+	require.ErrorAs(t, cause, &lost)
+	require.Equal(t, quorumlock.LossForced, lost.Cause)
+	cancel()
+	require.ErrorIs(t, <-waited, context.Canceled)
+	require.NoError(t, other.Release(t.Context()))
 }
 
 func TestRealForceReleasedLeaseDoesNotComeBack(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 // These functions are parts of TestRealIssuesOfOtherLibraries.
@@ -19,7 +20,8 @@ import (
 func renewalFailureIsTold(t *testing.T, c *cluster) {
 	failed := make(chan quorumlock.RenewalFailedEvent, 1000)
 	ended := make(chan quorumlock.EndedEvent, 1)
-	client := c.client(withTTL(patientTTL), func(cfg *quorumlock.Config) {
+	const ttl = 6 * time.Second // A renewal begins before this is over, although the faults below take their time.
+	client := c.client(withTTL(ttl), func(cfg *quorumlock.Config) {
 		cfg.Hooks.RenewalFailed = func(e quorumlock.RenewalFailedEvent) { failed <- e }
 		cfg.Hooks.Ended = func(e quorumlock.EndedEvent) { ended <- e }
 	})
@@ -31,7 +33,7 @@ func renewalFailureIsTold(t *testing.T, c *cluster) {
 	require.Equal(t, lease.Owner(), first.Owner)
 	require.Positive(t, first.Remaining, "the report comes before the lease ends")
 
-	cause := ends(t, lease, patientTTL+soon)
+	cause := ends(t, lease, ttl+atMost)
 	require.ErrorIs(t, cause, quorumlock.ErrLost)
 	end := in(t, ended, "the end is reported")
 	require.Equal(t, cause, end.Err)
@@ -40,7 +42,7 @@ func renewalFailureIsTold(t *testing.T, c *cluster) {
 }
 
 func renewalEndsWithTheLease(t *testing.T, c *cluster) {
-	const ttl = time.Second
+	const ttl = 3 * time.Second
 	lock := c.client(withTTL(ttl)).RedLock("job")
 	for range 100 { // Some releases come during a renewal.
 		lease := acquire(t, lock)
@@ -78,7 +80,7 @@ func renewalIsRetried(t *testing.T, c *cluster) {
 		cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { failed <- struct{}{} }
 		cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { renewed <- struct{}{} }
 	})
-	lease := acquire(t, client.RedLock("job"))
+	lease, strain := acquire(t, client.RedLock("job")), testkit.MeasureStrain(t)
 	c.pause(0, 1, 2, 3, 4)
 	for range 2 { // The TTL is 9 s. The renewals fail at 3 s and a little later.
 		in(t, failed, "the failed renewal is reported")
@@ -90,7 +92,7 @@ func renewalIsRetried(t *testing.T, c *cluster) {
 	select {
 	case <-renewed:
 	case <-lease.Context().Done():
-		t.Fatalf("the failed renewal was not retried in time: %v", lease.Err())
+		strain.Missing(t, "the failed renewal is retried in time; %v", lease.Err())
 	}
 	require.NoError(t, lease.Err())
 	c.holds("job", lease.Owner())
@@ -99,9 +101,10 @@ func renewalIsRetried(t *testing.T, c *cluster) {
 }
 
 func holdsAreLimited(t *testing.T, c *cluster) {
-	client := c.client(withTTL(patientTTL))
-	limited := acquire(t, client.RedLock("limited").With(quorumlock.LockOptions{MaxHold: patientTTL * 3 / 2}))
-	require.ErrorIs(t, ends(t, limited, 2*soon), quorumlock.ErrHoldLimit)
+	const ttl = 6 * time.Second
+	client := c.client(withTTL(ttl))
+	limited := acquire(t, client.RedLock("limited").With(quorumlock.LockOptions{MaxHold: ttl * 3 / 2}))
+	require.ErrorIs(t, ends(t, limited, atMost), quorumlock.ErrHoldLimit)
 	require.ErrorIs(t, limited.Release(t.Context()), quorumlock.ErrHoldLimit)
 	c.noKeys()
 
@@ -141,7 +144,8 @@ func releaseRaces(t *testing.T, c *cluster) {
 }
 
 func closeAgainstRelease(t *testing.T, c *cluster) {
-	client, deadline := c.client(), withDeadline(t)
+	client, deadline := c.client(withTTL(quorumlock.DefaultTTL)), withDeadline(t)
+	strain := testkit.MeasureStrain(t)
 	leases := make([]*quorumlock.Lease, 64)
 	inParallel(t, len(leases), func(i int) (err error) {
 		leases[i], err = client.RedLock("lock:" + strconv.Itoa(i)).Acquire(deadline)
@@ -155,18 +159,18 @@ func closeAgainstRelease(t *testing.T, c *cluster) {
 			_ = lease.Release(t.Context())
 		})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), atMost)
 	defer cancel()
 	close(start)
 	runtime.Gosched()
 	err := client.Close(ctx)
+	users.Wait()
 	require.NoError(t, ctx.Err(), "Close did not end in time")
 	if err == nil {
 		for i := range c.servers {
 			require.Empty(t, c.locks(i), "node %d has keys after Close returned no error", i)
 		}
 	} else {
-		t.Errorf("Close failed although all nodes answer: %v", err)
+		strain.Missing(t, "Close succeeds, as all nodes answer; it said: %v", err)
 	}
-	users.Wait()
 }

@@ -213,8 +213,8 @@ func TestRealClusterMovesUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := startSlot(t, "ql")
 	l := s.load()
-	for i := range len(moves) {
-		l.move(i)
+	for _, way := range moves {
+		l.move(way)
 	}
 	if !*longForm {
 		return
@@ -231,11 +231,14 @@ func TestRealClusterMovesUnderLoad(t *testing.T) {
 	pauses.Wait()
 }
 
-// moves are the ways in which a slot gets another owner.
-var moves = []struct {
+// move is a way in which a slot gets another owner.
+type move struct {
 	name string
 	do   func(s *slot, owner *redisproc.Server)
-}{
+}
+
+// moves are the ways that all servers have.
+var moves = []move{
 	{"a planned failover", func(s *slot, _ *redisproc.Server) { s.Failover(s.marker) }},
 	{"a move", func(s *slot, _ *redisproc.Server) { s.Move(s.marker, s.OtherMaster(s.marker), nil) }},
 	{"the death of the owner", func(s *slot, owner *redisproc.Server) {
@@ -246,14 +249,14 @@ var moves = []struct {
 }
 
 // move gives the slot another owner, and requires that locks are granted again.
-func (l *slotLoad) move(i int) {
+func (l *slotLoad) move(way move) {
 	l.t.Helper()
 	owner := l.s.Owner(l.s.marker)
-	moves[i].do(l.s, owner)
+	way.do(l.s, owner)
 	l.s.Await("another server owns the slot", func() bool { return l.s.Owner(l.s.marker) != owner })
 	began := time.Now()
-	l.advances(moves[i].name)
-	l.t.Logf("%s: locks were granted %v later, %d so far", moves[i].name, time.Since(began).Round(time.Millisecond), l.total())
+	l.advances(way.name)
+	l.t.Logf("%s: locks were granted %v later, %d so far", way.name, time.Since(began).Round(time.Millisecond), l.total())
 	l.s.AwaitHealthy()
 }
 
@@ -262,7 +265,7 @@ func (l *slotLoad) moveAtRandom() {
 	l.t.Helper()
 	const times = 15
 	for range times {
-		l.move(rand.IntN(len(moves)))
+		l.move(moves[rand.IntN(len(moves))])
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 // Locks with a TTL of 100 ms work with the default configuration. Three clients contend, and each holder renews for
@@ -20,7 +20,7 @@ import (
 func TestRealShortTTL(t *testing.T) {
 	const ttl = 100 * time.Millisecond
 	c := startCluster(t, 3)
-	witness := newOnlooker(t, []string{"job"})
+	witness, strain := newOnlooker(t, []string{"job"}), testkit.MeasureStrain(t)
 	var longest atomic.Int64
 	var lost, kept atomic.Int64
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -63,16 +63,15 @@ func TestRealShortTTL(t *testing.T) {
 	}
 	contenders.Wait()
 	t.Logf("%d leases were released and %d lost; one was valid for %v", kept.Load(), lost.Load(), time.Duration(longest.Load()))
-	require.Positive(t, witness.total(), "no client got the lock in half a minute")
-	if longest.Load() <= int64(3*ttl) {
-		t.Log("inconclusive: the machine was too busy to keep any lease for three TTLs")
-	}
-	require.Eventually(t, func() bool {
+	eventually(t, soon, func() bool {
 		for i := range c.servers {
 			if c.owner(i, "job") != "" {
 				return false
 			}
 		}
 		return true
-	}, soon, 10*time.Millisecond, "remaining keys expire")
+	}, "remaining keys expire")
+	if longest.Load() <= int64(3*ttl) {
+		strain.Missing(t, "one of %d leases is kept for three TTLs; the longest was valid for %v", witness.total(), time.Duration(longest.Load()))
+	}
 }

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -25,62 +22,67 @@ const (
 	busOffset = 10_000
 )
 
+// WithNodeTimeout sets how long a server of a cluster may be silent, before the others take it for dead.
+func WithNodeTimeout(d time.Duration) Option {
+	return WithArgs("--cluster-node-timeout", strconv.FormatInt(d.Milliseconds(), 10))
+}
+
 // WithPatience keeps a cluster from replacing a master that is only slow, for a test that kills none.
-func WithPatience() Option { return WithArgs("--cluster-node-timeout", "15000") }
+func WithPatience() Option { return WithNodeTimeout(15 * time.Second) }
 
 // Cluster is a Redis Cluster of three masters with a replica each. All messages between its servers go through
-// proxies, so that [Cluster.CutOff] can isolate a server.
+// proxies, so that [Cluster.CutOff] can isolate a server. As in [Server], methods whose name begins
+// with Try need no test.
 type Cluster struct {
-	t       testing.TB
 	servers []*Server
 	ids     []string
 	buses   []*bus
+	fail    func(format string, args ...any)
 
 	mu sync.Mutex
 	// cutOff has the ids of the servers that are isolated.
 	cutOff map[string]bool
 }
 
-// StartCluster forms a cluster, and closes its servers when the test ends. It returns once all servers agree that the
-// cluster serves all slots, and all replicas have the data of their masters.
-func StartCluster(t testing.TB, opts ...Option) *Cluster {
-	t.Helper()
-	c := &Cluster{t: t, servers: make([]*Server, 2*clusterMasters), buses: make([]*bus, 2*clusterMasters), cutOff: make(map[string]bool)}
+// TryLaunchCluster forms a cluster without a test around it. The caller must close it. It returns once all servers
+// agree that the cluster serves all slots, and all replicas have the data of their masters.
+func TryLaunchCluster(ctx context.Context, opts ...Option) (*Cluster, error) {
+	c := &Cluster{
+		servers: make([]*Server, 2*clusterMasters), buses: make([]*bus, 2*clusterMasters),
+		fail: panicf, cutOff: make(map[string]bool),
+	}
 	errs := make([]error, len(c.servers))
 	var wg sync.WaitGroup
 	for i := range c.servers {
-		wg.Go(func() { errs[i] = c.launch(i, opts) })
+		wg.Go(func() { errs[i] = c.launch(ctx, i, opts) })
 	}
 	wg.Wait()
-	for i, s := range c.servers {
-		if c.buses[i] != nil {
-			t.Cleanup(c.buses[i].close)
-		}
-		if s != nil {
-			s.adopt(t)
-		}
+	err := errors.Join(errs...)
+	if err == nil {
+		err = c.form(ctx)
 	}
-	if err := errors.Join(errs...); err != nil {
-		t.Fatalf("redisproc: start a cluster: %v", err)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start a cluster: %w", err), c.TryClose())
 	}
-	c.form()
-	return c
+	return c, nil
 }
 
 // launch starts one server, with a proxy before its port for other servers.
-func (c *Cluster) launch(i int, opts []Option) error {
+func (c *Cluster) launch(ctx context.Context, i int, opts []Option) error {
 	b, err := newBus(c)
 	if err != nil {
 		return err
 	}
 	c.buses[i] = b
-	own := WithArgs(
-		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
-		"--cluster-node-timeout", strconv.FormatInt(clusterNodeTimeout.Milliseconds(), 10),
-		"--cluster-replica-validity-factor", "0",
-		"--cluster-announce-bus-port", strconv.Itoa(b.port()),
-	)
-	c.servers[i], err = TryLaunch(context.Background(), append([]Option{own}, opts...)...)
+	own := []Option{
+		WithArgs(
+			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
+			"--cluster-replica-validity-factor", "0",
+			"--cluster-announce-bus-port", strconv.Itoa(b.port()),
+		),
+		WithNodeTimeout(clusterNodeTimeout),
+	}
+	c.servers[i], err = TryLaunch(ctx, append(own, opts...)...)
 	if err == nil {
 		b.serve(hostPort(c.servers[i].port + busOffset))
 	}
@@ -88,38 +90,76 @@ func (c *Cluster) launch(i int, opts []Option) error {
 }
 
 // form makes the servers know each other, and gives them their roles and slots.
-func (c *Cluster) form() {
-	c.t.Helper()
+func (c *Cluster) form(ctx context.Context) error {
 	ids := make([]string, len(c.servers))
 	for i, s := range c.servers {
-		ids[i] = c.command(s, "CLUSTER", "MYID")
+		var err error
+		if ids[i], err = c.command(ctx, s, "CLUSTER", "MYID"); err != nil {
+			return err
+		}
 	}
 	c.mu.Lock() // the proxies read them
 	c.ids = ids
 	c.mu.Unlock()
 	for i, s := range c.servers {
-		c.command(s, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
-		if i < clusterMasters {
-			slots := []string{"CLUSTER", "ADDSLOTS"}
-			for slot := i * clusterSlots / clusterMasters; slot < (i+1)*clusterSlots/clusterMasters; slot++ {
-				slots = append(slots, strconv.Itoa(slot))
-			}
-			c.command(s, slots...)
-		}
-		if i > 0 {
-			c.command(c.servers[0], "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(s.port), strconv.Itoa(c.buses[i].port()))
+		if err := c.introduce(ctx, i, s); err != nil {
+			return err
 		}
 	}
-	c.Await("all servers know each other", func() bool {
+	if err := c.tryAwait(ctx, "all servers know each other", func() bool {
 		return !slices.ContainsFunc(c.servers, func(s *Server) bool {
 			nodes, err := s.Command("CLUSTER", "NODES")
 			return err != nil || strings.Contains(nodes, "handshake") || strings.Count(nodes, " connected") != len(c.servers)
 		})
-	})
-	for i, s := range c.servers[clusterMasters:] {
-		c.command(s, "CLUSTER", "REPLICATE", c.ids[i])
+	}); err != nil {
+		return err
 	}
-	c.AwaitHealthy()
+	for i, s := range c.servers[clusterMasters:] {
+		if _, err := c.command(ctx, s, "CLUSTER", "REPLICATE", c.ids[i]); err != nil {
+			return err
+		}
+	}
+	return c.TryAwaitHealthy(ctx)
+}
+
+// introduce gives one server its slots, and makes it known to the first.
+func (c *Cluster) introduce(ctx context.Context, i int, s *Server) error {
+	commands := [][]string{{"CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i + 1)}}
+	if i < clusterMasters {
+		slots := []string{"CLUSTER", "ADDSLOTS"}
+		for slot := i * clusterSlots / clusterMasters; slot < (i+1)*clusterSlots/clusterMasters; slot++ {
+			slots = append(slots, strconv.Itoa(slot))
+		}
+		commands = append(commands, slots)
+	}
+	for _, args := range commands {
+		if _, err := c.command(ctx, s, args...); err != nil {
+			return err
+		}
+	}
+	if i == 0 {
+		return nil
+	}
+	_, err := c.command(ctx, c.servers[0], "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(s.port), strconv.Itoa(c.buses[i].port()))
+	return err
+}
+
+// TryClose closes all servers. It may be called more than once.
+func (c *Cluster) TryClose() error {
+	errs := make([]error, len(c.servers))
+	var wg sync.WaitGroup
+	for i, s := range c.servers {
+		if s != nil {
+			wg.Go(func() { errs[i] = s.TryClose() })
+		}
+	}
+	wg.Wait()
+	for _, b := range c.buses {
+		if b != nil {
+			b.close()
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Servers returns all servers: first the masters at the start, then a replica of each.
@@ -134,24 +174,28 @@ func (c *Cluster) Addresses() []string {
 	return addresses
 }
 
-// Await polls until a condition holds, and fails the test if it never does.
-func (c *Cluster) Await(what string, cond func() bool) {
-	c.t.Helper()
-	if !poll(startTimeout, cond) {
-		var states strings.Builder
-		for _, s := range c.servers {
-			text, err := s.Command("CLUSTER", "NODES")
-			fmt.Fprintf(&states, "\n%s: %v\n%s", s.Addr(), err, text)
-		}
-		c.t.Fatalf("redisproc: not seen within %v: %s%s", startTimeout, what, states.String())
+// tryAwait polls until a condition holds. The error has the state of the cluster.
+func (c *Cluster) tryAwait(ctx context.Context, what string, cond func() bool) error {
+	held := false
+	poll(startTimeout, func() bool {
+		held = cond()
+		return held || ctx.Err() != nil
+	})
+	if held {
+		return nil
 	}
+	var states strings.Builder
+	for _, s := range c.servers {
+		text, err := s.Command("CLUSTER", "NODES")
+		fmt.Fprintf(&states, "\n%s: %v\n%s", s.Addr(), err, text)
+	}
+	return errors.Join(ctx.Err(), fmt.Errorf("not seen within %v: %s%s", startTimeout, what, states.String()))
 }
 
-// AwaitHealthy waits until all servers that run see the cluster serve all slots, three of them are masters, and the
+// TryAwaitHealthy waits until all servers that run see the cluster serve all slots, three of them are masters, and the
 // others follow a master. A master that was replaced a moment ago does not know it yet.
-func (c *Cluster) AwaitHealthy() {
-	c.t.Helper()
-	c.Await("the cluster is healthy", func() bool {
+func (c *Cluster) TryAwaitHealthy(ctx context.Context) error {
+	return c.tryAwait(ctx, "the cluster is healthy", func() bool {
 		masters := 0
 		for _, s := range c.servers {
 			if s.PID() == 0 {
@@ -172,22 +216,24 @@ func (c *Cluster) AwaitHealthy() {
 	})
 }
 
-// Slot returns the number of the slot of a key.
-func (c *Cluster) Slot(key string) string {
-	c.t.Helper()
+// slot returns the number of the slot of a key.
+func (c *Cluster) slot(ctx context.Context, key string) (string, error) {
 	i := slices.IndexFunc(c.servers, func(s *Server) bool { return s.PID() != 0 })
-	return c.command(c.servers[max(i, 0)], "CLUSTER", "KEYSLOT", key)
+	return c.command(ctx, c.servers[max(i, 0)], "CLUSTER", "KEYSLOT", key)
 }
 
-// Owner returns the master that serves the slot of a key, as the majority of the servers that run sees it.
-func (c *Cluster) Owner(key string) *Server {
-	c.t.Helper()
-	var owner *Server
-	slot, err := strconv.Atoi(c.Slot(key))
+// TryOwner returns the master that serves the slot of a key, as the majority of the servers sees it.
+func (c *Cluster) TryOwner(ctx context.Context, key string) (*Server, error) {
+	text, err := c.slot(ctx, key)
 	if err != nil {
-		c.t.Fatalf("redisproc: the slot of %q: %v", key, err)
+		return nil, err
 	}
-	c.Await("most servers name the same owner of "+key, func() bool {
+	slot, err := strconv.Atoi(text)
+	if err != nil {
+		return nil, err
+	}
+	var owner *Server
+	err = c.tryAwait(ctx, "most servers name the same owner of "+key, func() bool {
 		votes := make(map[*Server]int)
 		for _, s := range c.servers {
 			if o := c.ownerSeenBy(s, slot); o != nil {
@@ -202,7 +248,7 @@ func (c *Cluster) Owner(key string) *Server {
 		}
 		return false
 	})
-	return owner
+	return owner, err
 }
 
 // ownerSeenBy returns the owner of a slot as one server sees it, or nil.
@@ -231,79 +277,135 @@ func (c *Cluster) ownerSeenBy(s *Server, slot int) *Server {
 	return nil
 }
 
-// ReplicaOf returns a server that follows the master.
-func (c *Cluster) ReplicaOf(master *Server) *Server {
-	c.t.Helper()
+// tryReplicaOf returns a server that follows the master.
+func (c *Cluster) tryReplicaOf(master *Server) (*Server, error) {
 	for _, s := range c.servers {
 		if is, err := s.info("replication"); err == nil && is["role"] == "slave" && is["master_port"] == strconv.Itoa(master.port) {
-			return s
+			return s, nil
 		}
 	}
-	c.t.Fatalf("redisproc: %s has no replica", master.Addr())
-	return nil
+	return nil, fmt.Errorf("%s has no replica", master.Addr())
 }
 
-// OtherMaster returns a master that does not serve the slot of the key.
-func (c *Cluster) OtherMaster(key string) *Server {
-	c.t.Helper()
-	owner := c.Owner(key)
+// TryOtherMaster returns a master that does not serve the slot of the key.
+func (c *Cluster) TryOtherMaster(ctx context.Context, key string) (*Server, error) {
+	owner, err := c.TryOwner(ctx, key)
+	if err != nil {
+		return nil, err
+	}
 	for _, s := range c.servers {
 		if is, err := s.info("replication"); s != owner && err == nil && is["role"] == "master" {
-			return s
+			return s, nil
 		}
 	}
-	c.t.Fatalf("redisproc: no master but %s", owner.Addr())
-	return nil
+	return nil, fmt.Errorf("there is no master but %s", owner.Addr())
 }
 
-// Failover makes a replica of the owner of a key's slot take over from it, without a loss, and returns the replica. A
-// server gives a failover up if the machine is too busy, so it may take several attempts.
-func (c *Cluster) Failover(key string) *Server {
-	c.t.Helper()
-	replica := c.ReplicaOf(c.Owner(key))
+// TryFailover makes a replica of the owner of a key's slot take over from it, without a loss, and returns the replica.
+// A server gives a failover up if the machine is too busy, so it may take several attempts.
+func (c *Cluster) TryFailover(ctx context.Context, key string) (*Server, error) {
+	owner, err := c.TryOwner(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	replica, err := c.tryReplicaOf(owner)
+	if err != nil {
+		return nil, err
+	}
 	for range startAttempts {
-		c.command(replica, "CLUSTER", "FAILOVER")
+		if _, err := c.command(ctx, replica, "CLUSTER", "FAILOVER"); err != nil {
+			return nil, err
+		}
 		if poll(failoverTimeout, func() bool {
 			is, err := replica.info("replication")
 			return err == nil && is["role"] == "master"
 		}) {
-			c.Await("the replica owns the slot", func() bool { return c.Owner(key) == replica })
-			return replica
+			return replica, c.tryAwait(ctx, "the replica owns the slot", func() bool {
+				owner, err := c.TryOwner(ctx, key)
+				return err == nil && owner == replica
+			})
 		}
 	}
-	c.t.Fatalf("redisproc: %s did not take over", replica.Addr())
-	return nil
+	return nil, fmt.Errorf("%s did not take over", replica.Addr())
 }
 
-// Move moves the slot of a key to another master, with all keys in it, as redis-cli does. It calls during with the
+// TryMove moves the slot of a key to another master, with all keys in it, as redis-cli does. It calls during with the
 // old owner while half of the keys are at either server.
-func (c *Cluster) Move(key string, to *Server, during func(from *Server)) {
-	c.t.Helper()
-	from, slot := c.Owner(key), c.Slot(key)
-	c.command(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.idOf(from))
-	c.command(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.idOf(to))
+func (c *Cluster) TryMove(ctx context.Context, key string, to *Server, during func(from *Server)) error {
+	from, err := c.TryOwner(ctx, key)
+	if err != nil {
+		return err
+	}
+	slot, err := c.slot(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err := c.setSlot(ctx, slot, to, "IMPORTING", from); err != nil {
+		return err
+	}
+	if err := c.setSlot(ctx, slot, from, "MIGRATING", to); err != nil {
+		return err
+	}
+	if err := c.moveKeys(ctx, slot, from, to, during); err != nil {
+		return err
+	}
+	return errors.Join(c.setSlot(ctx, slot, to, "NODE", to), c.setSlot(ctx, slot, from, "NODE", to))
+}
+
+// TryMoveAtOnce moves the slot of a key to another master in one step, by CLUSTER MIGRATESLOTS of Valkey 9.0. It does
+// nothing if the servers have no such command.
+func (c *Cluster) TryMoveAtOnce(ctx context.Context, key string, to *Server) (moved bool, err error) {
+	from, err := c.TryOwner(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	slot, err := c.slot(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	_, err = c.command(ctx, from, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", c.idOf(to))
+	if err != nil && strings.Contains(err.Error(), "unknown subcommand") {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, c.tryAwait(ctx, "the slot has moved", func() bool {
+		owner, err := c.TryOwner(ctx, key)
+		return err == nil && owner == to
+	})
+}
+
+func (c *Cluster) setSlot(ctx context.Context, slot string, at *Server, state string, other *Server) error {
+	_, err := c.command(ctx, at, "CLUSTER", "SETSLOT", slot, state, c.idOf(other))
+	return err
+}
+
+// moveKeys moves all keys of a slot, and calls during after the first half.
+func (c *Cluster) moveKeys(ctx context.Context, slot string, from, to *Server, during func(from *Server)) error {
 	for i := 0; ; i++ {
-		keys := strings.Fields(c.command(from, "CLUSTER", "GETKEYSINSLOT", slot, "100"))
-		if len(keys) == 0 {
-			break
+		text, err := c.command(ctx, from, "CLUSTER", "GETKEYSINSLOT", slot, "100")
+		keys := strings.Fields(text)
+		if err != nil || len(keys) == 0 {
+			return err
 		}
 		if i == 0 {
 			keys = keys[:(len(keys)+1)/2]
 		}
 		args := append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.port), "", "0", "5000", "KEYS"}, keys...)
-		c.command(from, args...)
+		if _, err := c.command(ctx, from, args...); err != nil {
+			return err
+		}
 		if i == 0 && during != nil {
 			during(from)
 		}
 	}
-	c.command(to, "CLUSTER", "SETSLOT", slot, "NODE", c.idOf(to))
-	c.command(from, "CLUSTER", "SETSLOT", slot, "NODE", c.idOf(to))
 }
 
 func (c *Cluster) idOf(s *Server) string { return c.ids[slices.Index(c.servers, s)] }
 
-// CutOff isolates a server from all others of the cluster, as long as the cluster lives. Clients still reach it, and
-// its replica still receives its writes.
+// CutOff isolates a server from all others of the cluster, until Rejoin. Clients still reach it, and its replica still
+// receives its writes.
 func (c *Cluster) CutOff(s *Server) {
 	c.mu.Lock()
 	c.cutOff[c.idOf(s)] = true
@@ -311,6 +413,13 @@ func (c *Cluster) CutOff(s *Server) {
 	for i, b := range c.buses {
 		b.sever(func(sender string) bool { return c.servers[i] == s || sender == c.idOf(s) })
 	}
+}
+
+// Rejoin ends CutOff.
+func (c *Cluster) Rejoin(s *Server) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.cutOff, c.idOf(s))
 }
 
 // isCutOff reports whether a message must not pass.
@@ -321,119 +430,12 @@ func (c *Cluster) isCutOff(sender string, receiver *bus) bool {
 	return c.cutOff[sender] || i < len(c.ids) && c.cutOff[c.ids[i]]
 }
 
-func (c *Cluster) command(s *Server, args ...string) string {
-	c.t.Helper()
-	text, err := s.Command(args...)
+func (c *Cluster) command(ctx context.Context, s *Server, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	text, err := s.Do(ctx, args...)
 	if err != nil {
-		c.t.Fatalf("redisproc: %s: %v: %v", s.Addr(), args[:min(4, len(args))], err)
+		return "", fmt.Errorf("%s: %v: %w", s.Addr(), args[:min(4, len(args))], err)
 	}
-	return text
-}
-
-// bus is a proxy before the port at which a server of a cluster gets the messages of the others. Each connection
-// carries the messages of one sender, and the answers to them.
-type bus struct {
-	cluster  *Cluster
-	listener net.Listener
-	done     sync.WaitGroup
-
-	mu sync.Mutex
-	// senders has the sender of each open connection, "" until its first message.
-	senders map[net.Conn]string
-	closed  bool
-}
-
-func newBus(c *Cluster) (*bus, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	return &bus{cluster: c, listener: listener, senders: make(map[net.Conn]string)}, nil
-}
-
-func (b *bus) port() int { return b.listener.Addr().(*net.TCPAddr).Port } //nolint:forcetypeassert // it listens on TCP
-
-// serve begins to forward connections to the server.
-func (b *bus) serve(target string) {
-	b.done.Go(func() {
-		for {
-			conn, err := b.listener.Accept()
-			if err != nil {
-				return
-			}
-			if b.admit(conn, "") {
-				b.done.Go(func() { b.forward(conn, target) })
-			}
-		}
-	})
-}
-
-// The header of a message has the id of its sender.
-const (
-	senderFrom = 40
-	senderTo   = senderFrom + 40
-)
-
-// forward passes one connection on, unless its sender or the server is cut off.
-func (b *bus) forward(conn net.Conn, target string) {
-	defer b.forget(conn)
-	header := make([]byte, senderTo)
-	if _, err := io.ReadFull(conn, header); err != nil {
-		return
-	}
-	sender := string(header[senderFrom:])
-	if !b.admit(conn, sender) || b.cluster.isCutOff(sender, b) {
-		return
-	}
-	server, err := net.Dial("tcp", target)
-	if err != nil {
-		return
-	}
-	b.done.Go(func() {
-		defer b.forget(conn)
-		_, _ = io.Copy(conn, server)
-	})
-	defer func() { _ = server.Close() }()
-	if _, err := server.Write(header); err == nil {
-		_, _ = io.Copy(server, conn)
-	}
-}
-
-// admit records the sender of a connection, and reports whether the proxy is open.
-func (b *bus) admit(conn net.Conn, sender string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		_ = conn.Close()
-		return false
-	}
-	b.senders[conn] = sender
-	return true
-}
-
-func (b *bus) forget(conn net.Conn) {
-	_ = conn.Close()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.senders, conn)
-}
-
-// sever closes the connections of some senders.
-func (b *bus) sever(which func(sender string) bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for conn, sender := range b.senders {
-		if which(sender) {
-			_ = conn.Close()
-		}
-	}
-}
-
-func (b *bus) close() {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
-	_ = b.listener.Close()
-	b.sever(func(string) bool { return true })
-	b.done.Wait()
+	return text, nil
 }

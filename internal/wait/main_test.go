@@ -48,6 +48,7 @@ func (nodeEvents) NodeRecovering(string, time.Time, time.Time, bool) {}
 func (nodeEvents) NodeRecovered(string)                              {}
 func (nodeEvents) NodeRefuses(string, error)                         {}
 func (nodeEvents) NodeServes(string)                                 {}
+func (nodeEvents) MayEvict(string, string)                           {}
 func (nodeEvents) SameServer(string, string)                         {}
 func (nodeEvents) CapacityFreed()                                    {}
 

@@ -90,6 +90,8 @@ func (h inboxHandler) Message(i int, m node.Message) {
 	switch m.Kind {
 	case node.Announced:
 		h.eachTicket(func(t *ticket) { t.onAnnounced(i, m.Name, now) })
+	case node.Forced:
+		h.queues.engine.OnForced(i, m.Waiter)
 	case node.Counted:
 		h.queues.latches.Counted(i, m.Name)
 	case node.Woken, node.Standby, node.Returned:

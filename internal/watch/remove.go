@@ -50,7 +50,10 @@ func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permi
 				return node.Reply{Err: err}
 			}
 		}
-		return a.do(ctx, op)
+		reply := a.do(ctx, op)
+		channel, text := node.ForcedNotice(owner, names[0])
+		a.ask(ctx, []string{"PUBLISH", channel, text}) // if it fails, the owner learns of it by its next renewal
+		return reply
 	})
 }
 

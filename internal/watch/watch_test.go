@@ -23,8 +23,11 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// patience bounds every wait of a test.
-const patience = 20 * time.Second
+// patience bounds every wait of a test. answers bounds each answer of a node: a busy machine does not exceed it.
+const (
+	patience = time.Minute
+	answers  = 5 * time.Second
+)
 
 // servers starts servers that are open nodes.
 func servers(t *testing.T) (all []*redisproc.Server, addresses []string) {
@@ -48,7 +51,7 @@ func client(t *testing.T, addresses []string) *quorumlock.Client {
 
 func watcher(t *testing.T, addresses []string, scan int, names ...string) *Watcher {
 	t.Helper()
-	cfg := Config{Limits: quorumlock.Config{}.Limits(), Patience: 2 * time.Second, Names: names, MostPermits: 300, Scan: scan}
+	cfg := Config{Limits: quorumlock.Config{}.Limits(), Patience: answers, Names: names, MostPermits: 300, Scan: scan}
 	for _, address := range addresses {
 		opt, err := node.ParseOptions(address)
 		require.NoError(t, err)
@@ -94,6 +97,7 @@ func (a acquisition) hold(t *testing.T, all []*redisproc.Server, name string) *q
 	t.Helper()
 	lease, err := a(t.Context())
 	require.NoError(t, err)
+	t.Cleanup(func() { runtime.KeepAlive(lease) }) // the garbage collector ends a lease without references
 	for _, s := range all {
 		require.Eventually(t, func() bool { return slices.Contains(s.Keys(), name) }, patience, time.Millisecond)
 	}
@@ -355,12 +359,12 @@ func TestPrefix(t *testing.T) {
 	slotOnNodes, slot := node.SlotName(node.PoolName("billing:s"), 0), node.SlotName(node.PoolName("s"), 0)
 	mine := acquisition(billing.RedLock("job").Acquire).hold(t, all, "billing:job")
 	other := acquisition(plain.RedLock("job").Acquire).hold(t, all, "job")
-	bare := acquisition(plain.RedLock("billing:").Acquire).hold(t, all, "billing:") // no name of that application
+	acquisition(plain.RedLock("billing:").Acquire).hold(t, all, "billing:") // no name of that application
 	permitLease := permit(billing).hold(t, all, slotOnNodes)
 	waitFor(t, all, plain.RedLock("billing:job").Acquire, "quorumlock:waiting:{billing:job}")
 	require.NoError(t, billing.Latch("done").Set(t.Context(), 2))
 
-	cfg := Config{Limits: quorumlock.Config{}.Limits(), Patience: 2 * time.Second, MostPermits: 3, Scan: 1000, Prefix: "billing:", Names: []string{"done", "s"}}
+	cfg := Config{Limits: quorumlock.Config{}.Limits(), Patience: answers, MostPermits: 3, Scan: 1000, Prefix: "billing:", Names: []string{"done", "s"}}
 	for _, address := range addresses {
 		opt, err := node.ParseOptions(address)
 		require.NoError(t, err)
@@ -384,8 +388,15 @@ func TestPrefix(t *testing.T) {
 			require.Len(t, n.Locks[slot].Holders, 1)
 		}
 	}
+	heard := listen(t, cfg.Nodes[0], permitLease.Owner())
 	for _, r := range w.Evict(t.Context(), permitLease.Owner(), []string{slot}, 1) {
 		require.NoError(t, r.Err)
+	}
+	select {
+	case m := <-heard:
+		assert.Equal(t, node.Message{Kind: node.Forced, Waiter: permitLease.Owner(), Name: slotOnNodes}, m)
+	case <-time.After(30 * time.Second):
+		t.Error("the client of the owner is not told")
 	}
 	for _, r := range w.ForceRelease(t.Context(), "job", []string{mine.Owner()}) {
 		require.NoError(t, r.Err)
@@ -398,5 +409,22 @@ func TestPrefix(t *testing.T) {
 	assert.Equal(t, other.Owner(), status.Holder(), "the lock of another application stays")
 	<-mine.Context().Done()
 	require.ErrorIs(t, mine.Err(), quorumlock.ErrLost)
-	runtime.KeepAlive([]any{other, bare})
+}
+
+// listen opens the inbox of an owner's client on a node. It delivers the messages of forced releases.
+func listen(t *testing.T, opt node.Options, owner string) <-chan node.Message {
+	t.Helper()
+	nd, err := node.New(opt)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = nd.Close() })
+	heard := make(chan node.Message, 100)
+	id, _, _ := strings.Cut(owner, ":")
+	inbox, err := node.Listen(t.Context(), nd, id, func(m node.Message) {
+		if m.Kind == node.Forced {
+			heard <- m
+		}
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = inbox.Close() })
+	return heard
 }

@@ -1,5 +1,5 @@
--- Remove the names from all holders, or only from one owner. Write tombstones for the owners, and
--- wake the waiters.
+-- Remove the names from all holders, or only from one owner. Write tombstones for the owners, tell
+-- the inboxes of their clients, and wake the waiters.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   least TTL of the tombstones in ms: one lives as long as its lock would have
@@ -28,8 +28,13 @@ for _, name in ipairs(KEYS) do
   end
 end
 
+local buried, known = {}, {}
 local function bury(name, owner, ttl)
   redis.call('SET', key('tombstone', name) .. ':' .. owner, 1, 'PX', ttl)
+  if not known[owner] then
+    known[owner] = true
+    buried[#buried + 1] = owner
+  end
 end
 
 for i = only == '' and 4 or 3, #ARGV do
@@ -48,5 +53,9 @@ for i = 1, #found, 3 do
     announce(name)
   end
 end
-queues().wake_all(KEYS)
+local queue = queues()
+for _, owner in ipairs(buried) do
+  pcall(queue.reached, 'forced', KEYS[1], owner) -- a user may lack the right
+end
+queue.wake_all(KEYS)
 return found

@@ -19,8 +19,18 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function give(name)
   local ok, reads = pcall(reading, name, ARGV[1], now)
   if ok and reads then
-    redis.call('ZREM', key('readers', name), ARGV[1])
-    return true, redis.call('HGET', name, readers) and settle(name, now)
+    local shared = redis.pcall('HGET', name, readers)
+    if shared and not shared.err then
+      return true, settle(name, now, ARGV[1])
+    end
+    -- While a cluster's slot moves, the lock may be on another server. Then nothing is removed.
+    if not shared or string.find(shared.err, 'WRONGTYPE', 1, true) then
+      redis.call('ZREM', key('readers', name), ARGV[1])
+    end
+    if shared then
+      error(shared.err, 0)
+    end
+    return true, false
   end
   local own = redis.call('HDEL', name, ARGV[1]) == 1
   if not ok and not own then

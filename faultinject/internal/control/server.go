@@ -40,7 +40,8 @@ var errClosed = errors.New("the server is closed")
 type server struct {
 	kind, name string
 	driver     Driver
-	proxy      *faultinject.Proxy
+	// proxies are before the addresses of the driver, in their order.
+	proxies []*faultinject.Proxy
 
 	mu     sync.Mutex
 	closed bool
@@ -48,11 +49,20 @@ type server struct {
 
 // New returns a server that runs at addr. If there is an error, New closes the driver.
 func New(kind, name, addr string, driver Driver) (faultinject.Server, error) {
-	proxy, err := faultinject.NewProxy(addr)
-	if err != nil {
-		return nil, Failed(kind, name, "start", errors.Join(err, driver.Close()))
+	return newServer(kind, name, driver, addr)
+}
+
+// newServer returns a server with a proxy before each of its addresses.
+func newServer(kind, name string, driver Driver, addrs ...string) (*server, error) {
+	s := &server{kind: kind, name: name, driver: driver}
+	for _, addr := range addrs {
+		proxy, err := faultinject.NewProxy(addr)
+		if err != nil {
+			return nil, Failed(kind, name, "start", errors.Join(err, s.Close()))
+		}
+		s.proxies = append(s.proxies, proxy)
 	}
-	return &server{kind: kind, name: name, driver: driver, proxy: proxy}, nil
+	return s, nil
 }
 
 // Failed adds the server and the action to an error, unless it is nil.
@@ -65,7 +75,7 @@ func Failed(kind, name, action string, err error) error {
 
 func (s *server) Name() string { return s.name }
 
-func (s *server) Addr() string { return s.proxy.Addr() }
+func (s *server) Addr() string { return s.proxies[0].Addr() }
 
 func (s *server) Command(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := bounded(ctx, replyTimeout)
@@ -103,11 +113,18 @@ func (s *server) Lose(ctx context.Context, while time.Duration) error {
 }
 
 func (s *server) CutOff(ctx context.Context) error {
-	return s.do(ctx, "cut off", func(context.Context) error { s.proxy.Cut(faultinject.BothWays); return nil })
+	return s.do(ctx, "cut off", func(context.Context) error { return s.each(faultinject.BothWays, (*faultinject.Proxy).Cut) })
 }
 
 func (s *server) Heal(ctx context.Context) error {
-	return s.do(ctx, "heal", func(context.Context) error { s.proxy.Uncut(faultinject.BothWays); return nil })
+	return s.do(ctx, "heal", func(context.Context) error { return s.each(faultinject.BothWays, (*faultinject.Proxy).Uncut) })
+}
+
+func (s *server) each(way faultinject.Direction, change func(*faultinject.Proxy, faultinject.Direction)) error {
+	for _, proxy := range s.proxies {
+		change(proxy, way)
+	}
+	return nil
 }
 
 func (s *server) StepClock(ctx context.Context, offset time.Duration) error {
@@ -130,7 +147,10 @@ func (s *server) Close() error {
 		return Failed(s.kind, s.name, "close", err)
 	}
 	s.closed = true
-	return s.proxy.Close() // its error is always nil
+	for _, proxy := range s.proxies {
+		_ = proxy.Close() // its error is always nil
+	}
+	return nil
 }
 
 // do makes one change at a time.

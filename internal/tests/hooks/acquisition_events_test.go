@@ -3,6 +3,7 @@ package hooks_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -204,8 +205,9 @@ func TestCloseWaitsForAcquisitionEvents(t *testing.T) {
 		var told []quorumlock.AcquisitionEvent
 		client := f.Client(acquisitions(&told))
 		f.Pause(2)
-		_, err := client.RedLock("job").Acquire(t.Context())
+		lease, err := client.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
+		defer runtime.KeepAlive(lease)
 		require.Error(t, client.Close(t.Context()), "n3 does not confirm the release")
 		require.Len(t, told, 1)
 		f.Resume(2)

@@ -274,9 +274,7 @@ func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 func TestCloseReportsUnconfirmedReleases(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
-		_, err := client.RedLock("job").Acquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
+		_ = fleet.MustAcquire(t, client.RedLock("job"))
 		f.Pause(1)
 		var closing error
 		took := f.Elapsed(func() { closing = client.Close(t.Context()) })

@@ -203,11 +203,9 @@ func TestErrHeldWhileAQuorumAnswers(t *testing.T) {
 	// even if unreachable nodes and denials together decide the attempt.
 	for bad := range 6 {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-			holder, err := f.Client().RedLock("job").Acquire(t.Context())
-			require.NoError(t, err)
-			fleet.Settle()
+			holder := fleet.MustAcquire(t, f.Client().RedLock("job"))
 			f.Stop(fleet.FirstNodes(bad)...)
-			_, err = f.Client().RedLock("job").TryAcquire(t.Context())
+			_, err := f.Client().RedLock("job").TryAcquire(t.Context())
 			switch bad {
 			case 0, 1, 2:
 				var held *quorumlock.HeldError
@@ -338,9 +336,7 @@ func TestNestedContextsLookUpValuesOnce(t *testing.T) {
 func TestCloseAfterNodesAreClosed(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
-		_, err := client.RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
+		_ = fleet.MustAcquire(t, client.RedLock("job"))
 		for _, nd := range f.Nodes {
 			require.NoError(t, nd.Close())
 		}

@@ -5,7 +5,7 @@
 local function contend(now, names, owner, ttl, token, last, fair, waiter, ticket, keep)
   token = tonumber(token)
   local denial
-  local known, low = 0, {}
+  local known, low, stale = 0, {}, {}
   local free, taken, queued, queue = {}, {}, false, nil
   for _, name in ipairs(names) do
     local holder = redis.call('HKEYS', name)[1]
@@ -26,6 +26,7 @@ local function contend(now, names, owner, ttl, token, last, fair, waiter, ticket
     elseif seen > known then
       known = seen
     end
+    stale[name] = seen > tonumber(last)
     queued = queued or (waiter or fair) and redis.call('EXISTS', key('queue', name)) == 1
   end
 
@@ -62,7 +63,7 @@ local function contend(now, names, owner, ttl, token, last, fair, waiter, ticket
   end
 
   for _, name in ipairs(names) do
-    local failure = put(name, owner, ttl, last)
+    local failure = put(name, owner, ttl, stale[name] and last .. '+' or last)
     if failure then
       return failure
     end

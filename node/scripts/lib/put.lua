@@ -1,12 +1,15 @@
 -- token_of returns the largest token that the holder of a name may use, which put has stored. It
 -- returns 0 for readers, and for clients of Redisson, which store a count.
 local function token_of(name, holder)
-  local token = redis.call('HGET', name, holder)
-  return #token == 16 and tonumber(token) or 0
+  local token = string.match(redis.call('HGET', name, holder), '^(%d+)%+?$')
+  return token and #token == 16 and tonumber(token) or 0
 end
 
 -- put makes a lock with its TTL and the owner's token. It returns nothing, or the error, for example
 -- a missing right. After an error the lock is absent: no lock is ever without a TTL.
+--
+-- A caller adds a plus sign to the token if a later owner may have had the name, by the fence: a late
+-- operation has put it back then. Such a lock is no proof for the script resume.
 local function put(name, owner, ttl, token)
   redis.call('HSET', name, owner, token)
   local set = redis.pcall('PEXPIRE', name, ttl)

@@ -4,9 +4,14 @@
 -- which each ends, in ms of the node's clock.
 local readers = 'quorumlock:readers'
 
--- longest returns when the last reader of a name ends, or 0.
-local function longest(name)
-  return tonumber(redis.call('ZRANGE', key('readers', name), -1, -1, 'WITHSCORES')[2]) or 0
+-- longest returns when the last reader of a name ends, except one of them, or 0.
+local function longest(name, except)
+  local last = redis.call('ZRANGE', key('readers', name), -2, -1, 'WITHSCORES')
+  local at = #last
+  if last[at - 1] == except then
+    at = at - 2
+  end
+  return tonumber(last[at]) or 0
 end
 
 -- reading reports whether an owner reads a name now.
@@ -29,9 +34,16 @@ local function each(name, holder, call)
   end
 end
 
--- settle removes the readers that have ended, and the lock with the last of them. It returns true
--- if the name has no reader left.
-local function settle(name, now)
+-- settle removes a reader and those that have ended, and the lock with the last of them. It returns
+-- true if the name has no reader left. While a slot of a cluster moves, a key that is gone cannot be
+-- read any more. So it reads before it removes.
+local function settle(name, now, reader)
+  local last = longest(name, reader)
+  if last <= now then
+    redis.call('DEL', name, key('readers', name))
+    return true
+  end
+  redis.call('ZREM', key('readers', name), reader)
   local over
   repeat
     over = redis.call('ZRANGE', key('readers', name), '-inf', now, 'BYSCORE', 'LIMIT', 0, 1000)
@@ -39,11 +51,6 @@ local function settle(name, now)
       redis.call('ZREM', key('readers', name), unpack(over))
     end
   until #over < 1000
-  local last = longest(name)
-  if last == 0 then
-    redis.call('DEL', name)
-    return true
-  end
   redis.call('PEXPIRE', name, last - now)
   redis.call('PEXPIRE', key('readers', name), last - now)
   return false

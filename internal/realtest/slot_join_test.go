@@ -1,0 +1,140 @@
+package realtest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/testkit"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// Joint locks and locks of several names lie in the slot. They are acquired all or none, and kept while the slot gets
+// another owner.
+func TestRealClusterJoins(t *testing.T) {
+	t.Parallel()
+	s := startSlot(t, "ql")
+	two := startCluster(t, 2)
+	two.open(slotLimits())
+	s.joins(t, nil, func() { s.Move(s.marker, s.OtherMaster(s.marker), nil) })
+	s.open()
+	s.joins(t, two.addresses(), func() {
+		s.Failover(s.marker)
+		s.AwaitHealthy()
+		s.Move(s.marker, s.OtherMaster(s.marker), nil)
+	})
+}
+
+// joins checks locks of several names, on the slot and on other nodes. changeOwner gives the slot another owner.
+func (s *slot) joins(t *testing.T, others []string, changeOwner func()) {
+	t.Helper()
+	ctx, one, two := withDeadline(t), s.client(others...), s.client(others...)
+	first := one.RedLock("a")
+	all := quorumlock.Join(first, one.RWLock("b").Read(), one.Semaphore("c", 2).Acquirer(2), one.MultiLock("x", "y"))
+	rivals := []quorumlock.Acquirer{
+		two.RedLock("a"), two.RWLock("b").Write(), two.Semaphore("c", 2).Acquirer(1), two.MultiLock("y", "z"), two.RedLock("x"),
+	}
+	heldBy := func(want error) {
+		t.Helper()
+		for _, rival := range rivals {
+			_, err := quorumlock.Join(rival).TryAcquire(ctx)
+			require.ErrorIs(t, err, want)
+		}
+	}
+	lease, err := all.Acquire(ctx)
+	require.NoError(t, err)
+	require.Positive(t, lease.Token(first, "a"))
+	heldBy(quorumlock.ErrHeld)
+	for _, key := range s.Owner(s.marker).Keys() {
+		require.Equal(t, s.Slot(s.marker), s.Slot(key), key)
+	}
+
+	strain := testkit.MeasureStrain(t)
+	changeOwner()
+	for _, rival := range rivals {
+		_, err := quorumlock.Join(rival).TryAcquire(ctx)
+		require.Error(t, err) // the owner recovers, or says that the lock is held
+	}
+	if lease.Err() != nil {
+		strain.Missing(t, "the joint lease is kept while the slot moves; it has ended: %v", lease.Err())
+	}
+	eventually(t, 2*slotLimits().Recovery(), func() bool {
+		_, err := quorumlock.Join(rivals[0]).TryAcquire(ctx)
+		return assert.Error(t, err) && errors.Is(err, quorumlock.ErrHeld)
+	}, "the new owner says that the lock is held")
+	heldBy(quorumlock.ErrHeld)
+	require.NoError(t, lease.Release(ctx))
+	s.noLocks()
+
+	// A name that another client has keeps all of them free.
+	rival := acquire(t, two.RedLock("y"))
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	_, err = all.Acquire(short)
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	s.noLocks("{" + s.tag + "}:y")
+	require.NoError(t, rival.Release(ctx))
+}
+
+// noLocks requires that the owner of the slot soon has no locks but these, which are held by others.
+func (s *slot) noLocks(but ...string) {
+	s.t.Helper()
+	left := func() []string {
+		return slices.DeleteFunc(s.Owner(s.marker).Keys(), func(key string) bool {
+			return key == s.marker || key == node.FencesKey(s.tag) || slices.Contains(but, key)
+		})
+	}
+	eventually(s.t, soon, func() bool { return len(left()) == 0 }, "the slot has no locks; these are left: %v", left)
+}
+
+// A cluster is one node, by whichever of its servers it is listed. It never has a majority of three.
+func TestRealClusterHasOneVote(t *testing.T) {
+	t.Parallel()
+	s := startSlot(t, "ql")
+	var addresses []string
+	for _, server := range s.Servers()[:3] {
+		addresses = append(addresses, "redis://locker:secret@"+server.Addr()+"?tag="+s.tag)
+	}
+	client := newClient(t, withMaxTTL(slotTTL), func(cfg *quorumlock.Config) { cfg.Addresses = addresses })
+	refused := func(after string) {
+		t.Helper()
+		for range 5 {
+			_, err := client.RedLock("job").TryAcquire(t.Context())
+			require.ErrorIs(t, err, node.ErrSameServer, after)
+		}
+	}
+	refused("the start")
+	s.Move(s.marker, s.OtherMaster(s.marker), nil)
+	s.open()
+	// Each node learns of the move by itself.
+	for range 50 {
+		_, err := client.RedLock("job").TryAcquire(t.Context())
+		require.Error(t, err)
+	}
+	refused("the move")
+}
+
+// A move of the slot in one step, which Valkey has from 9.0 on, is a change of the owner as any other.
+func TestRealClusterMovesAtOnce(t *testing.T) {
+	t.Parallel()
+	s := startSlot(t, "ql")
+	l := s.load()
+	moved := 0
+	moves := move{"a move in one step", func(s *slot, _ *redisproc.Server) {
+		if s.MoveAtOnce(s.marker, s.OtherMaster(s.marker)) {
+			moved++
+		} else {
+			s.Move(s.marker, s.OtherMaster(s.marker), nil)
+		}
+	}}
+	l.move(moves)
+	l.move(moves)
+	t.Logf("%d of two moves were in one step", moved)
+}
