@@ -113,17 +113,19 @@ func (s *sender) fillLocked(f *flight) {
 		rest = append(rest, s.queue[n:]...)
 	} else {
 		s.holdLocked()
-		for _, c := range s.queue {
-			if len(f.batch) < maxBatch && !s.isHeldLocked(c.Op) {
-				f.batch = append(f.batch, c)
-			} else {
+		looked := 0
+		for ; looked < len(s.queue) && len(f.batch) < maxBatch; looked++ {
+			if c := s.queue[looked]; s.isHeldLocked(c.Op) {
 				s.countNamesLocked(c.Op, 1)
 				rest = append(rest, c)
+			} else {
+				f.batch = append(f.batch, c)
 			}
 		}
 		for _, c := range rest {
 			s.countNamesLocked(c.Op, -1)
 		}
+		rest = append(rest, s.queue[looked:]...)
 	}
 	clear(s.queue[len(rest):])
 	s.queue = rest
