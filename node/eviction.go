@@ -72,7 +72,7 @@ func (l *link) checkMemory(m memoryPolicy) error {
 	return nil
 }
 
-// watch adds a command to those of an exchange, if it is time to look at the memory policy again.
+// watch adds a command to the commands of an exchange, if it is time to look at the memory policy again.
 func (l *link) watch(commands rueidis.Commands) rueidis.Commands {
 	w := &l.evictions
 	if !w.on || l.began.Sub(w.asked) < w.every {

@@ -22,8 +22,8 @@ type flight struct {
 	began, deadline time.Duration
 	// overdue is set once it is: its receivers have been told, and no caller waits for it.
 	overdue bool
-	// identity is that of the server when the flight began, if flights may overlap: another one may
-	// have connected the node to another server before this one is settled.
+	// identity is the server's identity when the flight began, if flights may overlap: another flight
+	// may connect the node to another server before this one is settled.
 	identity string
 	// holds is set if sender.held counts its names.
 	holds bool
