@@ -29,8 +29,9 @@ func (t *deadlineTimer) Reset(d time.Duration) bool {
 	was := t.pending
 	// Noted before the clock is read: a jump in between finds the timer.
 	t.setPending(true)
-	t.deadline = after(t.now(), d)
-	t.armLocked()
+	now := t.now()
+	t.deadline = after(now, d)
+	t.armLocked(now)
 	return was
 }
 
@@ -49,7 +50,7 @@ func (t *deadlineTimer) rearm() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.pending {
-		t.armLocked()
+		t.armLocked(t.now())
 	}
 }
 
@@ -67,16 +68,16 @@ func (t *deadlineTimer) due() bool {
 	if !t.pending {
 		return false
 	}
-	if t.now() < t.deadline {
-		t.armLocked()
+	if now := t.now(); now < t.deadline {
+		t.armLocked(now)
 		return false
 	}
 	t.setPending(false)
 	return true
 }
 
-func (t *deadlineTimer) armLocked() {
-	d := t.wait(t.deadline - t.now())
+func (t *deadlineTimer) armLocked(now time.Duration) {
+	d := t.wait(t.deadline - now)
 	if t.under == nil {
 		t.under = t.arm(d, t.check)
 		return

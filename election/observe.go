@@ -18,8 +18,9 @@ type Leader struct {
 	Owner string
 	// Name is the candidate's name, as in Term.
 	Name string
-	// Token is the token of its term; nodes know it as long as the term lasts. It is 0 if the lock is held by a program
-	// that gives no token. It is for display only. A resource compares the tokens that its writers show.
+	// Token is the token of its term; nodes know it as long as the term lasts. While the candidate is being elected, it
+	// may still be smaller. It is 0 if the lock is held by a program that gives no token. It is for display only. A
+	// resource compares the tokens that its writers show.
 	Token uint64
 	// Since is the time of the election by the leader's clock, from its token; zero if Token is 0.
 	Since time.Time
@@ -97,8 +98,8 @@ const secondLook = 10 * time.Millisecond
 // minLook is the shortest pause between two looks at a leader whose time is nearly over.
 const minLook = 100 * time.Millisecond
 
-// Watch yields the leader, and every change: a leader, its value, ErrNoLeader, or the reason why the leader is
-// unknown. Watch ends with ctx, or after a *quorumlock.InvalidError or quorumlock.ErrClosed.
+// Watch yields the leader, and every change: a leader, its token, its value, ErrNoLeader, or the reason why the leader
+// is unknown. Watch ends with ctx, or after a *quorumlock.InvalidError or quorumlock.ErrClosed.
 //
 // Watch asks for the leader every Config.Interval. Each poll costs a round trip to each node, and needs no
 // candidate. It may miss terms that are shorter than an interval.
@@ -146,7 +147,8 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 
 // startListening begins to listen for announcements, until stop is called. Without Config.Announce, it never rings.
 //
-// An observer that listens again may miss a change in that moment. So Watch looks twice more after each ring: after
+// After a change, an observer sets the latch and then waits for it. If a leader deletes the latch in between, and
+// another observer sets it again, this observer misses the deletion. So Watch looks twice more after each ring: after
 // secondLook, and after an interval.
 func (e *Election) startListening(ctx context.Context) (ring <-chan struct{}, hears func() bool, stop func()) {
 	if !e.cfg.Announce || e.check(ctx) != nil {
@@ -171,13 +173,14 @@ type sight struct {
 // differs reports whether the leader, or the reason why there is none, has changed. It ignores changes of the answers
 // of single nodes.
 func (s sight) differs(next sight) bool {
-	return s.first || s.leader.Owner != next.leader.Owner || s.leader.Value != next.leader.Value || (s.err == nil) != (next.err == nil) ||
+	return s.first || s.leader.Owner != next.leader.Owner || s.leader.Token != next.leader.Token || s.leader.Value != next.leader.Value ||
+		(s.err == nil) != (next.err == nil) ||
 		errors.Is(s.err, ErrNoLeader) != errors.Is(next.err, ErrNoLeader)
 }
 
-// knownSince copies earlier knowledge about the same leader, so that its token stays the same.
+// knownSince copies earlier knowledge about the same leader. Its token may grow while it is elected, but never shrinks.
 func (l Leader) knownSince(before Leader) Leader {
-	if l.Owner == before.Owner && before.Token != 0 {
+	if l.Owner == before.Owner && before.Token > l.Token {
 		l.Token, l.Since = before.Token, before.Since
 	}
 	return l

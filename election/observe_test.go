@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/election"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 func TestLeader(t *testing.T) {
@@ -63,6 +64,36 @@ func TestLeaderTokenDespiteFailedContenders(t *testing.T) {
 		leader, err := w.candidate("observer").Leader(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, term.Token, leader.Token)
+	})
+}
+
+// TestWatchCorrectsTheToken: an acquisition may propose a second, larger token. An observer that saw the first one
+// yields the second one, and keeps it while nodes forget it.
+func TestWatchCorrectsTheToken(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		propose := func(token uint64, nodes ...int) {
+			for _, i := range nodes {
+				replies := make([]node.Reply, 1)
+				w.nodes[i].Do(t.Context(), []node.Op{{
+					Kind: node.Acquire, Names: []string{"office"}, Owner: "leader:1", TTL: quorumlock.DefaultTTL, Token: token,
+					Limits: node.Limits{MaxTTL: quorumlock.DefaultTTL, MaxClockSkew: quorumlock.DefaultMaxClockSkew},
+				}}, replies)
+				require.Equal(t, node.Granted, replies[0].Outcome, replies[0].Err)
+			}
+		}
+		token := uint64(time.Now().UnixMicro())
+		propose(token, 0, 1, 2, 3, 4)
+		o := watch(t, w.candidate("observer"))
+		tokenIs := func(token uint64) func(seen) bool {
+			return func(s seen) bool { return s.err == nil && s.leader.Owner == "leader:1" && s.leader.Token == token }
+		}
+		sees(t, o, soon, tokenIs(token))
+		propose(token+5, 0, 1, 2)
+		sees(t, o, 2*time.Second, tokenIs(token+5))
+		propose(token+3, 0, 1)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Empty(t, o)
 	})
 }
 

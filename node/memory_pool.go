@@ -262,14 +262,8 @@ func (m *Memory) releaseSlots(op Op) Reply {
 	}
 	p, w := op.Pool, op.Waiter
 	if w.ID != "" {
-		was := tombstoneKey{p.Name, w.ID}
-		if since, ok := m.gone[was]; ok && w.Keep > 0 && !m.isForeign(p.Name, false) {
-			m.addEntry(p.Name, w)
-			m.queues[p.Name][m.queues[p.Name].rank(w.ID)].woken = since
-			m.queues[p.Name][m.queues[p.Name].rank(w.ID)].expected = true
-		}
-		delete(m.gone, was)
 		m.restoreEntry([]string{p.Name}, w)
+		delete(m.gone, tombstoneKey{p.Name, w.ID})
 	}
 	m.wakeSlots(p, w.staying(), freed)
 	return released(op, removed)

@@ -83,6 +83,8 @@ func (m *Memory) dropAt(name string, place int) queue {
 func (m *Memory) addEntry(name string, w Waiter) {
 	q := m.queued(name).clone()
 	e := queueEntry{id: w.ID, ticket: w.Ticket}
+	e.woken, e.expected = m.gone[tombstoneKey{name, w.ID}]
+	delete(m.gone, tombstoneKey{name, w.ID})
 	if i := q.rank(w.ID); i >= 0 {
 		e = q[i]
 		q = slices.Delete(q, i, i+1)

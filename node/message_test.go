@@ -64,6 +64,24 @@ func TestReadPushIsBounded(t *testing.T) {
 	}
 }
 
+// Each pass of a lock is several messages. Reading one takes an allocation for each value, and one for the list.
+func TestReadingAMessageAllocatesLittle(t *testing.T) {
+	const text = "*3\r\n$7\r\nmessage\r\n$18\r\nquorumlock:inbox:c\r\n$29\r\nwoken 1700000000000000 3 c:1a\r\n"
+	said := strings.NewReader(text)
+	r := bufio.NewReader(said)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
+		said.Reset(text)
+		push, err := readPush(r)
+		if err != nil || len(push) != 3 {
+			t.Error(push, err)
+			return
+		}
+		if m, ok := decodeMessage(push[2]); !ok || m.Waiter != "c:1" || m.Name != "a" {
+			t.Error(m, ok)
+		}
+	}), 4.0)
+}
+
 // The reader reads any text to its end or refuses it. It never reserves memory that the text does
 // not fill.
 func FuzzReadPush(f *testing.F) {

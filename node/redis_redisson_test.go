@@ -72,7 +72,7 @@ func TestRedisAnnouncesToRedisson(t *testing.T) {
 	conn, err := net.Dial("tcp", server.Addr())
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
-	_, err = fmt.Fprint(conn, "PSUBSCRIBE *\r\n")
+	_, err = fmt.Fprint(conn, "PSUBSCRIBE redisson*\r\n")
 	require.NoError(t, err)
 	in := bufio.NewReader(conn)
 	line := func() string {
@@ -96,7 +96,7 @@ func TestRedisAnnouncesToRedisson(t *testing.T) {
 			for i := range said {
 				said[i] = line()
 			}
-			assert.Equal(t, []string{"pmessage", "*", channel, "0"}, []string{said[2], said[4], said[6], said[8]})
+			assert.Equal(t, []string{"pmessage", "redisson*", channel, "0"}, []string{said[2], said[4], said[6], said[8]})
 		}
 	}
 }

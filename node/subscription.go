@@ -2,6 +2,7 @@ package node
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -156,11 +157,11 @@ func (s *subscription) receive(deliver func(Message)) (served bool) {
 			return served
 		}
 		push, err := readPush(s.in)
-		var refusal replyError
-		if errors.As(err, &refusal) && s.onError(err) {
-			continue
-		}
 		if err != nil {
+			var refusal replyError
+			if errors.As(err, &refusal) && s.onError(err) {
+				continue
+			}
 			return served
 		}
 		if s.handlePush(push, deliver) {
@@ -221,22 +222,22 @@ const (
 
 // readPush reads one push in RESP2: an array of values, or a single one.
 func readPush(r *bufio.Reader) ([]string, error) {
-	line, err := readLine(r)
+	line, err := readBuffered(r)
 	if err != nil {
 		return nil, err
 	}
-	length, isArray := strings.CutPrefix(line, "*")
+	length, isArray := bytes.CutPrefix(line, []byte("*"))
 	if !isArray {
 		value, err := readValue(r, line)
 		return []string{value}, err
 	}
-	n, err := strconv.ParseUint(length, 10, 31)
+	n, err := strconv.ParseUint(string(length), 10, 31)
 	if err != nil || n > maxValues {
 		return nil, fmt.Errorf("%w %.30q", errProtocol, line)
 	}
 	values := make([]string, n)
 	for i := range values {
-		if line, err = readLine(r); err != nil {
+		if line, err = readBuffered(r); err != nil {
 			return nil, err
 		}
 		if values[i], err = readValue(r, line); err != nil {
@@ -246,30 +247,58 @@ func readPush(r *bufio.Reader) ([]string, error) {
 	return values, nil
 }
 
+// readBuffered reads a line. The line is valid until the next read.
+func readBuffered(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil, fmt.Errorf("%w %.30q", errProtocol, line)
+	case err != nil:
+		return nil, err
+	}
+	return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
+}
+
 // readValue reads a string or a number that begins with line. An error of the server becomes a [replyError].
 // It reserves no more memory than bytes have come, for any length that the server announces.
-func readValue(r *bufio.Reader, line string) (string, error) {
-	kind, text := "", ""
-	if line != "" {
-		kind, text = line[:1], line[1:]
+func readValue(r *bufio.Reader, line []byte) (string, error) {
+	kind, text := byte(0), line
+	if len(line) > 0 {
+		kind, text = line[0], line[1:]
 	}
 	switch kind {
-	case "+", ":":
-		return text, nil
-	case "-":
-		return "", replyError(strings.TrimPrefix(text, "ERR "))
+	case '+', ':':
+		return string(text), nil
+	case '-':
+		return "", replyError(strings.TrimPrefix(string(text), "ERR "))
 	}
-	n, err := strconv.ParseUint(text, 10, 31)
-	if kind != "$" || err != nil || n > maxValue {
+	n, err := strconv.ParseUint(string(text), 10, 31)
+	if kind != '$' || err != nil || n > maxValue {
 		return "", fmt.Errorf("%w %.30q", errProtocol, line)
 	}
-	var value strings.Builder
-	if _, err := io.CopyN(&value, r, int64(n)); err != nil {
+	value, err := readText(r, int(n))
+	if err != nil {
 		return "", err
 	}
-	end, err := readLine(r)
-	if err == nil && end != "" {
+	end, err := readBuffered(r)
+	if err == nil && len(end) > 0 {
 		err = fmt.Errorf("%w %.30q", errProtocol, end)
 	}
-	return value.String(), err
+	return value, err
+}
+
+// readText reads n bytes. Nearly all texts fit into the buffer, and take one allocation.
+func readText(r *bufio.Reader, n int) (string, error) {
+	if n > r.Size() {
+		var text strings.Builder
+		_, err := io.CopyN(&text, r, int64(n))
+		return text.String(), err
+	}
+	buffered, err := r.Peek(n)
+	if err != nil {
+		return "", err
+	}
+	text := string(buffered)
+	_, err = r.Discard(n)
+	return text, err
 }

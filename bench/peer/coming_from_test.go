@@ -352,6 +352,16 @@ func unlockingElsewhere(t *testing.T, s *sides) {
 	next, err := s.ours.RedLock("b").TryAcquire(ctx)
 	require.NoError(t, err)
 	require.NoError(t, next.Release(ctx))
+
+	lease, err = s.fixed("d", 5*time.Second).Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, lease.Detach())
+	lock := elsewhere.RedLock("d").With(quorumlock.LockOptions{TTL: 5 * time.Second, Fixed: true})
+	resumed, err := lock.Resume(ctx, lease.Owner(), lease.Token())
+	require.NoError(t, err)
+	require.NoError(t, resumed.Release(ctx))
+	_, err = lock.Resume(ctx, lease.Owner(), lease.Token())
+	require.ErrorIs(t, err, quorumlock.ErrLost)
 }
 
 func oneTry(t *testing.T, s *sides) {

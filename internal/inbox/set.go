@@ -175,10 +175,9 @@ func (s *Set) subscribeLocked() {
 	if s.closed || s.users == 0 {
 		return
 	}
-	now := s.clock.Now()
 	for i := range s.subscriptions {
 		sub := &s.subscriptions[i]
-		if sub.inbox != nil || sub.opening || now < sub.retryAt {
+		if sub.inbox != nil || sub.opening || sub.retryAt > 0 && s.clock.Now() < sub.retryAt {
 			continue
 		}
 		sub.opening = true

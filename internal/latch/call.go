@@ -241,7 +241,10 @@ func (x *Call) Count() Outcome {
 // confirmation stays valid for all of them.
 func (x *Call) Delete() Outcome {
 	token, before, begun := x.propose(), quorum.Set(0), false
+	sent := uint64(0) // the token of the last attempt
 	return x.retry(func() (*round, Outcome) {
+		first := sent != token
+		sent = token
 		r := &round{kind: node.Unlatch, deletes: true, token: token, granted: before}
 		if begun {
 			r.kind, r.ask = node.Latch, node.LatchOp{Exact: true, Generation: token, Void: true}
@@ -254,6 +257,10 @@ func (x *Call) Delete() Outcome {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		switch {
+		case first && r.setAgain != 0:
+			// Another client began this generation, with an equal token, and the latch was set in it. So this
+			// call has deleted nothing.
+			token, before, begun = x.propose(), 0, false
 		case confirmed():
 			return r, Outcome{}
 		case r.tokenRefused() && r.granted != 0 && r.latest() == token:

@@ -38,6 +38,8 @@ type round struct {
 	// granted are the nodes that did as asked. repaired are the nodes that were given their missing
 	// ids.
 	granted, repaired quorum.Set
+	// setAgain are the nodes that confirmed a deletion in the first run, and yet have the latch set.
+	setAgain quorum.Set
 	// began is when the round began, as a token by the client's clock.
 	began uint64
 	// readings counts how often the round has read all ids again, since a node may have lost its
@@ -216,6 +218,9 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 	granted := reply.Outcome == node.Granted
 	if granted {
 		r.granted = r.granted.With(i)
+	}
+	if granted && r.deletes && s.Count > 0 && !reply.Repeated {
+		r.setAgain = r.setAgain.With(i)
 	}
 	switch {
 	case c.Op.Latch.List:

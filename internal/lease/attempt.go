@@ -187,7 +187,11 @@ func (a *attempt) countVote(i int, sent time.Duration, token uint64, r *node.Rep
 		g.spec.Slots.Learn(i, g.spec.Names, r)
 	}
 	if g.ticket != nil {
-		g.ticket.Voted(i, g.engine.Clock.Now(), r)
+		var now time.Duration
+		if r.Outcome == node.Denied {
+			now = g.engine.Clock.Now()
+		}
+		g.ticket.Voted(i, now, r)
 	}
 	if !decided && a.proposal.Decided() {
 		close(a.decided)

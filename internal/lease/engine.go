@@ -196,7 +196,7 @@ type Ticket interface {
 	Begin(now time.Duration)
 	// Stamp adds the ticket to an acquisition on node i: a denial then queues it there.
 	Stamp(op *node.Op, i int)
-	// Voted tells the answer of node i to the acquisition.
+	// Voted tells the answer of node i to the acquisition. Only a denial needs the time.
 	Voted(i int, now time.Duration, r *node.Reply)
 	// Freed says that node i has granted, and that the grant is being undone. late is set if the
 	// attempt was over when the node granted.

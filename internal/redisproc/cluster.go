@@ -18,6 +18,8 @@ const (
 	clusterNodeTimeout = 2 * time.Second
 	// failoverTimeout is longer than servers wait for a planned failover.
 	failoverTimeout = 6 * time.Second
+	// meetAgain is longer than a server waits for the answer of one that it was told to meet.
+	meetAgain = 3 * time.Second
 	// busOffset is the distance between the port for clients and the port of the cluster's bus.
 	busOffset = 10_000
 )
@@ -106,12 +108,7 @@ func (c *Cluster) form(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.tryAwait(ctx, "all servers know each other", func() bool {
-		return !slices.ContainsFunc(c.servers, func(s *Server) bool {
-			nodes, err := s.Command("CLUSTER", "NODES")
-			return err != nil || strings.Contains(nodes, "handshake") || strings.Count(nodes, " connected") != len(c.servers)
-		})
-	}); err != nil {
+	if err := c.awaitAcquaintance(ctx); err != nil {
 		return err
 	}
 	for i, s := range c.servers[clusterMasters:] {
@@ -120,6 +117,33 @@ func (c *Cluster) form(ctx context.Context) error {
 		}
 	}
 	return c.TryAwaitHealthy(ctx)
+}
+
+// awaitAcquaintance waits until all servers know each other. On a busy machine, a server may forget one that it was
+// told to meet, before the answer comes. The others know it then, but it knows no other server, and must be told again.
+func (c *Cluster) awaitAcquaintance(ctx context.Context) error {
+	told := time.Now()
+	return c.tryAwait(ctx, "all servers know each other", func() bool {
+		stranger := slices.IndexFunc(c.servers, func(s *Server) bool {
+			nodes, err := s.Command("CLUSTER", "NODES")
+			return err != nil || strings.Contains(nodes, "handshake") || strings.Count(nodes, " connected") != len(c.servers)
+		})
+		if stranger >= 0 && time.Since(told) > meetAgain {
+			told = time.Now()
+			for i := range c.servers {
+				if i != stranger {
+					_ = c.meet(ctx, c.servers[stranger], i)
+				}
+			}
+		}
+		return stranger < 0
+	})
+}
+
+// meet tells a server to connect to another one.
+func (c *Cluster) meet(ctx context.Context, s *Server, other int) error {
+	_, err := c.command(ctx, s, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(c.servers[other].port), strconv.Itoa(c.buses[other].port()))
+	return err
 }
 
 // introduce gives one server its slots, and makes it known to the first.
@@ -140,8 +164,7 @@ func (c *Cluster) introduce(ctx context.Context, i int, s *Server) error {
 	if i == 0 {
 		return nil
 	}
-	_, err := c.command(ctx, c.servers[0], "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(s.port), strconv.Itoa(c.buses[i].port()))
-	return err
+	return c.meet(ctx, c.servers[0], i)
 }
 
 // TryClose closes all servers. It may be called more than once.

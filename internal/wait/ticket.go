@@ -46,6 +46,9 @@ type ticket struct {
 	rank             int
 	recheck, longest time.Duration
 	jitter           float64
+	// dueAt is the time of the next attempt that the waiter knows. It is 0 during an attempt, since the
+	// waiter looks again after that.
+	dueAt time.Duration
 	// attemptsSinceWake counts the attempts since a node last reported a release. While none does,
 	// the next attempt is not before notBefore.
 	attemptsSinceWake int
@@ -94,7 +97,7 @@ func (t *ticket) Begin(now time.Duration) {
 	t.listening, t.opening, t.confirmedAt, t.headAt, t.attempted = listening, opening, 0, 0, true
 	t.recheck, t.jitter, t.rank = t.recheckInterval(), t.queues.engine.Jitter(), unranked
 	t.longest = max(t.longest, t.recheck)
-	t.notBefore = now + t.backoff()
+	t.notBefore, t.dueAt = now+t.backoff(), 0
 	t.forecast.StartAttempt(now, t.queues.SettleTime())
 }
 
@@ -181,7 +184,7 @@ func (t *ticket) Voted(i int, now time.Duration, r *node.Reply) {
 			}
 			t.forecast.Denied(i, until, r.Rank)
 		}
-		t.waiter.signal() // the next attempt may be due sooner
+		t.signalIfSoonerLocked()
 	}
 	if t.left && r.Outcome != node.Granted { // a grant is undone, and the ticket with it
 		t.leaveNodeLocked(i)
@@ -195,10 +198,10 @@ func (t *ticket) onReturned(i int, now time.Duration) { t.Freed(i, now, true) }
 // waiter may wait for it.
 func (t *ticket) Freed(i int, now time.Duration, late bool) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.forecast.Free(i, now)
-	t.mu.Unlock()
 	if late {
-		t.waiter.signal()
+		t.signalIfSoonerLocked()
 	}
 }
 
@@ -232,17 +235,17 @@ func (t *ticket) onAttemptFailed(poll time.Duration, held bool) {
 
 func (t *ticket) onWoken(i int, now time.Duration) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.forecast.Woken(i, now)
 	t.attemptsSinceWake, t.notBefore = 0, 0
-	t.mu.Unlock()
-	t.waiter.signal()
+	t.signalIfSoonerLocked()
 }
 
 func (t *ticket) onStandby(i int, now time.Duration) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.forecast.Standby(i, now)
-	t.mu.Unlock()
-	t.waiter.signal()
+	t.signalIfSoonerLocked()
 }
 
 // onAnnounced handles a release that a node announced to all waiters. Only the waiter at the head
@@ -252,22 +255,22 @@ func (t *ticket) onAnnounced(i int, name string, now time.Duration) {
 		return
 	}
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
 	case t.headAt&(1<<i) != 0:
 		t.forecast.Woken(i, now)
 	case t.rank <= nearHead || t.rank == unranked:
 		t.forecast.Standby(i, now)
 	}
-	t.mu.Unlock()
-	t.waiter.signal()
+	t.signalIfSoonerLocked()
 }
 
 // onLost records that messages of a node no longer arrive.
 func (t *ticket) onLost(i int) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.confirmedAt &^= 1 << i
-	t.mu.Unlock()
-	t.waiter.signal()
+	t.signalIfSoonerLocked()
 }
 
 // nextAttempt returns when to make the next attempt.
@@ -276,14 +279,35 @@ func (t *ticket) nextAttempt() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case !t.attempted && settled:
+	case t.attempted:
+		t.dueAt = t.forecastLocked()
+		return t.dueAt
+	case settled:
 		return 0
-	case !t.attempted:
-		return t.pollAt
-	case t.mustPoll || !t.holderIsCovered():
-		return min(t.pollAt, max(t.notBefore, t.forecast.NextAttempt(t.recheckAfter())))
 	default:
-		return max(t.notBefore, t.forecast.NextAttempt(t.recheckAfter()))
+		return t.pollAt
+	}
+}
+
+// forecastLocked returns when to make the next attempt, after the first one.
+func (t *ticket) forecastLocked() time.Duration {
+	next := max(t.notBefore, t.forecast.NextAttempt(t.recheckAfter()))
+	if t.mustPoll || !t.holderIsCovered() {
+		return min(t.pollAt, next)
+	}
+	return next
+}
+
+// signalIfSoonerLocked wakes the waiter if its next attempt is due sooner than it knows. Most messages
+// and answers do not change that, and a needless wake-up of the waiter's goroutine costs more than they do.
+func (t *ticket) signalIfSoonerLocked() {
+	if !t.attempted {
+		t.waiter.signal()
+		return
+	}
+	if next := t.forecastLocked(); next < t.dueAt {
+		t.dueAt = next
+		t.waiter.signal()
 	}
 }
 

@@ -118,3 +118,43 @@ func TestLostSubscriptionsCoverNoHolder(t *testing.T) {
 		require.False(t, ticket.holderIsCovered())
 	})
 }
+
+// Only messages that make the next attempt due sooner wake the goroutine of the waiter.
+func TestOnlyUsefulMessagesWakeTheWaiter(t *testing.T) {
+	const grace = time.Millisecond
+	signalled := func(ticket *ticket) bool {
+		select {
+		case <-ticket.waiter.signals:
+			return true
+		default:
+			return false
+		}
+	}
+	for _, tc := range []struct {
+		name string
+		tell func(ticket *ticket, i int, now time.Duration)
+		// useful says which of three messages, from one node each, wakes the waiter for a quorum of two.
+		useful [3]bool
+		due    time.Duration
+	}{
+		{"woken", (*ticket).onWoken, [3]bool{true, true, false}, 0},
+		{"standby", (*ticket).onStandby, [3]bool{false, true, false}, 30 * time.Millisecond},
+		{"returned", (*ticket).onReturned, [3]bool{false, true, false}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			withTicket(t, func(t *testing.T, ticket *ticket, now time.Duration) {
+				signalled(ticket)
+				deniedAt(ticket, now, [3]int{})
+				ticket.onWoken(0, now)
+				require.False(t, signalled(ticket), "the waiter looks again after its attempt")
+				deniedAt(ticket, now, [3]int{})
+				require.Greater(t, ticket.nextAttempt(), now+grace)
+				for i, useful := range tc.useful {
+					tc.tell(ticket, i, now)
+					require.Equal(t, useful, signalled(ticket), "message %d", i)
+				}
+				require.Equal(t, now+tc.due, ticket.nextAttempt())
+			})
+		})
+	}
+}

@@ -59,7 +59,8 @@ type Queues struct {
 	mu sync.Mutex
 	by map[queueKey]*localQueue
 	// spare are empty queues, for reuse.
-	spare []*localQueue
+	spare   []*localQueue
+	denials denials
 }
 
 // New returns the queues of the client with this engine. They have no waiter and no subscription.

@@ -125,7 +125,7 @@ func (w *waiter) giveUpReason(err error) error {
 // attempt makes one attempt, and records its result in the local queue.
 func (w *waiter) attempt(ctx context.Context) (*lease.Lease, lease.Retry, error) {
 	w.attempts++
-	if w.ticket == nil && !w.spec.Spins && w.queues.router.subscriptions.Open() {
+	if w.ticket == nil && !w.spec.Spins && w.queues.router.subscriptions.Open() && w.needsTicket() {
 		w.takeTicket() // a denial then queues it at once
 	}
 	r := lease.Request{Began: w.now(), Reserve: w.spec.HandOver && !w.noBlock && w.queues.hasFollower(w)}
@@ -148,7 +148,8 @@ func (w *waiter) attempt(ctx context.Context) (*lease.Lease, lease.Retry, error)
 // planNext schedules the next attempt after a failed one.
 func (w *waiter) planNext(again lease.Retry, err error) {
 	qs := w.queues
-	due := qs.engine.Clock.Now() + qs.backoffBefore(w.attempts, again)
+	now := qs.engine.Clock.Now()
+	due := now + qs.backoffBefore(w.attempts, again)
 	held := errors.Is(err, lease.ErrHeld)
 	if held && !w.spec.Spins {
 		w.takeTicket()
@@ -160,6 +161,9 @@ func (w *waiter) planNext(again lease.Retry, err error) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	w.nextAttempt = due
+	if held {
+		qs.denials.record(keyOf(w.spec), now)
+	}
 	w.queue.markBlocked(w)
 	w.attempting = false // only from now on a lease may be handed over to it
 	w.queue.attempting--

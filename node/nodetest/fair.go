@@ -255,6 +255,14 @@ var fairness = []promise{
 		x.Pass(short)
 		x.want(node.Granted, fairly("c:2", 2, "b"))
 	}},
+	{"also for an acquisition that does not wait", func(x *trial) {
+		x.held("a")
+		x.do(fair(waitingFor(short, "c:1", 1, acquire("o2", long, "a", "b"))))
+		x.do(fairly("dead:1", 2, "a", "b")) // the queue lives on
+		x.Pass(short)
+		x.want(node.Granted, fair(acquire("o3", long, "b")))
+		x.receives()
+	}},
 	{"a name that the owner holds is granted again past the waiters", func(x *trial) {
 		x.want(node.Granted, fairly("c:2", 2, "a"))
 		x.waits(0, fairly("c:1", 1, "a"))

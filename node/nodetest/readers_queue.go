@@ -69,6 +69,13 @@ var readQueues = []promise{
 		x.waits(0, fairly("c:w", 1, "a"))
 		x.gets(read("r2", long, "a"))
 	}},
+	{"a reader that does not wait ignores writers past their deadline", func(x *trial) {
+		x.gets(read("r1", long, "a"))
+		x.do(fair(waitingFor(short, "c:w", 1, acquire("o2", long, "a"))))
+		x.do(readsFor("c:1", 2, "a"))
+		x.Pass(short)
+		x.gets(fair(read("r3", long, "a")))
+	}},
 	{"when the writer gives up, readers behind it read", func(x *trial) {
 		x.gets(read("r1", long, "a"))
 		x.waits(0, fairly("c:w", 1, "a"))

@@ -83,6 +83,9 @@ if queued or waiter and denial then
     queue.came(taken, waiter)
   end
   if not denial and looks then
+    if not waiter then
+      queue.prune_all(KEYS, now)
+    end
     local left = {}
     for _, name in ipairs(asked) do
       local ms, first = queue.intent(name, waiter, now, free[name])

@@ -72,6 +72,8 @@ if denial or queued and fair and free > 0 then
   spots = vacancies(pool, size)
   if waiter then
     line.queue.enter_all({pool}, waiter, ARGV[11], tonumber(ARGV[12]), now)
+  elseif line then
+    line.queue.prune(pool, now)
   end
   local left, first
   if not denial and fair then

@@ -716,3 +716,24 @@ func TestDeletionLeavesTheNextLatch(t *testing.T) {
 		require.Equal(t, 3, left)
 	})
 }
+
+// Two clients may propose the same token for their deletions: clocks are coarse. The second deletion must not pass for
+// a repetition of the first one.
+func TestDeletionsWithEqualTokens(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		first, second, other := f.Client().Latch("l"), f.Client().Latch("l"), f.Client().Latch("l")
+		require.NoError(t, other.Set(t.Context(), 1))
+		time.Sleep(time.Second)
+		// No time passes from here on.
+		require.NoError(t, first.Delete(t.Context()))
+		require.NoError(t, other.Set(t.Context(), 1))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		done := awaiting(ctx, other)
+		waits(t, done)
+		require.NoError(t, second.Delete(t.Context()))
+		require.ErrorIs(t, <-done, quorumlock.ErrLatchDeleted)
+		_, err := first.Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
+	})
+}

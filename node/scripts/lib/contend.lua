@@ -41,6 +41,9 @@ local function contend(now, names, owner, ttl, token, last, fair, waiter, ticket
       queue.came(taken, waiter)
     end
     if not denial and fair then
+      if not waiter then
+        queue.prune_all(names, now) -- enter_all has done it for a waiter
+      end
       local left = {}
       for _, other in ipairs(free) do
         local ms, first = queue.precedence(other[1], waiter, now)

@@ -97,6 +97,13 @@ local function queues(pooled)
     end
   end
 
+  -- prune_all calls prune for several names.
+  local function prune_all(names, now)
+    for _, name in ipairs(names) do
+      prune(name, now)
+    end
+  end
+
   -- silent holds the inboxes without a subscriber that this call has found. It saves messages,
   -- since a client that is gone may leave many waiters.
   local silent = {}
@@ -425,5 +432,5 @@ local function queues(pooled)
   end
 
   return {sound = sound, enter_all = enter_all, came = came, expect_all = expect_all, rejoin = rejoin, precedence = precedence, intent = intent, dropped = dropped, wake_all = wake_all,
-    prune = prune, reached = reached, expect = expect, known = known, patience = patience}
+    prune_all = prune_all, prune = prune, reached = reached, expect = expect, known = known, patience = patience}
 end
