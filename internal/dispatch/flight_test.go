@@ -298,10 +298,10 @@ func TestFlightOfAServerThatHasTheVoteElsewhere(t *testing.T) {
 			require.NoError(t, n.Submit(1, ask(&a, "third")))
 			time.Sleep(10 * time.Millisecond)
 			synctest.Wait()
-			assert.NoError(t, a.of(t, "first").Err)
+			require.NoError(t, a.of(t, "first").Err)
 			require.ErrorIs(t, a.of(t, "second").Err, node.ErrSameServer)
 			if late {
-				assert.NoError(t, a.of(t, "third").Err)
+				require.NoError(t, a.of(t, "third").Err)
 			} else {
 				require.ErrorIs(t, a.of(t, "third").Err, node.ErrSameServer)
 			}
