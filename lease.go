@@ -64,7 +64,7 @@ func (l *Lease) Context() context.Context {
 func (l *Lease) Names() []string { return namesOf(l.lease.Spec()) }
 
 // Owner returns the id under which nodes know this lease. An id is never used again, except that a
-// lease handed over within the client keeps its id.
+// lease that is handed over within the client or resumed in another process keeps its id.
 func (l *Lease) Owner() string { return l.lease.Grant().Owner() }
 
 // Token returns the fencing token: a number that is larger for every later lease of any of the

@@ -4,9 +4,12 @@ import "cmp"
 
 // resumeLease is the script resume.
 func (m *Memory) resumeLease(op Op) Reply {
-	refusal, left := m.mayRenew(op)
+	refusal, left := m.guard(op)
 	if refusal.Err == nil && left > 0 {
 		refusal = recoveringRefusal(left, op.Limits.Recovery(), m.marker.Restarted)
+	}
+	if refusal.Err == nil && op.TTL > op.Limits.MaxTTL {
+		refusal = settingsRefusal(op, op.Limits)
 	}
 	if refusal.Err != nil {
 		return refusal

@@ -391,7 +391,11 @@ func (p *mirror) inMemory() map[string]string {
 	found, m, now := make(map[string]string), p.memory, p.clock.Now()
 	for name, l := range m.locks {
 		if l.expiry > now {
-			found["lock "+name] = fmt.Sprintf("%s %d until %d", l.owner, l.token, p.at(l.expiry))
+			late := "" // as put stores it
+			if l.late {
+				late = "+"
+			}
+			found["lock "+name] = fmt.Sprintf("%s %d%s until %d", l.owner, l.token, late, p.at(l.expiry))
 		}
 	}
 	for name, readers := range m.readers {
@@ -568,10 +572,13 @@ func (p *mirror) token() uint64 {
 	return uint64(p.now()*1000 + anyOf(p, 0, 0, 0, 0, -1000, 5000, 1e6, -1e6, int64(p.IntN(2000))-1000))
 }
 
+// ownerOf returns the owner for which a waiter acquires.
+func ownerOf(id string) string { return strings.Replace(id, ":", ":o", 1) }
+
 // operation draws an operation on locks.
 func (p *mirror) operation() Op {
 	op := Op{
-		Kind:  anyOf(p, Acquire, Acquire, Acquire, Acquire, Renew, Release, Release, Release, Leave, ForceRelease, Inspect, Shorten),
+		Kind:  anyOf(p, Acquire, Acquire, Acquire, Acquire, Renew, Release, Release, Release, Leave, ForceRelease, Inspect, Shorten, Resume),
 		Names: p.someNames(), TTL: anyOf(p, 5*time.Second, 30*time.Second, 200*time.Millisecond, p.limits.MaxTTL),
 		Token: p.token(), Limits: p.limits, Fair: p.IntN(4) > 0,
 	}
@@ -584,24 +591,27 @@ func (p *mirror) operation() Op {
 		id = anyOf(p, "c:6@80r", "c:7@r", "d:8@90r", "e:9@r")
 		op.Floor = anyOf(p, 0, 0, 0, p.token())
 	}
-	op.Owner = "o" + id
+	op.Owner = ownerOf(id)
 	if op.Reads && p.IntN(4) == 0 {
-		op.Owner = "oc:1@80" // a writer becomes a reader
+		op.Owner = "c:o1@80" // a writer becomes a reader
 	}
 	switch {
 	case op.Kind == Acquire && !op.Reads && p.IntN(6) == 0:
 		op.Reserve = uint64(p.IntN(5000))
+	case op.Kind == Resume && p.IntN(4) > 0:
+		l := p.memory.locks[op.Names[0]]
+		op.Owner, op.Token = cmp.Or(l.owner, op.Owner), cmp.Or(l.token, op.Token)
 	case op.Kind == ForceRelease:
-		op.Owner = anyOf(p, "", "", "oc:1@80", "oc:6@80r")
-		op.Buried = anyOf(p, nil, []string{"oc:2", "oc:7@r"})
+		op.Owner = anyOf(p, "", "", "c:o1@80", "c:o6@80r")
+		op.Buried = anyOf(p, nil, []string{"c:o2", "c:o7@r"})
 	}
 	op.Announce = (op.Kind == Release || op.Kind == ForceRelease) && p.IntN(8) == 0
 	waits := op.Kind == Acquire && p.IntN(5) > 0 || op.Kind == Release && p.IntN(2) == 0 || op.Kind == Leave ||
-		op.Kind == Renew && op.Reads && !reads(strings.TrimPrefix(op.Owner, "o"))
+		op.Kind == Renew && op.Reads && !reads(op.Owner)
 	if waits {
 		op.Waiter.ID = id
 		if op.Kind == Renew {
-			op.Waiter.ID = strings.TrimPrefix(op.Owner, "o")
+			op.Waiter.ID = strings.Replace(op.Owner, ":o", ":", 1)
 		}
 	}
 	if waits && (op.Kind == Acquire || op.Kind == Release && p.IntN(3) == 0) {
@@ -620,7 +630,7 @@ func (p *mirror) ofSlots() Op {
 		op.Pool.Size, op.Pool.Version = 1+p.IntN(5), uint64(p.IntN(4))
 	}
 	id := anyOf(p, "c:1@80", "c:2*2@60", "d:3@500", "d:4*2", "e:5")
-	op.Owner = "o" + id
+	op.Owner = ownerOf(id)
 	slots := slices.Clone(p.slots[:4])
 	p.Shuffle(len(slots), func(i, j int) { slots[i], slots[j] = slots[j], slots[i] })
 	op.Names = slots[:wanted(id)]
@@ -700,7 +710,8 @@ func TestMirror(t *testing.T) {
 		}
 	}
 	p.hasSeen("woken", "standby", "returned", "acquire granted", "acquire denied", "acquire unknown", "renew granted", "renew healed",
-		"renew denied", "release released", "release absent", "force-release released", "inspect inspected")
+		"renew denied", "release released", "release absent", "force-release released", "inspect inspected",
+		"resume granted", "resume denied", "resume absent", "forced")
 }
 
 // TestMirrorOfPools is TestMirror for slots of a pool.

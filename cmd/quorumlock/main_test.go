@@ -85,7 +85,7 @@ func openNodes(t *testing.T, nodes string, limits ...node.Limits) {
 	t.Helper()
 	cfg := quorumlock.Config{Addresses: strings.Split(nodes, ","), NodeTimeoutMax: time.Second}
 	for _, l := range limits {
-		cfg.MaxTTL, cfg.MaxClockSkew, cfg.NodeTimeoutMax = l.MaxTTL, l.MaxClockSkew, l.MaxTTL/3
+		cfg.MaxTTL, cfg.MaxClockSkew, cfg.NodeTimeoutMax = l.MaxTTL, l.MaxClockSkew, min(l.MaxTTL, quorumlock.DefaultTTL)/3
 	}
 	_, err := admin.Init(t.Context(), cfg)
 	for began := time.Now(); errors.Is(err, admin.ErrUnanswered) && time.Since(began) < patience; { // a busy machine

@@ -19,10 +19,10 @@ import (
 const releaseHelp = `Takes a lock from its holder, on all nodes. Use it if the holder is known to be dead. The
 lock of a dead holder also frees itself when its TTL is over.
 
-A live holder is not asked. The nodes tell its client, which hears it if it has waiters for
-any lock. Otherwise it notices the release at its next renewal, a third of its TTL later or,
-in the worst case, when its lease is over. Until then it continues to work, while the next
-holder may already be working. Its renewals cannot put the lock back:
+A live holder is not asked. The nodes tell its client, which hears it if it has waiters
+for any lock. Otherwise it notices the release at its next renewal, a third of its TTL
+later or, in the worst case, when its lease is over. Until then it continues to work,
+while the next holder may already be working. Its renewals cannot put the lock back:
 each node remembers the former owner.
 
 Without another flag, the lock is taken from whoever holds it, or from all its readers.

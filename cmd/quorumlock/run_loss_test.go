@@ -160,10 +160,13 @@ func TestLossStopsTheCommandInTime(t *testing.T) {
 
 func TestForcedReleaseStopsTheCommand(t *testing.T) {
 	t.Parallel()
-	servers := startFleet(t)
-	p := begin(t, servers.on(`trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.02; done`, lasting...)...)
+	servers := newFleet(t, 5)
+	// The TTL leaves the command 5 s to say that it was told.
+	servers.open(t, node.Limits{MaxTTL: 15 * time.Second, MaxClockSkew: time.Second})
+	limits := []string{"--max-ttl", "15s", "--max-clock-skew", "1s"}
+	p := begin(t, servers.on(`trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.02; done`, append(limits, "--ttl", "15s", "--node-timeout", "1s")...)...)
 	assert.Equal(t, "ready", p.line())
-	r := call(t, "release", "--force", "k", "--nodes", servers.nodes())
+	r := call(t, append([]string{"release", "--force", "k", "--nodes", servers.nodes()}, limits...)...)
 	assert.Zero(t, r.code, r.stderr)
 	assert.Equal(t, "told", p.line())
 	assert.Equal(t, exitLost, p.exit())

@@ -193,6 +193,12 @@ func (c *client) asleep(asleep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if asleep {
+		for s.running != nil { // The current run ends first.
+			running := s.running
+			s.mu.Unlock()
+			<-running
+			s.mu.Lock()
+		}
 		s.running = make(chan struct{})
 	} else {
 		close(s.running)

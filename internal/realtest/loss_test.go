@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -158,7 +159,7 @@ func TestRealManyLeasesNeedNoGoroutines(t *testing.T) {
 	require.NoError(t, acquire(t, client.RedLock("warm")).Release(t.Context()))
 	before := runtime.NumGoroutine()
 
-	leases, ctx := make([]*quorumlock.Lease, n), withDeadline(t)
+	leases, ctx, strain := make([]*quorumlock.Lease, n), withDeadline(t), testkit.MeasureStrain(t)
 	began := time.Now()
 	inParallel(t, n, func(i int) (err error) {
 		leases[i], err = client.RedLock("lock:" + strconv.Itoa(i)).Acquire(ctx)
@@ -171,13 +172,14 @@ func TestRealManyLeasesNeedNoGoroutines(t *testing.T) {
 		most = max(most, runtime.NumGoroutine())
 		<-time.After(time.Millisecond)
 	}
-	for i, lease := range leases {
-		require.NoError(t, lease.Err(), "lease %d ended within one and a half TTLs", i)
-		have, _ := lease.Backing()
-		require.GreaterOrEqual(t, have, 3, "nodes that back lease %d", i)
-	}
 	t.Logf("%d goroutines before, at most %d while they were held; %d renewals", before, most, renewed.Load())
 	require.LessOrEqual(t, most, before+32, "leases must not have goroutines of their own")
+	for i, lease := range leases {
+		have, _ := lease.Backing()
+		if err := lease.Err(); err != nil || have < 3 {
+			strain.Missing(t, "lease %d is valid after one and a half TTLs: %d nodes back it, %v", i, have, err)
+		}
+	}
 
 	began = time.Now()
 	inParallel(t, n, func(i int) error { return leases[i].Release(t.Context()) })

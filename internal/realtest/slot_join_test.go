@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
@@ -41,41 +40,43 @@ func (s *slot) joins(t *testing.T, others []string, changeOwner func()) {
 	rivals := []quorumlock.Acquirer{
 		two.RedLock("a"), two.RWLock("b").Write(), two.Semaphore("c", 2).Acquirer(1), two.MultiLock("y", "z"), two.RedLock("x"),
 	}
-	heldBy := func(want error) {
-		t.Helper()
-		for _, rival := range rivals {
-			_, err := quorumlock.Join(rival).TryAcquire(ctx)
-			require.ErrorIs(t, err, want)
-		}
-	}
+	strain := testkit.MeasureStrain(t)
 	lease, err := all.Acquire(ctx)
 	require.NoError(t, err)
+	// refusal is why a rival gets nothing. On a busy machine the joint lease may end first, and then a rival gets it.
+	refusal := func(rival quorumlock.Acquirer) error {
+		t.Helper()
+		second, err := quorumlock.Join(rival).TryAcquire(ctx)
+		if err == nil {
+			require.Error(t, lease.Err(), "two clients hold a lock")
+			_ = second.Release(ctx)
+		}
+		if lease.Err() != nil {
+			strain.Missing(t, "the joint lease is kept; it has ended: %v", lease.Err())
+		}
+		return err
+	}
+	held := func(where string) {
+		t.Helper()
+		for _, rival := range rivals {
+			require.Error(t, refusal(rival)) // a new owner recovers first
+			eventually(t, 2*slotLimits().Recovery(), func() bool { return errors.Is(refusal(rival), quorumlock.ErrHeld) }, "%s say that the lock is held", where)
+		}
+	}
 	require.Positive(t, lease.Token(first, "a"))
-	heldBy(quorumlock.ErrHeld)
+	held("the nodes")
 	for _, key := range s.Owner(s.marker).Keys() {
 		require.Equal(t, s.Slot(s.marker), s.Slot(key), key)
 	}
 
-	strain := testkit.MeasureStrain(t)
 	changeOwner()
-	for _, rival := range rivals {
-		_, err := quorumlock.Join(rival).TryAcquire(ctx)
-		require.Error(t, err) // the owner recovers, or says that the lock is held
-	}
-	if lease.Err() != nil {
-		strain.Missing(t, "the joint lease is kept while the slot moves; it has ended: %v", lease.Err())
-	}
-	eventually(t, 2*slotLimits().Recovery(), func() bool {
-		_, err := quorumlock.Join(rivals[0]).TryAcquire(ctx)
-		return assert.Error(t, err) && errors.Is(err, quorumlock.ErrHeld)
-	}, "the new owner says that the lock is held")
-	heldBy(quorumlock.ErrHeld)
+	held("the nodes, with a new owner,")
 	require.NoError(t, lease.Release(ctx))
 	s.noLocks()
 
 	// A name that another client has keeps all of them free.
 	rival := acquire(t, two.RedLock("y"))
-	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	_, err = all.Acquire(short)
 	require.ErrorIs(t, err, quorumlock.ErrHeld)

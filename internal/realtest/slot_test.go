@@ -2,6 +2,7 @@ package realtest_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -197,10 +198,11 @@ func (s *slot) servesAllKinds(t *testing.T, others []string) {
 	require.Error(t, err)
 	require.NoError(t, read.Release(ctx))
 
-	require.NoError(t, one.Latch("done").Set(ctx, 1))
-	require.NoError(t, two.Latch("done").CountDown(ctx, "x"))
-	require.NoError(t, one.Latch("done").Await(ctx))
-	require.NoError(t, one.Latch("done").Delete(ctx))
+	latch := fmt.Sprintf("done on %d", 1+len(others)) // the same nodes must always serve a latch
+	require.NoError(t, one.Latch(latch).Set(ctx, 1))
+	require.NoError(t, two.Latch(latch).CountDown(ctx, "x"))
+	require.NoError(t, one.Latch(latch).Await(ctx))
+	require.NoError(t, one.Latch(latch).Delete(ctx))
 
 	_, err = two.RedLock("job").Inspect(ctx)
 	require.NoError(t, err)

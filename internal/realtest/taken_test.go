@@ -22,7 +22,7 @@ func lossOf(t *testing.T, err error) *quorumlock.LostError {
 // over.
 func TestRealForceReleaseEndsLeaseDespiteNextHolder(t *testing.T) {
 	t.Parallel()
-	const ttl = 3 * time.Second
+	const ttl = 6 * time.Second
 	c := startCluster(t, 3)
 	admin := c.client(withTTL(ttl))
 	for _, locks := range [][2]*quorumlock.Lock{
@@ -42,7 +42,7 @@ func TestRealForceReleaseEndsLeaseDespiteNextHolder(t *testing.T) {
 
 func TestRealLeaseTakenByAnotherOwnerEnds(t *testing.T) {
 	t.Parallel()
-	const ttl = 3 * time.Second
+	const ttl = 6 * time.Second
 	c := startCluster(t, 3)
 	former := acquire(t, c.client(withTTL(ttl)).RedLock("job"))
 	c.holds("job", former.Owner())

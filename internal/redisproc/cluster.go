@@ -125,7 +125,7 @@ func (c *Cluster) awaitAcquaintance(ctx context.Context) error {
 	told := time.Now()
 	return c.tryAwait(ctx, "all servers know each other", func() bool {
 		stranger := slices.IndexFunc(c.servers, func(s *Server) bool {
-			nodes, err := s.Command("CLUSTER", "NODES")
+			nodes, err := c.command(ctx, s, "CLUSTER", "NODES")
 			return err != nil || strings.Contains(nodes, "handshake") || strings.Count(nodes, " connected") != len(c.servers)
 		})
 		if stranger >= 0 && time.Since(told) > meetAgain {
@@ -209,7 +209,7 @@ func (c *Cluster) tryAwait(ctx context.Context, what string, cond func() bool) e
 	}
 	var states strings.Builder
 	for _, s := range c.servers {
-		text, err := s.Command("CLUSTER", "NODES")
+		text, err := c.command(ctx, s, "CLUSTER", "NODES")
 		fmt.Fprintf(&states, "\n%s: %v\n%s", s.Addr(), err, text)
 	}
 	return errors.Join(ctx.Err(), fmt.Errorf("not seen within %v: %s%s", startTimeout, what, states.String()))
@@ -224,8 +224,8 @@ func (c *Cluster) TryAwaitHealthy(ctx context.Context) error {
 			if s.PID() == 0 {
 				continue
 			}
-			state, err1 := s.Command("CLUSTER", "INFO")
-			is, err2 := s.info("replication")
+			state, err1 := c.command(ctx, s, "CLUSTER", "INFO")
+			is, err2 := c.replication(ctx, s)
 			if err1 != nil || err2 != nil || !strings.Contains(state, "cluster_state:ok") {
 				return false
 			}
@@ -259,7 +259,7 @@ func (c *Cluster) TryOwner(ctx context.Context, key string) (*Server, error) {
 	err = c.tryAwait(ctx, "most servers name the same owner of "+key, func() bool {
 		votes := make(map[*Server]int)
 		for _, s := range c.servers {
-			if o := c.ownerSeenBy(s, slot); o != nil {
+			if o := c.ownerSeenBy(ctx, s, slot); o != nil {
 				votes[o]++
 			}
 		}
@@ -275,11 +275,11 @@ func (c *Cluster) TryOwner(ctx context.Context, key string) (*Server, error) {
 }
 
 // ownerSeenBy returns the owner of a slot as one server sees it, or nil.
-func (c *Cluster) ownerSeenBy(s *Server, slot int) *Server {
+func (c *Cluster) ownerSeenBy(ctx context.Context, s *Server, slot int) *Server {
 	if s.PID() == 0 {
 		return nil
 	}
-	text, err := s.Command("CLUSTER", "NODES")
+	text, err := c.command(ctx, s, "CLUSTER", "NODES")
 	if err != nil {
 		return nil
 	}
@@ -301,9 +301,9 @@ func (c *Cluster) ownerSeenBy(s *Server, slot int) *Server {
 }
 
 // tryReplicaOf returns a server that follows the master.
-func (c *Cluster) tryReplicaOf(master *Server) (*Server, error) {
+func (c *Cluster) tryReplicaOf(ctx context.Context, master *Server) (*Server, error) {
 	for _, s := range c.servers {
-		if is, err := s.info("replication"); err == nil && is["role"] == "slave" && is["master_port"] == strconv.Itoa(master.port) {
+		if is, err := c.replication(ctx, s); err == nil && is["role"] == "slave" && is["master_port"] == strconv.Itoa(master.port) {
 			return s, nil
 		}
 	}
@@ -317,7 +317,7 @@ func (c *Cluster) TryOtherMaster(ctx context.Context, key string) (*Server, erro
 		return nil, err
 	}
 	for _, s := range c.servers {
-		if is, err := s.info("replication"); s != owner && err == nil && is["role"] == "master" {
+		if is, err := c.replication(ctx, s); s != owner && err == nil && is["role"] == "master" {
 			return s, nil
 		}
 	}
@@ -331,7 +331,7 @@ func (c *Cluster) TryFailover(ctx context.Context, key string) (*Server, error) 
 	if err != nil {
 		return nil, err
 	}
-	replica, err := c.tryReplicaOf(owner)
+	replica, err := c.tryReplicaOf(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -340,7 +340,7 @@ func (c *Cluster) TryFailover(ctx context.Context, key string) (*Server, error) 
 			return nil, err
 		}
 		if poll(failoverTimeout, func() bool {
-			is, err := replica.info("replication")
+			is, err := c.replication(ctx, replica)
 			return err == nil && is["role"] == "master"
 		}) {
 			return replica, c.tryAwait(ctx, "the replica owns the slot", func() bool {
@@ -387,7 +387,7 @@ func (c *Cluster) TryMoveAtOnce(ctx context.Context, key string, to *Server) (mo
 		return false, err
 	}
 	_, err = c.command(ctx, from, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", c.idOf(to))
-	if err != nil && strings.Contains(err.Error(), "unknown subcommand") {
+	if err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown subcommand") {
 		return false, nil
 	}
 	if err != nil {
@@ -451,6 +451,12 @@ func (c *Cluster) isCutOff(sender string, receiver *bus) bool {
 	defer c.mu.Unlock()
 	i := slices.Index(c.buses, receiver)
 	return c.cutOff[sender] || i < len(c.ids) && c.cutOff[c.ids[i]]
+}
+
+// replication returns the fields of INFO replication of a server.
+func (c *Cluster) replication(ctx context.Context, s *Server) (map[string]string, error) {
+	text, err := c.command(ctx, s, "INFO", "replication")
+	return infoFields(text), err
 }
 
 func (c *Cluster) command(ctx context.Context, s *Server, args ...string) (string, error) {

@@ -55,7 +55,7 @@ func (c *Cluster) Owner(key string) *Server {
 
 // ReplicaOf returns a server that follows the master.
 func (c *Cluster) ReplicaOf(master *Server) *Server {
-	replica, err := c.tryReplicaOf(master)
+	replica, err := c.tryReplicaOf(context.Background(), master)
 	c.must(err)
 	return replica
 }

@@ -167,11 +167,16 @@ func (s *Server) info(section string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return infoFields(text), nil
+}
+
+// infoFields returns the fields of a reply to INFO.
+func infoFields(text string) map[string]string {
 	is := map[string]string{}
 	for line := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			is[name] = value
 		}
 	}
-	return is, nil
+	return is
 }

@@ -53,7 +53,7 @@ func TestResumeInAnotherProcess(t *testing.T) {
 					w.Severed.Store(true)
 				}
 			},
-			"is slow": func(_ *testing.T, _ *quorumlock.Client, wires []*fleet.Wire) {},
+			"is slow": func(*testing.T, *quorumlock.Client, []*fleet.Wire) {},
 		} {
 			for _, n := range []int{1, 3} {
 				t.Run(fmt.Sprintf("%s of %d, the first %s", name, n, how), func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestResumedLeaseExpires(t *testing.T) {
 		time.Sleep(second.Remaining() - 1)
 		require.NoError(t, second.Err())
 		require.True(t, wait.Waits())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		require.Equal(t, quorumlock.LossExpired, lossOf(t, second.Err()).Cause)
 		<-wait.Done
 		require.NoError(t, wait.Lease.Release(t.Context()))
