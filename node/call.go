@@ -3,19 +3,31 @@ package node
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/redis/rueidis"
 )
 
 // call runs one command or a pipeline on the connection.
+func (l *link) call(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
+	ctx, cancel := l.bound(ctx)
+	defer cancel()
+	results, panicked := run(ctx, l.client, cmds)
+	if panicked {
+		l.discard()
+	}
+	return results
+}
+
+// run runs commands.
 //
 // rueidis trusts the lengths that a server announces, and panics on absurd ones. The panic is in this
-// goroutine, since there is one call at a time. A node that breaks the protocol must not end the program, so
-// the panic becomes an error of that node.
-func (l *link) call(ctx context.Context, cmds ...rueidis.Completed) (results []rueidis.RedisResult) {
+// goroutine, except on a connection whose exchanges overlap, and the guard below rueidis forestalls it. A node
+// that breaks the protocol must not end the program, so the panic becomes an error of that node.
+func run(ctx context.Context, client rueidis.Client, cmds []rueidis.Completed) (results []rueidis.RedisResult, panicked bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.discard()
+			panicked = true
 			results = make([]rueidis.RedisResult, len(cmds))
 			for i := range results {
 				results[i] = rueidis.NewErrorResult(panicError(p))
@@ -23,9 +35,34 @@ func (l *link) call(ctx context.Context, cmds ...rueidis.Completed) (results []r
 		}
 	}()
 	if len(cmds) == 1 {
-		return []rueidis.RedisResult{l.client.Do(withoutDone(ctx), cmds[0])}
+		return []rueidis.RedisResult{client.Do(ctx, cmds[0])}, false
 	}
-	return l.client.DoMulti(withoutDone(ctx), cmds...)
+	return client.DoMulti(ctx, cmds...), false
+}
+
+// bound bounds a call that may overlap with others. ConnWriteTimeout bounds only a call that is alone.
+func (l *link) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.sharers > 0 {
+		l.overlapped = true
+	}
+	if l.overlapped {
+		return context.WithTimeout(withoutDone(ctx), l.timeout)
+	}
+	return withoutDone(ctx), func() {}
+}
+
+// enoughSamples is how many exchanges tell a far server from a busy machine.
+const enoughSamples = 16
+
+// took notes how long an exchange took that has just ended.
+func (l *link) took(began time.Time) {
+	d := deadline(0).Sub(began)
+	if l.samples++; l.samples == 1 || d < l.shortest {
+		l.shortest = d
+	}
+	if l.samples >= enoughSamples {
+		l.roundTrip.Store(int64(l.shortest))
+	}
 }
 
 // connect makes the client. Unless a panic prevents it, there is always a client to drop afterwards.

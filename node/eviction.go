@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -73,19 +72,20 @@ func (l *link) checkMemory(m memoryPolicy) error {
 	return nil
 }
 
-// callAndWatch runs the commands of an exchange. If it is time to look at the memory policy again, it sends one more
-// command behind them. A server that may evict locks by now is not used again: the next call connects, and its
-// handshake has the error.
-func (l *link) callAndWatch(ctx context.Context) []rueidis.RedisResult {
-	w, n := &l.evictions, len(l.commands)
+// watch adds a command to the commands of an exchange, if it is time to look at the memory policy again.
+func (l *link) watch(commands rueidis.Commands) rueidis.Commands {
+	w := &l.evictions
 	if !w.on || l.began.Sub(w.asked) < w.every {
-		return l.call(ctx, l.commands...)
+		return commands
 	}
 	w.asked = l.began
-	l.commands = append(l.commands, l.client.B().Arbitrary("INFO", "memory").Build())
-	results := l.call(ctx, l.commands...)
-	if info, err := results[n].ToString(); err == nil {
+	return append(commands, l.client.B().Arbitrary("INFO", "memory").Build())
+}
+
+// watched takes the answer to the command of watch. A server that may evict locks by now is not used again: the next
+// call connects, and its handshake has the error.
+func (l *link) watched(result rueidis.RedisResult) {
+	if info, err := result.ToString(); err == nil {
 		l.unsound = l.checkMemory(memoryPolicyOf(info)) != nil
 	}
-	return results[:n]
 }

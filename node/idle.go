@@ -23,7 +23,9 @@ const (
 // connection only if the server closed it, or sent bytes without a request. It may accept a broken one: if
 // the connection breaks after the check, or the system or the dialler allows no check. The exchange then
 // finds out.
-func sound(conn net.Conn) bool {
+//
+// watched says that a goroutine of rueidis waits for bytes on the connection. It then reads the TLS records.
+func sound(conn net.Conn, watched bool) bool {
 	secure, isTLS := conn.(*tls.Conn)
 	if isTLS {
 		conn = secure.NetConn()
@@ -36,7 +38,7 @@ func sound(conn net.Conn) bool {
 	case socketQuiet:
 		return true
 	case socketReadable:
-		return isTLS && quiet(secure)
+		return isTLS && (watched || quiet(secure))
 	default:
 		return false
 	}

@@ -22,14 +22,25 @@ type link struct {
 	// it.
 	began time.Time
 	fresh bool
+	// panicked is set if rueidis has panicked.
+	panicked bool
 	// unsound is set once a look has found that the connection cannot be used. A second look may miss
 	// that: it comes too soon, or the first has read what there was.
 	unsound bool
-	// spans, commands and writer belong to the exchange under way. When the client is given up, so is the
-	// writer's memory: rueidis may still be about to send from it.
-	spans    []opRange
-	commands rueidis.Commands
-	writer   writer
+	workspace
+	// spare are workspaces for exchanges that overlap with another one.
+	spare []*workspace
+	// users is how many exchanges are under way, and sharers how many of them use this client. overlapped is set
+	// once there were two: from then on, goroutines of rueidis write and read, and only contexts bound a call.
+	users, sharers int
+	overlapped     bool
+	// samples counts the exchanges on this connection, with its greeting, and shortest is the shortest of them.
+	// roundTrip is that too, once there are enough samples, and 0 before.
+	samples   int
+	shortest  time.Duration
+	roundTrip atomic.Int64
+	// timeout is ConnWriteTimeout.
+	timeout time.Duration
 	// conn is the client's connection, as the dialler returned it. With a Sentinel it is the last one that
 	// was dialled, to the master.
 	conn atomic.Pointer[net.Conn]
@@ -56,6 +67,14 @@ type link struct {
 	// redialled is set once rueidis dials by itself: the client then no longer uses the connection of the
 	// handshake.
 	redialled atomic.Bool
+}
+
+// workspace has the memory of one exchange. When the client is given up, so is the writer's memory: rueidis
+// may still be about to send from it.
+type workspace struct {
+	spans    []opRange
+	commands rueidis.Commands
+	writer   writer
 }
 
 // The uses of a link. idle must be zero.
@@ -129,12 +148,16 @@ func (l *link) connected() bool {
 		return false
 	}
 	conn := l.conn.Load()
-	l.unsound = idle >= idleAfter && conn != nil && !sound(*conn)
+	l.unsound = idle >= idleAfter && l.sharers == 0 && conn != nil && !sound(*conn, l.overlapped)
 	return !l.unsound
 }
 
-// release ends the use of the link.
-func (l *link) release() { l.use.Store(idle) }
+// release ends the use of the link, unless other exchanges are under way.
+func (l *link) release() {
+	if l.users == 0 {
+		l.use.Store(idle)
+	}
+}
 
 // handshake reads the id of this connection and the identity of its server. It kills the previous connection
 // on the server: no command in its buffer can then run behind the commands of this one.
@@ -157,7 +180,9 @@ func (l *link) handshake(ctx context.Context) error {
 	if l.owner != nil { // a server that does not own the slot refuses the question
 		cmds = append(cmds, b.Arbitrary("EXISTS").Keys(MarkerKey(l.writer.tag)).Build())
 	}
+	began := deadline(0)
 	replies := l.call(ctx, cmds...)
+	l.took(began)
 	for i, reply := range replies {
 		if err := reply.Error(); err != nil && (i >= optional || !isRefused(err)) {
 			return err
@@ -222,6 +247,10 @@ func (l *link) drop(ctx context.Context) {
 	if l.client == nil {
 		return
 	}
+	if l.panicked {
+		l.discard()
+		return
+	}
 	if l.connID.id != "" {
 		l.brokenConn = l.connID
 	}
@@ -239,7 +268,10 @@ func (l *link) drop(ctx context.Context) {
 // reset gives up the client, which is closed or unusable.
 func (l *link) reset() {
 	l.client, l.connID, l.commands, l.writer = nil, connID{}, nil, writer{tag: l.writer.tag}
-	l.unsound = false
+	l.unsound, l.panicked = false, false
+	l.sharers, l.overlapped, l.spare = 0, false, nil
+	l.samples, l.shortest = 0, 0
+	l.roundTrip.Store(0)
 }
 
 // parseEndpoint reads a line of CLIENT INFO: "id=7 addr=127.0.0.1:5000 ...". In RESP3 it is a verbatim

@@ -13,7 +13,7 @@ import (
 // connection below the client, which is never used again.
 func (l *link) close(opt rueidis.ClientOption) {
 	sentinel, renewed := opt.Sentinel.MasterSet != "", opt.AuthCredentialsFn != nil
-	if l.client == nil || l.redialled.Load() || sentinel || renewed {
+	if l.client == nil || l.overlapped || l.redialled.Load() || sentinel || renewed {
 		l.drop(context.Background())
 		return
 	}

@@ -316,3 +316,12 @@ type Connector interface {
 	// anything. It does not block. A closed node counts as connected, so that Do answers with ErrClosed.
 	Connected() bool
 }
+
+// Pipeliner is a [Node] whose calls of Do can be under way together, on one connection.
+type Pipeliner interface {
+	Node
+	// RoundTrip is the shortest time in which the server has answered on the present connection, or 0 until
+	// that is known well enough. Calls of Do may overlap if it is long against the work of a call. Operations of calls that
+	// overlap run in any order. RoundTrip does not block.
+	RoundTrip() time.Duration
+}

@@ -55,7 +55,7 @@ func isTimeout(err error) bool {
 func severed(err error) bool {
 	var broken *net.OpError
 	return !isTimeout(err) &&
-		(errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &broken))
+		(errors.Is(err, errMoved) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &broken))
 }
 
 // reasonOfReply classifies an error reply by its first word, which Redis uses as the error code.

@@ -19,13 +19,13 @@ const DefaultTimeout = time.Second
 //
 // It connects when it is first used, and again after a failure. So it can be made while the server is down.
 // It uses one connection, because only within one are two commands ordered: a release must never overtake its
-// acquisition. Every batch of operations is one pipelined write.
+// acquisition. Every batch of operations is one pipelined write. Calls of Do that overlap share the connection.
 type Redis struct {
 	name string
 	opt  rueidis.ClientOption
 	// tag is the hash tag of a slot of a cluster, or "".
 	tag string
-	// The call that uses the connection holds connToken.
+	// The call that uses link holds connToken. It gives the token away while it waits for replies.
 	connToken chan struct{}
 	closed    chan struct{}
 	link      link
@@ -42,6 +42,7 @@ var (
 
 	_ Connector = (*Redis)(nil)
 	_ Evictor   = (*Redis)(nil)
+	_ Pipeliner = (*Redis)(nil)
 )
 
 // OpenRedis makes a node from an address in a form of [ParseOptions]. It fails only if the address does not
@@ -125,6 +126,7 @@ func (r *Redis) tune(opt rueidis.ClientOption) rueidis.ClientOption {
 		// CLIENT SETINFO needs a right that nothing else here needs.
 		opt.ClientSetInfo = rueidis.DisableClientSetInfo
 	}
+	r.link.timeout = opt.ConnWriteTimeout
 	opt.DialCtxFn = r.link.dialler(opt)
 	return opt
 }
@@ -181,23 +183,29 @@ func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 		failAll(r.name, ops, replies, reasonOf(err), err, true)
 		return
 	}
-	err := exchange(ctx, r.name, &r.link, ops, replies)
+	began, fresh, client := r.link.began, r.link.fresh, r.link.client
+	err := r.exchange(ctx, ops, replies)
 	if err == nil {
 		return
 	}
-	r.link.giveUp(ctx, err)
-	if r.mayRepeat(ctx, err) {
+	first := r.link.client == client
+	if first {
+		r.link.giveUp(ctx, err)
+	}
+	// Of exchanges that overlapped, the first to fail connects again. If it does not, the others fail.
+	if (first || r.link.client != nil) && !fresh && mayRepeat(ctx, err) && !r.isClosed() {
 		from := slices.IndexFunc(replies, func(r Reply) bool { return r.Err != nil && leadsElsewhere(r.Err) })
-		r.repeat(ctx, ops[from:], replies[from:])
+		r.repeat(ctx, began, ops[from:], replies[from:])
 	}
 }
 
-// mayRepeat reports whether to connect and ask again after an error: if the connection was used before, and
+// RoundTrip implements [Pipeliner].
+func (r *Redis) RoundTrip() time.Duration { return time.Duration(r.link.roundTrip.Load()) }
+
+// mayRepeat reports whether to connect and ask again after an error on a connection that was used before: if it
 // broke, or leads to a server that no longer owns the slot. The server or a middlebox may have closed it while it
 // was idle, which says nothing about a new one. A new connection that breaks is a failure of the node.
-func (r *Redis) mayRepeat(ctx context.Context, err error) bool {
-	return !r.link.fresh && leadsElsewhere(err) && ctx.Err() == nil
-}
+func mayRepeat(ctx context.Context, err error) bool { return leadsElsewhere(err) && ctx.Err() == nil }
 
 // leadsElsewhere reports whether a new connection may have more success after an error.
 func leadsElsewhere(err error) bool { return severed(err) || isMoved(err) }
@@ -205,8 +213,7 @@ func leadsElsewhere(err error) bool { return severed(err) || isMoved(err) }
 // repeat sends operations again that may have run or not. All are idempotent, and the handshake kills the
 // broken connection first, so the first run cannot come after the second. A batch whose context has ended
 // stays unanswered, since its caller no longer waits.
-func (r *Redis) repeat(ctx context.Context, ops []Op, replies []Reply) {
-	began := r.link.began
+func (r *Redis) repeat(ctx context.Context, began time.Time, ops []Op, replies []Reply) {
 	if err := r.link.open(ctx, r.opt); err != nil {
 		failAll(r.name, ops, replies, reasonOf(err), err, false)
 		return
@@ -214,7 +221,8 @@ func (r *Redis) repeat(ctx context.Context, ops []Op, replies []Reply) {
 	if deadline(0).Sub(began) > r.opt.ConnWriteTimeout {
 		return
 	}
-	if err := exchange(ctx, r.name, &r.link, ops, replies); err != nil {
+	client := r.link.client
+	if err := r.exchange(ctx, ops, replies); err != nil && r.link.client == client {
 		r.link.giveUp(ctx, err)
 	}
 	for i := range replies {
@@ -228,15 +236,16 @@ func (r *Redis) repeat(ctx context.Context, ops []Op, replies []Reply) {
 // If the server does not have a script, exchange sends that script in full, and all commands after it in the
 // batch once more. All commands are idempotent. Otherwise a release whose script the server knew would run
 // before a renewal whose script it did not know.
-func exchange(ctx context.Context, node string, l *link, ops []Op, replies []Reply) error {
-	l.spans = spans(l.spans[:0], ops)
-	results := send(ctx, l, l.spans, ops, evalsha)
-	for i, s := range l.spans {
+func (r *Redis) exchange(ctx context.Context, ops []Op, replies []Reply) error {
+	client, w := r.link.client, r.link.borrow()
+	w.spans = spans(w.spans[:0], ops)
+	results := r.send(ctx, w, w.spans, ops, evalsha)
+	for i, s := range w.spans {
 		decodeAll(ops[s.from:s.to], results[i], replies[s.from:s.to])
 	}
-	if unknown := firstUnknownScript(results); unknown >= 0 {
-		again := l.spans[unknown:]
-		for i, result := range send(ctx, l, again, ops, eval) {
+	if unknown := firstUnknownScript(results); unknown >= 0 && r.link.client == client {
+		again := w.spans[unknown:]
+		for i, result := range r.send(ctx, w, again, ops, eval) {
 			decodeRepeat(ops[again[i].from:again[i].to], result, replies[again[i].from:again[i].to])
 		}
 	}
@@ -247,10 +256,13 @@ func exchange(ctx context.Context, node string, l *link, ops []Op, replies []Rep
 			continue
 		}
 		reason := reasonOf(err)
-		replies[i].Err = newError(node, ops[i].Kind, reason, err)
+		replies[i].Err = newError(r.name, ops[i].Kind, reason, err)
 		if endsConnection(reason, err) {
 			broken = err
 		}
+	}
+	if broken == nil && r.link.client == client {
+		r.link.giveBack(w)
 	}
 	return broken
 }
@@ -271,14 +283,55 @@ func decodeRepeat(ops []Op, result rueidis.RedisResult, replies []Reply) {
 	}
 }
 
-// send runs one command for each range of operations.
-func send(ctx context.Context, l *link, spans []opRange, ops []Op, build func(rueidis.Builder, *writer, []Op) rueidis.Completed) []rueidis.RedisResult {
-	l.writer.begin(len(ops))
-	l.commands = l.commands[:0]
+// send runs one command for each range of operations. Other calls may use the link while it waits for the replies.
+func (r *Redis) send(ctx context.Context, w *workspace, spans []opRange, ops []Op, build func(rueidis.Builder, *writer, []Op) rueidis.Completed) []rueidis.RedisResult {
+	l := &r.link
+	client, began := l.client, deadline(0)
+	w.writer.begin(len(ops))
+	w.commands = w.commands[:0]
 	for _, s := range spans {
-		l.commands = append(l.commands, build(l.client.B(), &l.writer, ops[s.from:s.to]))
+		w.commands = append(w.commands, build(client.B(), &w.writer, ops[s.from:s.to]))
 	}
-	return l.callAndWatch(ctx)
+	n := len(w.commands)
+	w.commands = l.watch(w.commands)
+	ctx, cancel := l.bound(ctx)
+	defer cancel()
+	l.users++
+	l.sharers++
+	<-r.connToken
+	results, panicked := run(ctx, client, w.commands)
+	r.connToken <- struct{}{}
+	l.users--
+	if l.client == client {
+		l.sharers--
+		l.panicked = l.panicked || panicked
+		l.took(began)
+		if len(results) > n {
+			l.watched(results[n])
+		}
+	}
+	return results[:n]
+}
+
+// borrow returns a workspace that no other exchange uses.
+func (l *link) borrow() *workspace {
+	if l.users == 0 {
+		return &l.workspace
+	}
+	if n := len(l.spare); n > 0 {
+		w := l.spare[n-1]
+		l.spare = l.spare[:n-1]
+		return w
+	}
+	of := &l.writer // its scripts are shared, as commands are made by one call at a time
+	return &workspace{writer: writer{tag: of.tag, place: of.place, forms: of.forms, slotScripts: of.slotScripts}}
+}
+
+// giveBack takes a workspace back, once rueidis does not use its memory any more.
+func (l *link) giveBack(w *workspace) {
+	if w != &l.workspace {
+		l.spare = append(l.spare, w)
+	}
 }
 
 // firstUnknownScript returns the index of the first NOSCRIPT reply, or -1.
@@ -300,12 +353,7 @@ func (r *Redis) Connected() bool {
 		return true
 	}
 	defer func() { <-r.connToken }()
-	select {
-	case <-r.closed:
-		return true
-	default:
-		return r.link.connected()
-	}
+	return r.isClosed() || r.link.connected()
 }
 
 // Probe implements [Node]. A handshake counts as an answer.
@@ -334,7 +382,7 @@ func (r *Redis) ask(ctx context.Context, question func(*link, context.Context) e
 			return nil
 		}
 		r.link.giveUp(ctx, err)
-		if !r.mayRepeat(ctx, err) {
+		if r.link.fresh || !mayRepeat(ctx, err) {
 			return newError(r.name, 0, reasonOf(err), err)
 		}
 	}
@@ -346,13 +394,20 @@ func (r *Redis) Close() error {
 	r.closeInboxes()
 	r.connToken <- struct{}{}
 	defer r.end()
-	select {
-	case <-r.closed:
-	default:
+	if !r.isClosed() {
 		close(r.closed)
 		r.link.close(r.opt)
 	}
 	return nil
+}
+
+func (r *Redis) isClosed() bool {
+	select {
+	case <-r.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 // begin takes connToken, so that this call can use the connection.
@@ -362,11 +417,9 @@ func (r *Redis) begin(ctx context.Context) error {
 	case <-ctx.Done():
 		return ErrCanceled
 	}
-	select {
-	case <-r.closed:
+	if r.isClosed() {
 		r.end()
 		return ErrClosed
-	default:
 	}
 	if ctx.Err() != nil {
 		r.end()

@@ -20,17 +20,29 @@ type link struct {
 	path *path
 
 	mu sync.Mutex
-	// sent and arrived count exchanges. broken is set if the last one failed, so that the next must connect first.
-	sent, arrived int
-	broken        bool
+	// sent counts exchanges. The first ones, up to number over, had ended before one was sent that has arrived.
+	sent, over int
+	// flying are the numbers of the exchanges under way, in order.
+	flying []int
+	// broken is set if the last exchange failed, so that the next must connect first. severed is closed then.
+	broken  bool
+	severed chan struct{}
 	// released has the owners whose release has run.
 	released map[string]bool
 }
 
-var _ node.Node = (*link)(nil)
+var _ node.Pipeliner = (*link)(nil)
 
 func newLink(p *process, s *server, w *path, seed uint64) *link {
-	return &link{process: p, server: s, path: w, rng: rand.New(rand.NewPCG(seed, 3)), released: make(map[string]bool)}
+	return &link{process: p, server: s, path: w, rng: rand.New(rand.NewPCG(seed, 3)), released: make(map[string]bool), severed: make(chan struct{})}
+}
+
+// RoundTrip implements [node.Pipeliner]. Exchanges overlap in half of the cases, if messages take long.
+func (l *link) RoundTrip() time.Duration {
+	if c := l.server.world.c; c.Seed%2 == 0 {
+		return 2 * c.Weather.Most
+	}
+	return 0
 }
 
 // Name implements [node.Node].
@@ -72,9 +84,9 @@ func (l *link) exchange(ops []node.Op, replies []node.Reply) (err error, unsent 
 	bound := time.NewTimer(nodeBound + x.settle)
 	defer bound.Stop()
 	select {
+	case <-x.severed: // another exchange has failed
 	case <-x.done:
 		err, unsent = x.err, x.err != nil && x.unsent
-		copy(replies, x.replies)
 	case <-bound.C:
 		err = node.ErrTimeout
 	case <-l.process.dead:
@@ -82,15 +94,27 @@ func (l *link) exchange(ops []node.Op, replies []node.Reply) (err error, unsent 
 	}
 	l.process.awake() // a frozen process learns of it later
 	l.mu.Lock()
-	l.broken = err != nil
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	l.flying = slices.DeleteFunc(l.flying, func(number int) bool { return number == x.number })
+	if x.severed != l.severed {
+		return node.ErrUnreachable, false
+	}
+	if l.broken = err != nil; l.broken {
+		close(l.severed)
+		l.severed = make(chan struct{})
+	} else {
+		copy(replies, x.replies)
+	}
 	return err, unsent
 }
 
 // exchange is one batch of operations in flight, and its fate.
 type exchange struct {
-	link    *link
-	number  int
+	link   *link
+	number int
+	// after is the number of the last exchange such that it and all before it had ended when this one was sent.
+	after   int
+	severed chan struct{}
 	life    int
 	ops     []node.Op
 	replies []node.Reply
@@ -107,12 +131,17 @@ type exchange struct {
 func (l *link) newExchange(ops []node.Op) *exchange {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	after := l.sent
+	if len(l.flying) > 0 {
+		after = l.flying[0] - 1
+	}
 	l.sent++
+	l.flying = append(l.flying, l.sent)
 	w := l.server.world.weather()
 	// The number of draws is the same in any weather, so that a loss does not change later draws.
 	spread := int64(w.Most-w.Least) + 1
 	return &exchange{
-		link: l, number: l.sent, ops: ops, replies: make([]node.Reply, len(ops)),
+		link: l, number: l.sent, after: after, severed: l.severed, ops: ops, replies: make([]node.Reply, len(ops)),
 		life:      l.server.currentLife(),
 		there:     w.Least + time.Duration(l.rng.Int64N(spread)),
 		back:      w.Least + time.Duration(l.rng.Int64N(spread)),
@@ -141,11 +170,12 @@ func (x *exchange) deliverRequest() {
 
 // run runs the batch on the server. A server that has restarted knows nothing of the connection. Requests of an old
 // connection do not run after the commands of a new one, which kills it first, unless the weather allows that.
+// Exchanges that overlap run in any order.
 func (x *exchange) run(alive bool) bool {
 	l := x.link
 	l.mu.Lock()
-	late := x.number < l.arrived || x.life != l.server.currentLife()
-	l.arrived = max(l.arrived, x.number)
+	late := x.number <= l.over || x.life != l.server.currentLife()
+	l.over = max(l.over, x.after)
 	connects := l.broken
 	l.mu.Unlock()
 	if !alive || late && !l.server.world.weather().Unordered {

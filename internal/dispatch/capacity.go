@@ -61,7 +61,7 @@ func (s *sender) capacity(need int) (state capacityState, takes time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.closed, s.overdue, s.pausedLocked(false):
+	case s.closed, s.overdue > 0, s.pausedLocked(false):
 		return refuses, 0
 	case len(s.queue) >= maxQueue, s.fullLocked(need):
 		return isFull, 0

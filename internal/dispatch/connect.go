@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -30,30 +29,30 @@ func (n *Nodes) Connect(i int, told chan<- Connection) {
 	s.startLocked()
 }
 
-// probe asks a node that is down whether it answers, before any operation is risked.
-func (s *sender) probe() (alive bool) {
+// ask probes a node that is down, before any operation is risked. Or it connects a node that is not
+// down: it was never asked, or its connection was closed while it was idle. Neither says anything
+// about the node. If another goroutine asks already, that one sends the queue, and this one ends.
+func (s *sender) ask(connecting bool) bool {
 	s.mu.Lock()
-	return s.ask(s.health.timeout)
-}
-
-// connect connects a node that is not down: it was never asked, or its connection was closed while
-// it was idle. Neither says anything about the node.
-func (s *sender) connect() bool {
-	s.mu.Lock()
-	s.connecting = true
-	return s.ask(s.nodes.env.ConnectTimeout)
-}
-
-// ask sends a probe, which connects first where that is needed. It requires s.mu, and unlocks it.
-func (s *sender) ask(timeout time.Duration) bool {
-	s.startTimeoutLocked(s.nodes.env.Clock.Now(), timeout)
+	if s.asking {
+		s.workers--
+		s.mu.Unlock()
+		return false
+	}
+	s.asking, s.connecting = true, connecting
+	timeout := s.health.timeout
+	if connecting {
+		timeout = s.nodes.env.ConnectTimeout
+	}
+	f := s.newFlightLocked()
+	s.beginLocked(f, s.nodes.env.Clock.Now(), timeout)
 	s.mu.Unlock()
 
 	err := s.node.Probe(context.Background())
 
 	s.mu.Lock()
-	overdue := s.stopTimeoutLocked()
-	return s.concluded(s.nodes.env.Clock.Now(), overdue, err)
+	s.answeredLocked(f)
+	return s.concluded(f, s.nodes.env.Clock.Now(), err)
 }
 
 // nodeFailure is the failure of an exchange, unless that says nothing about the node: its connection

@@ -38,10 +38,15 @@ func (s *sender) expireLocked(now time.Duration) (sent, unsent []*Call) {
 		return nil, nil
 	}
 	s.soonest = 0
-	for _, c := range s.inFlight {
-		if s.isLateLocked(c, now) {
-			c.late = true
-			sent = append(sent, c)
+	for _, f := range s.flights {
+		if f.deadline == 0 { // its receivers are being told
+			continue
+		}
+		for _, c := range f.batch {
+			if s.isLateLocked(c, now) {
+				c.late = true
+				sent = append(sent, c)
+			}
 		}
 	}
 	rest := s.queue[:0]

@@ -54,7 +54,7 @@ func TestSenderAnswersACallAtItsDeadline(t *testing.T) {
 		require.ErrorIs(t, a.of(t, "short").Err, node.ErrTimeout)
 		require.False(t, a.of(t, "short").Unsent, "a call that was sent may have happened")
 		require.Error(t, a.of(t, "undo").Err)
-		require.False(t, s.overdue)
+		require.Zero(t, s.overdue)
 
 		nd.set(nil, nil)
 		close(gate)

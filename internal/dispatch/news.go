@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -9,24 +10,31 @@ import (
 )
 
 // inspectLocked looks in a batch of answers for news about the node itself.
-func (s *sender) inspectLocked(now time.Duration) {
-	if failureOf(s.replies) == nil {
-		s.identifyLocked()
+func (s *sender) inspectLocked(f *flight, now time.Duration) {
+	before := ""
+	if failureOf(f.replies) == nil {
+		identity := s.node.Identity()
+		if f.identity != "" && f.identity != identity {
+			s.identifyLocked(f.identity)
+			before = s.twin
+		}
+		s.identifyLocked(identity)
 		s.evictionsLocked()
 	}
-	for i := range s.replies {
-		r, kind := &s.replies[i], s.batch[i].Op.Kind
+	twin := cmp.Or(s.twin, before)
+	for i := range f.replies {
+		r, kind := &f.replies[i], f.batch[i].Op.Kind
 		switch {
 		case kind != node.Acquire && kind != node.Renew && kind != node.Latch: // other answers say nothing about the node
 		case r.Recovering > 0:
-			s.recoveringLocked(now, r)
+			s.recoveringLocked(f.began, now, r)
 		case r.Outcome == node.Granted:
 			s.servesLocked(kind)
 		case r.Err != nil:
 			s.refusesLocked(r.Err)
 		}
-		if s.twin != "" && (r.Err == nil || isAnswer(r.Err)) && kind != node.Release && kind != node.ForceRelease {
-			*r = node.Reply{Err: &node.Error{Node: s.node.Name(), Op: kind, Reason: node.ErrSameServer, Err: sameServerError(s.twin)}}
+		if twin != "" && (r.Err == nil || isAnswer(r.Err)) && kind != node.Release && kind != node.ForceRelease {
+			*r = node.Reply{Err: &node.Error{Node: s.node.Name(), Op: kind, Reason: node.ErrSameServer, Err: sameServerError(twin)}}
 		}
 	}
 }
@@ -39,8 +47,7 @@ func (e sameServerError) Error() string {
 }
 
 // identifyLocked finds out whether another node is the same server.
-func (s *sender) identifyLocked() {
-	identity := s.node.Identity()
+func (s *sender) identifyLocked(identity string) {
 	if identity == s.identity && s.twin == "" {
 		return
 	}
@@ -102,10 +109,10 @@ const maxRecovery = 2 * 365 * 24 * time.Hour
 // recoveringLocked reports a recovery, unless it has reported this one before. The node
 // measured the time left somewhere between question and answer. So it is a new recovery
 // only if its earliest possible end is later than the last one's, by more than clocks drift.
-func (s *sender) recoveringLocked(now time.Duration, r *node.Reply) {
+func (s *sender) recoveringLocked(began, now time.Duration, r *node.Reply) {
 	env := &s.nodes.env
 	left := min(r.Recovering, maxRecovery)
-	earliest := s.began + left
+	earliest := began + left
 	if s.recoverUntil != 0 && earliest <= s.recoverUntil+quorum.Drift(env.Recovery) {
 		return
 	}

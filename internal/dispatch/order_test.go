@@ -77,7 +77,7 @@ func TestKeptUndosGoFirst(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, s.submit(ask(a, "behind")))
 		s.mu.Lock()
-		s.deadline += time.Hour // let it be slow
+		s.flights[0].deadline += time.Hour // let it be slow
 		s.mu.Unlock()
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()

@@ -20,13 +20,15 @@ const (
 	maxQueue = 1 << 14
 )
 
-// sender carries calls to one node: a queue, and at most one goroutine.
+// sender carries calls to one node: a queue, and a goroutine for each exchange under way.
 //
 // A call to an idle sender is sent at once, in a goroutine of the errgroup. Calls that come
 // while an exchange is under way wait, and leave together in one pipelined exchange (group
 // commit). So a lone caller sees a plain parallel fan-out. A thousand callers share a few
-// goroutines and round trips. An idle client has no goroutine at all. One exchange at a time
-// also keeps the order: an operation never overtakes one that was submitted before it.
+// goroutines and round trips. An idle client has no goroutine at all.
+//
+// There is one exchange at a time, except to a node that is far away; see [flight]. In both
+// cases an operation never overtakes one that was submitted before it and shares a name with it.
 type sender struct {
 	index int
 	node  node.Node
@@ -36,17 +38,17 @@ type sender struct {
 	queue []*Call
 	// renewals counts the renewals in the queue by how many nodes they need.
 	renewals []int
-	// inFlight has been sent and not been answered.
-	inFlight []*Call
+	// flights are the exchanges under way, in the order in which they began. spare has memory
+	// for more.
+	flights, spare []*flight
+	// held counts the uses of each name in flights that hold their names.
+	held map[string]int
 	// kept are undos that failed and wait to be repeated.
 	kept []*Call
-	// busy is set while there is a goroutine.
-	busy bool
-	// began and deadline are when the exchange under way was sent, and when it is
-	// overdue; deadline is 0 while there is none.
-	began, deadline time.Duration
-	// overdue is set once it is: its receivers have been told, and no caller waits for it.
-	overdue bool
+	// workers is how many goroutines there are.
+	workers int
+	// overdue is how many flights are overdue.
+	overdue int
 	// soonest is the earliest deadline of a call that has no answer, or 0.
 	soonest time.Duration
 	// closed is set when failed undos are no longer kept, gone when the node itself was closed.
@@ -54,12 +56,15 @@ type sender struct {
 	// dropped counts releases that were given up.
 	dropped int
 	health  health
-	// connector is the node, if it can say whether it is connected. connecting is set while the
-	// goroutine connects the node, before it sends any operation. connectWaiters are told once how
-	// that ended.
+	// connector is the node, if it can say whether it is connected. asking is set while a
+	// goroutine probes or connects the node, and connecting while it connects the node, before any
+	// operation is sent. connectWaiters are told once how that ended.
 	connector      node.Connector
+	asking         bool
 	connecting     bool
 	connectWaiters []chan<- Connection
+	// pipeliner is the node, if its exchanges can overlap.
+	pipeliner node.Pipeliner
 	// evictor is the node, if it can say whether its server may evict locks. evicts is set once it has said so.
 	evictor node.Evictor
 	evicts  bool
@@ -76,11 +81,6 @@ type sender struct {
 
 	// run is drain, bound once to save an allocation per start.
 	run func() error
-
-	// Reused from batch to batch, by the goroutine only.
-	batch   []*Call
-	ops     []node.Op
-	replies []node.Reply
 }
 
 func newSender(n *Nodes, index, count int, nd node.Node) *sender {
@@ -92,6 +92,7 @@ func newSender(n *Nodes, index, count int, nd node.Node) *sender {
 		health:   newHealth(n.env.TimeoutMin, n.env.TimeoutMax),
 	}
 	s.connector, _ = nd.(node.Connector)
+	s.pipeliner, _ = nd.(node.Pipeliner)
 	s.evictor, _ = nd.(node.Evictor)
 	s.run = s.drain
 	return s
@@ -117,7 +118,9 @@ func (s *sender) submit(c *Call) error {
 	}
 	s.countRenewalLocked(c, 1)
 	s.expectLocked(c)
-	s.startLocked()
+	if s.workers == 0 || s.overlapsLocked(c.Op) {
+		s.addWorkerLocked()
+	}
 	return nil
 }
 
@@ -136,9 +139,9 @@ func (s *sender) behindLocked(owner string) int {
 // refused until that is answered.
 func (s *sender) refusalLocked(c *Call) (reason, err error) {
 	switch {
-	case s.closed && (c.Until == 0 || !s.busy): // a running sender still accepts undos of its operations
+	case s.closed && (c.Until == 0 || s.workers == 0): // a running sender still accepts undos of its operations
 		return node.ErrClosed, nil
-	case s.overdue:
+	case s.overdue > 0:
 		return node.ErrDown, node.ErrTimeout
 	case s.pausedLocked(c.Urgent):
 		return node.ErrDown, s.health.err
@@ -151,22 +154,30 @@ func (s *sender) refusalLocked(c *Call) (reason, err error) {
 
 // pausedLocked reports whether the node is down and its next probe is not due yet.
 func (s *sender) pausedLocked(urgent bool) bool {
-	return s.health.down && !urgent && (s.busy || s.nodes.env.Clock.Now() < s.health.probeAt)
+	return s.health.down && !urgent && (s.workers > 0 || s.nodes.env.Clock.Now() < s.health.probeAt)
 }
 
-// startLocked starts the goroutine, unless it is running.
+// startLocked starts a goroutine, unless there is one.
 func (s *sender) startLocked() {
-	if !s.busy {
-		s.busy = true
-		s.nodes.goroutines.Go(s.run)
+	if s.workers == 0 {
+		s.addWorkerLocked()
 	}
 }
 
-// drain is the goroutine: it sends batch after batch until the queue is empty or the node fails.
+func (s *sender) addWorkerLocked() {
+	s.workers++
+	s.nodes.goroutines.Go(s.run)
+}
+
+// drain is a goroutine: it sends batch after batch until there is nothing to send or the node fails.
 func (s *sender) drain() error {
-	for s.ready() && s.take() {
-		s.node.Do(context.Background(), s.ops, s.replies)
-		if !s.settle() {
+	for s.ready() {
+		f := s.take()
+		if f == nil {
+			break
+		}
+		s.node.Do(context.Background(), f.ops, f.replies)
+		if !s.settle(f) {
 			break
 		}
 	}
@@ -181,98 +192,99 @@ func (s *sender) ready() bool {
 	s.mu.Unlock()
 	switch {
 	case down:
-		return s.probe()
+		return s.ask(false)
 	case s.connector != nil && !s.connector.Connected(), s.connector == nil && waiters > 0:
-		return s.connect()
+		return s.ask(true)
 	default:
 		return true
 	}
 }
 
-// take moves calls from the queue into the batch. If there are none, it ends the goroutine.
-func (s *sender) take() bool {
+// take begins a flight with calls from the queue. If there are none to send, it ends the goroutine.
+func (s *sender) take() *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(len(s.queue), maxBatch)
-	if n == 0 {
+	now := s.nodes.env.Clock.Now()
+	f := s.newFlightLocked()
+	s.fillLocked(f)
+	if len(f.batch) == 0 {
+		s.spare = append(s.spare, f)
 		s.connectedLocked(nil) // for waiters that came after the node was ready
-		s.busy = false
-		return false
+		s.workers--
+		return nil
 	}
-	s.batch = append(s.batch[:0], s.queue[:n]...)
-	rest := copy(s.queue, s.queue[n:])
-	clear(s.queue[rest:])
-	s.queue = s.queue[:rest]
-	for _, c := range s.batch {
+	for _, c := range f.batch {
 		s.countRenewalLocked(c, -1)
 	}
 	s.nodes.env.Events.CapacityFreed()
 
-	now := s.nodes.env.Clock.Now()
-	s.ops, s.replies = s.ops[:0], s.replies[:0]
-	for _, c := range s.batch {
+	for _, c := range f.batch {
 		c.Sent, c.late = now, false // an undo that is sent again may have been late before
-		s.ops = append(s.ops, *c.Op)
-		s.replies = append(s.replies, node.Reply{})
+		f.ops = append(f.ops, *c.Op)
+		f.replies = append(f.replies, node.Reply{})
 	}
-	s.inFlight = s.batch
-	s.startTimeoutLocked(now, s.health.timeout)
-	return true
+	if s.pipeliner != nil {
+		f.identity = s.node.Identity()
+	}
+	s.beginLocked(f, now, s.health.timeout)
+	return f
 }
 
-// settle passes the answers of the batch on, and reports whether the node is up.
-func (s *sender) settle() bool {
+// settle passes the answers of the batch on, and reports whether the node is up. The flight holds
+// its names until then, so the answers to calls that share a name come in order too.
+func (s *sender) settle(f *flight) bool {
 	s.mu.Lock()
-	overdue := s.stopTimeoutLocked()
-	s.inFlight = nil
+	s.answeredLocked(f)
 	ended := s.nodes.env.Clock.Now()
-	s.inspectLocked(ended)
-	for i, c := range s.batch {
+	s.inspectLocked(f, ended)
+	for i, c := range f.batch {
 		switch {
 		case c.Until == 0:
-		case UndoFailed(&s.replies[i]):
-			s.gone = s.gone || errors.Is(s.replies[i].Err, node.ErrClosed)
+		case UndoFailed(&f.replies[i]):
+			s.gone = s.gone || errors.Is(f.replies[i].Err, node.ErrClosed)
 			s.keepLocked(c, ended)
 		case c.retried:
 			s.requeueLocked()
 		}
 		if c.answered && !c.late {
-			s.batch[i] = nil
+			f.batch[i] = nil
 		} else {
 			c.answered = true
 		}
 	}
 	s.mu.Unlock()
 
-	for i, c := range s.batch {
+	for i, c := range f.batch {
 		switch {
 		case c == nil:
 		case c.late:
 			if to, ok := c.To.(LateReceiver); ok {
-				to.AnswerLate(c, &s.replies[i])
+				to.AnswerLate(c, &f.replies[i])
 			}
 		default:
-			c.To.Answer(c, &s.replies[i])
+			c.To.Answer(c, &f.replies[i])
 		}
 	}
-	clear(s.batch)
-	clear(s.ops)
 
-	failure := s.nodeFailure(failureOf(s.replies)) // without s.mu: it may look at the socket
+	failure := s.nodeFailure(failureOf(f.replies)) // without s.mu: it may look at the socket
 	s.mu.Lock()
-	return s.concluded(ended, overdue, failure)
+	return s.concluded(f, ended, failure)
 }
 
 // concluded records how an exchange or a probe ended. If the node failed, it answers all queued
 // calls. It requires s.mu, and unlocks it.
-func (s *sender) concluded(now time.Duration, overdue bool, failure error) (alive bool) {
-	connecting := s.connecting
-	s.connecting = false
-	s.connectedLocked(failure)
+func (s *sender) concluded(f *flight, now time.Duration, failure error) (alive bool) {
+	began, overdue, asked := f.began, f.overdue, len(f.batch) == 0
+	s.endLocked(f)
+	connecting := asked && s.connecting
+	if asked {
+		s.asking, s.connecting = false, false
+		s.connectedLocked(failure)
+	}
 	if failure == nil {
 		recovered := false
 		if !connecting { // connecting takes several round trips
-			recovered = s.health.answered(now - s.began)
+			recovered = s.health.answered(now - began)
 		}
 		if recovered || overdue {
 			s.requeueLocked()
@@ -283,12 +295,15 @@ func (s *sender) concluded(now time.Duration, overdue bool, failure error) (aliv
 		}
 		return true
 	}
-	news := s.health.failed(now, failure, s.nodes.env.Jitter())
+	news := false
+	if asked || !s.health.down { // exchanges that were under way together fail together
+		news = s.health.failed(now, failure, s.nodes.env.Jitter())
+	}
 	refused := s.refuseQueueLocked(now)
 	if len(s.kept) > 0 {
 		s.armRetryLocked()
 	}
-	s.busy = false
+	s.workers--
 	s.mu.Unlock()
 
 	reason, cause := node.ErrDown, failure

@@ -6,12 +6,6 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// startTimeoutLocked starts the timeout of an exchange that begins now.
-func (s *sender) startTimeoutLocked(now, timeout time.Duration) {
-	s.began, s.deadline = now, now+timeout
-	s.armTimeoutLocked(now, s.deadline)
-}
-
 // armTimeoutLocked makes sure that onTimeout runs at an instant, or before. The timer keeps running
 // from one exchange to the next: resetting it for each would cost more than one firing too
 // early now and then.
@@ -29,19 +23,14 @@ func (s *sender) armTimeoutLocked(now, at time.Duration) {
 
 // rearmTimeoutLocked sets the timer to the next deadline, if there is one.
 func (s *sender) rearmTimeoutLocked(now time.Duration) {
-	if s.deadline != 0 && !s.overdue {
-		s.armTimeoutLocked(now, s.deadline)
+	for _, f := range s.flights {
+		if f.deadline != 0 && !f.overdue {
+			s.armTimeoutLocked(now, f.deadline)
+		}
 	}
 	if s.soonest != 0 {
 		s.armTimeoutLocked(now, max(s.soonest, now+minDeadlineGap))
 	}
-}
-
-// stopTimeoutLocked ends the timeout, and reports whether the exchange was overdue.
-func (s *sender) stopTimeoutLocked() (overdue bool) {
-	overdue = s.overdue
-	s.deadline, s.overdue = 0, false
-	return overdue
 }
 
 // onTimeout runs when calls or an exchange may be overdue, and answers the calls.
@@ -52,11 +41,15 @@ func (s *sender) onTimeout() {
 	late, unsent := s.expireLocked(now)
 	var sent, queued []*Call
 	reason, cause := node.ErrDown, node.ErrTimeout
-	if s.deadline != 0 && now >= s.deadline && !s.overdue {
-		if s.connecting {
+	for _, f := range s.flights {
+		if f.deadline == 0 || now < f.deadline || f.overdue {
+			continue
+		}
+		if len(f.batch) == 0 && s.connecting {
 			reason, cause = node.ErrTimeout, ErrConnecting
 		}
-		sent, queued = s.overdueLocked(now)
+		sent = append(sent, s.overdueLocked(f)...)
+		queued = append(queued, s.refuseQueueLocked(now)...)
 	}
 	s.rearmTimeoutLocked(now)
 	s.mu.Unlock()
@@ -67,23 +60,23 @@ func (s *sender) onTimeout() {
 	s.fail(queued, reason, cause, true)
 }
 
-// overdueLocked records that an exchange is overdue. It returns the calls whose outcome is unknown,
-// and the calls behind them, for which the node was not asked. The sender's goroutine stays with
-// the exchange until the node's own timeout ends it.
-func (s *sender) overdueLocked(now time.Duration) (sent, queued []*Call) {
-	s.overdue = true
-	if s.connecting {
+// overdueLocked records that an exchange is overdue. It returns the calls whose outcome is unknown.
+// The goroutine stays with the exchange until the node's own timeout ends it.
+func (s *sender) overdueLocked(f *flight) (sent []*Call) {
+	f.overdue = true
+	s.overdue++
+	if len(f.batch) == 0 && s.connecting {
 		s.connectedLocked(&node.Error{Node: s.node.Name(), Reason: node.ErrTimeout, Err: ErrConnecting})
 	} else {
 		s.health.late()
 	}
-	for _, c := range s.inFlight {
+	for _, c := range f.batch {
 		if !c.answered {
 			c.answered = true
 			sent = append(sent, c)
 		}
 	}
-	return sent, s.refuseQueueLocked(now)
+	return sent
 }
 
 // refuseQueueLocked empties the queue of a node that failed. Undos are kept. It returns the calls

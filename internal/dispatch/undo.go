@@ -11,7 +11,7 @@ import (
 // that are queued for the end of the probe: a release that overtakes its own acquisition or
 // renewal would leave the lock behind.
 func (s *sender) deferUndoLocked(c *Call) {
-	if s.health.down && s.busy && !s.closed {
+	if s.health.down && s.workers > 0 && !s.closed {
 		s.queue = append(s.queue, c)
 		return
 	}
@@ -74,7 +74,7 @@ func (s *sender) retryKept() {
 	s.retryAt = 0
 	switch {
 	case len(s.kept) == 0:
-	case !s.health.down && !s.overdue:
+	case !s.health.down && s.overdue == 0:
 		s.kept[0].retried = true
 		s.queue = slices.Insert(s.queue, 0, s.kept[0])
 		s.kept = slices.Delete(s.kept, 0, 1)
@@ -135,5 +135,7 @@ func (s *sender) leaves(waiter string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	is := func(c *Call) bool { return c.Op.Waiter.ID == waiter && c.Op.Waiter.Keep == 0 }
-	return slices.ContainsFunc(s.queue, is) || slices.ContainsFunc(s.inFlight, is)
+	return slices.ContainsFunc(s.queue, is) || slices.ContainsFunc(s.flights, func(f *flight) bool {
+		return f.deadline != 0 && slices.ContainsFunc(f.batch, is)
+	})
 }

@@ -1,0 +1,210 @@
+package node_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// awaitSharers waits until this number of exchanges is under way.
+func awaitSharers(t testing.TB, n *node.Redis, count int) {
+	t.Helper()
+	poll(t, func() bool { return n.Sharers() == count }, func() any { return fmt.Sprint("exchanges under way: ", n.Sharers()) })
+}
+
+// doAll starts an exchange for each operation. The function that it returns waits for the replies.
+func doAll(n node.Node, ops ...node.Op) (wait func() []node.Reply) {
+	replies := make([]node.Reply, len(ops))
+	var wg sync.WaitGroup
+	for i, op := range ops {
+		wg.Go(func() { replies[i] = do(n, op)[0] })
+	}
+	return func() []node.Reply {
+		wg.Wait()
+		return replies
+	}
+}
+
+// each makes an operation for each of several owners and names.
+func each(count int, make func(owner string, names ...string) node.Op) (ops []node.Op) {
+	for i := range count {
+		ops = append(ops, make(fmt.Sprint("o", i), fmt.Sprint("name ", i)))
+	}
+	return ops
+}
+
+// overlap makes exchanges overlap, while the server is paused, and returns their replies.
+func overlap(t testing.TB, n *node.Redis, server *redisproc.Server, ops ...node.Op) []node.Reply {
+	t.Helper()
+	server.Pause()
+	wait := doAll(n, ops...)
+	awaitSharers(t, n, len(ops))
+	server.Resume()
+	return wait()
+}
+
+// An exchange is sent while others wait for their replies, from the second time on.
+func TestRedisExchangesOverlap(t *testing.T) {
+	const count = 8
+	var n *node.Redis
+	asked := 0
+	n = open(t, newFront(t, fake(func([]string) (string, bool) {
+		switch asked++; {
+		case asked == 1:
+			awaitSharers(t, n, 2)
+			return ":1\r\n", true
+		case asked == 2:
+			return ":1\r\n", true
+		case asked < 2+count:
+			return "", true
+		default:
+			return strings.Repeat(":1\r\n", count), true
+		}
+	})).addr())
+	for _, ops := range [][]node.Op{each(2, acquire), each(count, acquire)} {
+		for _, r := range doAll(n, ops...)() {
+			require.NoError(t, r.Err)
+			assert.Equal(t, node.Granted, r.Outcome)
+		}
+	}
+}
+
+// A node knows its round trip only after some exchanges on a connection: one may be slow for any reason.
+func TestRedisRoundTrip(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	for range 2 {
+		assert.Zero(t, n.RoundTrip())
+		began := time.Now()
+		exchanges := 0
+		for ; n.RoundTrip() == 0; exchanges++ {
+			want(t, node.Absent, n, release("o1", "a"))
+		}
+		assert.Greater(t, exchanges, 10)
+		assert.Positive(t, n.RoundTrip())
+		assert.Less(t, n.RoundTrip(), time.Since(began)/time.Duration(exchanges))
+		server.Kill()
+		require.Error(t, n.Probe(t.Context()))
+		server.Restart()
+	}
+}
+
+// Each reply belongs to its operation.
+func TestRedisRepliesOfExchangesThatOverlap(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("another", "name 3"))
+	for range 3 {
+		for i, r := range overlap(t, n, server, each(8, acquire)...) {
+			require.NoError(t, r.Err)
+			if i == 3 {
+				assert.Equal(t, node.Denied, r.Outcome)
+				assert.Equal(t, "another", r.Holder.Owner)
+			} else {
+				assert.Equal(t, node.Granted, r.Outcome)
+			}
+		}
+		for i, r := range overlap(t, n, server, each(8, func(_ string, names ...string) node.Op { return inspect(names...) })...) {
+			require.NoError(t, r.Err)
+			require.Len(t, r.Holders, 1)
+			assert.Equal(t, fmt.Sprint("name ", i), r.Holders[0].Name)
+		}
+		command(t, server, "SCRIPT", "FLUSH")
+		for i, r := range overlap(t, n, server, each(8, release)...) {
+			require.NoError(t, r.Err)
+			assert.Equal(t, i == 3, r.Outcome == node.Absent)
+		}
+	}
+	assert.Equal(t, []string{"name 3"}, held(server))
+}
+
+// If the connection breaks, all exchanges are sent once more on one new connection.
+func TestRedisExchangesThatBreakTogether(t *testing.T) {
+	server := start(t)
+	c := newFront(t, forward(server.Addr()))
+	n := open(t, c.addr())
+	warm(t, n)
+	for range 3 { // the first time, no goroutine of rueidis uses the connection yet
+		server.Pause()
+		wait := doAll(n, each(8, acquire)...)
+		awaitSharers(t, n, 8)
+		c.sever()
+		server.Resume()
+		for _, r := range wait() {
+			require.NoError(t, r.Err)
+			assert.True(t, r.Repeated)
+			assert.Equal(t, node.Granted, r.Outcome)
+		}
+		assert.Equal(t, 2, strings.Count(command(t, server, "CLIENT", "LIST"), "id="), "one of the node, one of this test")
+		for _, r := range overlap(t, n, server, each(8, release)...) {
+			require.NoError(t, r.Err)
+			assert.False(t, r.Repeated)
+		}
+		assert.Empty(t, held(server))
+	}
+}
+
+// A server that falls silent costs the exchanges one timeout together. None is repeated.
+func TestRedisExchangesThatTimeOutTogether(t *testing.T) {
+	server := start(t)
+	n := openWith(t, hasty(server.Addr()))
+	for range 2 { // the first time, no goroutine of rueidis uses the connection yet
+		eventually(t, node.Absent, n, release("o1", "a"))
+		server.Pause()
+		began := time.Now()
+		wait := doAll(n, each(8, acquire)...)
+		for _, r := range wait() {
+			require.Error(t, r.Err)
+			assert.False(t, r.Repeated)
+		}
+		assert.Less(t, time.Since(began), soon)
+		server.Resume()
+		eventually(t, node.Absent, n, release("o1", "a"))
+		for _, r := range doAll(n, each(8, release)...)() {
+			require.NoError(t, r.Err)
+		}
+		assert.Empty(t, held(server), "what the silent server had in its buffer ran before the releases, or never")
+	}
+}
+
+// The end of a connection that is idle is no failure, after exchanges overlapped too.
+func TestRedisIdleConnectionAfterAnOverlap(t *testing.T) {
+	server := start(t)
+	c := newFront(t, forward(server.Addr()))
+	n := open(t, c.addr())
+	warm(t, n)
+	for range 3 {
+		overlap(t, n, server, each(8, release)...)
+		overlap(t, n, server, each(8, release)...)
+		c.sever()
+		time.Sleep(2 * time.Millisecond) // the connection has to be idle
+		want(t, node.Granted, n, acquire("o1", "a"))
+		want(t, node.Released, n, release("o1", "a"))
+	}
+}
+
+// Close ends exchanges that are under way.
+func TestRedisCloseDuringExchangesThatOverlap(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	warm(t, n)
+	for _, r := range overlap(t, n, server, each(8, acquire)...) {
+		require.NoError(t, r.Err)
+	}
+	server.Pause()
+	defer server.Resume()
+	wait := doAll(n, each(8, release)...)
+	awaitSharers(t, n, 8)
+	require.NoError(t, n.Close())
+	for _, r := range wait() {
+		require.Error(t, r.Err)
+	}
+}
