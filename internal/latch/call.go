@@ -250,16 +250,17 @@ func (x *Call) Delete() Outcome {
 			r.kind, r.ask = node.Latch, node.LatchOp{Exact: true, Generation: token, Void: true}
 		}
 		confirmed := func() bool { return r.granted.Len() >= x.latches.need }
-		r.enough = func(*quorum.LatchView) bool { return confirmed() }
+		r.enough = func(*quorum.LatchView) bool { return confirmed() && (!first || r.setAgain == 0) }
 		if _, stop := x.runRound(r); stop != NotStopped {
 			return r, r.stopped(stop)
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		switch {
-		case first && r.setAgain != 0:
-			// Another client began this generation, with an equal token, and the latch was set in it. So this
-			// call has deleted nothing.
+		case first && r.setAgain.Len() == len(r.nodes):
+			// This call began the generation on no node. So another client did, with an equal token, and the
+			// latch that was set in it is still to be deleted. Without the answers of all nodes, that is not
+			// certain: a second deletion would delete a latch that was set after the first one.
 			token, before, begun = x.propose(), 0, false
 		case confirmed():
 			return r, Outcome{}

@@ -38,7 +38,8 @@ type round struct {
 	// granted are the nodes that did as asked. repaired are the nodes that were given their missing
 	// ids.
 	granted, repaired quorum.Set
-	// setAgain are the nodes that confirmed a deletion in the first run, and yet have the latch set.
+	// setAgain are the nodes that confirmed a deletion, and yet had the latch set right after it: its
+	// generation had begun there before.
 	setAgain quorum.Set
 	// began is when the round began, as a token by the client's clock.
 	began uint64

@@ -19,7 +19,7 @@ import (
 // another owner.
 func TestRealClusterJoins(t *testing.T) {
 	t.Parallel()
-	s := startSlot(t, "ql")
+	s := startSlot(t)
 	two := startCluster(t, 2)
 	two.open(slotLimits())
 	s.joins(t, nil, func() { s.Move(s.marker, s.OtherMaster(s.marker), nil) })
@@ -98,7 +98,7 @@ func (s *slot) noLocks(but ...string) {
 // A cluster is one node, by whichever of its servers it is listed. It never has a majority of three.
 func TestRealClusterHasOneVote(t *testing.T) {
 	t.Parallel()
-	s := startSlot(t, "ql")
+	s := startSlot(t)
 	var addresses []string
 	for _, server := range s.Servers()[:3] {
 		addresses = append(addresses, "redis://locker:secret@"+server.Addr()+"?tag="+s.tag)
@@ -125,7 +125,7 @@ func TestRealClusterHasOneVote(t *testing.T) {
 // A move of the slot in one step, which Valkey has from 9.0 on, is a change of the owner as any other.
 func TestRealClusterMovesAtOnce(t *testing.T) {
 	t.Parallel()
-	s := startSlot(t, "ql")
+	s := startSlot(t)
 	l := s.load()
 	moved := 0
 	moves := move{"a move in one step", func(s *slot, _ *redisproc.Server) {

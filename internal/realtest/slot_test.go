@@ -30,9 +30,10 @@ type slot struct {
 	marker string
 }
 
-// startSlot starts a cluster, and opens the slot of a tag. Clients have the documented rights and no others.
-func startSlot(t *testing.T, tag string) *slot {
+// startSlot starts a cluster, and opens the slot of the tag ql. Clients have the documented rights and no others.
+func startSlot(t *testing.T) *slot {
 	t.Helper()
+	const tag = "ql"
 	watchdog.Watch(t, longest())
 	user := strings.TrimPrefix(rights.SetUser("locker", "secret", "{"+tag+"}:*"), "ACL SETUSER ")
 	user += " " + strings.Join(rights.Latches().Rules, " ")
@@ -132,7 +133,7 @@ func (l *slotLoad) end() {
 // Everything works on a node that is a slot of a cluster, alone and as one of three nodes.
 func TestRealClusterServesAllKinds(t *testing.T) {
 	t.Parallel()
-	s := startSlot(t, "ql")
+	s := startSlot(t)
 	two := startCluster(t, 2)
 	two.open(slotLimits())
 	for name, others := range map[string][]string{"the only node": nil, "one of three nodes": two.addresses()} {
@@ -213,7 +214,7 @@ func (s *slot) servesAllKinds(t *testing.T, others []string) {
 // random, and has the slot as one of three nodes too, while the other two hang in turn.
 func TestRealClusterMovesUnderLoad(t *testing.T) {
 	t.Parallel()
-	s := startSlot(t, "ql")
+	s := startSlot(t)
 	l := s.load()
 	for _, way := range moves {
 		l.move(way)
@@ -275,7 +276,7 @@ func (l *slotLoad) moveAtRandom() {
 // latest locks of the owner.
 func TestRealClusterMasterCutOff(t *testing.T) {
 	t.Parallel()
-	s := startSlot(t, "ql")
+	s := startSlot(t)
 	for _, server := range s.Servers() {
 		server.Config("cluster-node-timeout", "1000")
 	}
