@@ -717,6 +717,32 @@ func TestDeletionLeavesTheNextLatch(t *testing.T) {
 	})
 }
 
+// A node is slow to delete the latch. Meanwhile another client passes the deletion on to it, and sets the next latch.
+// When the node then confirms the deletion, it has that latch, which must stay.
+func TestSlowDeletionLeavesTheNextLatch(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		other := f.Client().Latch("job")
+		require.NoError(t, other.Set(t.Context(), 2))
+		time.Sleep(time.Second) // All nodes have it, and accept a later token.
+		f.Stop(2)
+		c, spies := f.SpiedClient()
+		slow := make(chan struct{})
+		spies[1].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { <-slow } })
+		deleted := make(chan error, 1)
+		go func() { deleted <- c.Latch("job").Delete(t.Context()) }()
+		fleet.Settle() // The first node has deleted the latch.
+		_, err := other.Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
+		require.NoError(t, other.Set(t.Context(), 3))
+		close(slow)
+		require.NoError(t, <-deleted)
+		fleet.Settle()
+		left, err := other.Count(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 3, left)
+	})
+}
+
 // Two clients may propose the same token for their deletions: clocks are coarse. The second deletion must not pass for
 // a repetition of the first one.
 func TestDeletionsWithEqualTokens(t *testing.T) {
