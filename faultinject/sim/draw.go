@@ -8,7 +8,6 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Settings of every run. All times are short, so that much happens in little time.
@@ -66,6 +65,9 @@ func Draw(seed uint64) *Case {
 	}
 	crowd.waits(c)
 	drawer{workload.NewDrawer(seed, 8), d.moments}.readers(c)
+	if seed%16 == 5 {
+		drawer{workload.NewDrawer(seed, 10), d.moments}.formerHolderCase(c)
+	}
 	c.neighbours()
 	c.lateReleases()
 	return c
@@ -396,126 +398,4 @@ func DrawPermits(seed uint64) *Case {
 		}
 	}
 	return c
-}
-
-// The clients of a directed case.
-const (
-	holder = 0
-	rival  = 1
-)
-
-// directedCase makes the case one of the cases that are known to break a protocol which lacks a rule. They hardly happen by
-// chance: they need several events in one order, within a fraction of a TTL. The exact times are still random, and
-// most of these cases miss.
-func (d drawer) directedCase(c *Case) {
-	c.Opened, c.Timeout = true, ttl/3
-	c.Clients[holder].Wall, c.Clients[rival].Wall = 0, 0
-	c.Weather.Lose, c.Weather.Forget = 0, 0
-	c.Tasks, c.Faults = nil, nil
-	if d.IntN(4) == 0 {
-		d.freezeCase(c)
-		return
-	}
-	c.Weather.Most = min(c.Weather.Most, ttl/100)
-	switch {
-	case d.IntN(4) == 0:
-		d.skewCase(c)
-	case len(c.Nodes)%2 == 0:
-	case len(c.Nodes) == 1 || d.IntN(3) == 0:
-		d.relapseCase(c)
-	default:
-		d.healCase(c)
-	}
-}
-
-// healCase: a holder is cut off from two nodes, one renewal sooner from the first than from the second. A rival
-// acquires on the first, which forgets that while the rival's request to the second is in flight; and the holder
-// reaches the first again. Of five nodes, one more is the rival's.
-//
-// A renewal is due every third of a TTL, which determines the times.
-func (d drawer) healCase(c *Case) {
-	nodes := d.Perm(len(c.Nodes))
-	first, second := nodes[0], nodes[1]
-	began := d.Between(ttl/100, 3*ttl/2)
-	lapse := began + ttl*5/3 - d.UpTo(ttl/20) // when the second lets go
-	asked := lapse - d.Between(ttl/20, ttl/3)
-	lost := asked + d.Between(ttl/50, ttl/5)
-	c.wants(holder, began, 3*ttl)
-	c.wants(rival, began+ttl/2+d.UpTo(ttl/2), ttl)
-	c.breaks(faultinject.Part, began+ttl*4/10+d.UpTo(ttl/6), lost+d.Between(-ttl/50, ttl/20), first, holder)
-	c.breaks(faultinject.Part, began+ttl*7/10+d.UpTo(ttl/6), lapse+d.UpTo(ttl), second, holder)
-	c.breaks(faultinject.Deafen, asked, lapse+d.UpTo(ttl/10), second, rival)
-	if len(nodes) == 5 {
-		c.breaks(faultinject.Part, began+ttl*4/10+d.UpTo(ttl/6), lapse+d.UpTo(ttl), nodes[2], holder)
-	}
-	d.loses(c, lost, first)
-}
-
-// relapseCase: a node loses its memory, the holder re-asserts its claim there, and the node loses that too while it
-// recovers. Then the holder cannot reach it any more. The rival's other nodes have not been the holder's for long.
-func (d drawer) relapseCase(c *Case) {
-	nodes := d.Perm(len(c.Nodes))
-	began := d.Between(ttl/100, ttl)
-	lost := began + d.Between(ttl/4, ttl)
-	again := lost + d.Between(ttl*8/10, limits.Recovery()-ttl/50)
-	c.wants(holder, began, 4*ttl)
-	c.wants(rival, began+ttl/2+d.UpTo(ttl/2), ttl)
-	d.loses(c, lost, nodes[0])
-	c.breaks(faultinject.Kill, again, again+d.UpTo(time.Millisecond), nodes[0], faultinject.All)
-	c.breaks(faultinject.Part, again-d.UpTo(ttl/50), again+ttl, nodes[0], holder)
-	for _, i := range nodes[quorum.Majority().Need(len(nodes)):] {
-		c.breaks(faultinject.Part, began+d.Between(ttl/50, ttl/4), again+ttl, i, holder)
-	}
-}
-
-// skewCase: a client with a fast clock holds the lock briefly, and all nodes forget that. A client with a slow clock
-// acquires the lock when they have recovered.
-func (d drawer) skewCase(c *Case) {
-	c.Clients[holder].Wall = mostAhead - d.UpTo(maxSkew/10)
-	c.Clients[rival].Wall = -d.Between(mostBehind, ttl*9/10)
-	began := d.Between(ttl/100, 2*ttl)
-	lost := began + c.Weather.Most*4 + d.UpTo(ttl/50)
-	c.wants(holder, began, time.Millisecond)
-	c.wants(rival, lost+d.UpTo(ttl/20), ttl)
-	for i := range c.Nodes {
-		d.loses(c, lost+d.UpTo(ttl/100), i)
-	}
-}
-
-// freezeCase: the holder freezes while its renewal is in flight. It wakes when its lease is over, but the
-// confirmations of nodes are not. Or it freezes during its acquire, and wakes after another client has held the lock.
-func (d drawer) freezeCase(c *Case) {
-	began := d.Between(ttl/100, 2*ttl)
-	if d.IntN(2) == 0 {
-		at := began + d.UpTo(2*c.Weather.Most)
-		c.wants(holder, began, ttl)
-		c.wants(rival, began+d.UpTo(ttl/2), ttl/4)
-		c.breaks(faultinject.Freeze, at, at+d.Between(ttl, 2*ttl), faultinject.All, holder)
-		return
-	}
-	at := began + ttl*3/10 + d.UpTo(ttl/10)
-	c.wants(holder, began, 2*ttl)
-	c.wants(rival, began+d.UpTo(ttl/2), ttl)
-	c.breaks(faultinject.Freeze, at, at+d.Between(ttl/2, ttl), faultinject.All, holder)
-}
-
-// wants adds a task.
-func (c *Case) wants(client int, at, hold time.Duration) {
-	c.Tasks = append(c.Tasks, Task{
-		At: at, Client: client, Use: workload.Use{Names: []string{"a"}, Patience: 3 * ttl, Hold: hold},
-	})
-}
-
-// breaks adds a fault.
-func (c *Case) breaks(fault faultinject.Fault, at, end time.Duration, node, client int) {
-	c.Faults = append(c.Faults, faultinject.Step{At: at, For: max(end-at, 0), Fault: fault, Node: node, Client: client})
-}
-
-// loses makes a node lose its memory, in a random way.
-func (d drawer) loses(c *Case, at time.Duration, node int) {
-	loss, end := []faultinject.Fault{faultinject.Kill, faultinject.Kill, faultinject.Wipe, faultinject.Flush}[d.IntN(4)], at
-	if loss != faultinject.Flush {
-		end += d.UpTo(time.Millisecond)
-	}
-	c.breaks(loss, at, end, node, faultinject.All)
 }
