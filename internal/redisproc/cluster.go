@@ -18,6 +18,8 @@ const (
 	clusterNodeTimeout = 2 * time.Second
 	// failoverTimeout is longer than servers wait for a planned failover.
 	failoverTimeout = 6 * time.Second
+	// failoverAttempts is how often a planned failover is begun.
+	failoverAttempts = 3
 	// meetAgain is longer than a server waits for the answer of one that it was told to meet.
 	meetAgain = 3 * time.Second
 	// busOffset is the distance between the port for clients and the port of the cluster's bus.
@@ -325,7 +327,8 @@ func (c *Cluster) TryOtherMaster(ctx context.Context, key string) (*Server, erro
 }
 
 // TryFailover makes a replica of the owner of a key's slot take over from it, without a loss, and returns the replica.
-// A server gives a failover up if the machine is too busy, so it may take several attempts.
+// A server gives a failover up if the machine is too busy, so it may take several attempts. A master votes once in two node
+// timeouts. So the attempts are further apart than that: otherwise each may get the vote of one master only.
 func (c *Cluster) TryFailover(ctx context.Context, key string) (*Server, error) {
 	owner, err := c.TryOwner(ctx, key)
 	if err != nil {
@@ -335,11 +338,15 @@ func (c *Cluster) TryFailover(ctx context.Context, key string) (*Server, error) 
 	if err != nil {
 		return nil, err
 	}
-	for range startAttempts {
+	nodeTimeout, err := c.nodeTimeout(ctx, replica)
+	if err != nil {
+		return nil, err
+	}
+	for range failoverAttempts {
 		if _, err := c.command(ctx, replica, "CLUSTER", "FAILOVER"); err != nil {
 			return nil, err
 		}
-		if poll(failoverTimeout, func() bool {
+		if poll(failoverTimeout+2*nodeTimeout, func() bool {
 			is, err := c.replication(ctx, replica)
 			return err == nil && is["role"] == "master"
 		}) {
@@ -350,6 +357,17 @@ func (c *Cluster) TryFailover(ctx context.Context, key string) (*Server, error) 
 		}
 	}
 	return nil, fmt.Errorf("%s did not take over", replica.Addr())
+}
+
+// nodeTimeout asks a server how long another may be silent, before it takes it for dead.
+func (c *Cluster) nodeTimeout(ctx context.Context, s *Server) (time.Duration, error) {
+	text, err := c.command(ctx, s, "CONFIG", "GET", "cluster-node-timeout")
+	if err != nil {
+		return 0, err
+	}
+	_, value, _ := strings.Cut(text, "\n")
+	ms, err := strconv.Atoi(strings.TrimSpace(value))
+	return time.Duration(ms) * time.Millisecond, err
 }
 
 // TryMove moves the slot of a key to another master, with all keys in it, as redis-cli does. It calls during with the
