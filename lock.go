@@ -200,8 +200,9 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 // and the last attempt's, a [*HeldError] or [*NoQuorumError]. It returns early if waiting cannot
 // help: with [ErrClosed], [ErrOverlap], [ErrUpgrade] or an [*InvalidError], or with a
 // [*NoQuorumError] if too many nodes reject the call for good. Such rejections are a wrong
-// password, a key of another type, other limits, or a clock that is far off. After any error, no
-// node keeps a grant: the library removes the remains in the background.
+// password, a key of another type, other limits, a server that may evict locks, or a clock that is far off. After any
+// error, no node keeps a grant: the library removes the remains in the background. If the process ends before that,
+// they end with their TTL.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 	return l.acquire(ctx, (*wait.Queues).Acquire)
 }

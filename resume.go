@@ -13,6 +13,8 @@ import (
 // [Lease.Owner] and [Lease.Token]. The result has the same owner and token, and lasts a TTL of this lock from now.
 // Both locks must be Fixed.
 //
+// Resume does not exclude another Resume: each process that calls it before the release holds the same lease.
+//
 // Both processes are holders of one lease. The one that acquired it must not use it any more: if it did not detach the
 // lease, its Release, Close or end would free the lock under this one. [Lease.Release] of the result frees the lock
 // for good: neither process can extend or resume the lease after that.

@@ -23,7 +23,7 @@ var errAddress = errors.New("node: address does not parse: want host:port, /path
 func ParseAddress(address string) (rueidis.ClientOption, error) {
 	switch {
 	case address == "":
-		return rueidis.ClientOption{}, errors.New("node: empty address")
+		return rueidis.ClientOption{}, errors.New("node: empty address: is the list of nodes empty, or does it end with a comma?")
 	case strings.ContainsAny(address, " \t\r\n"):
 		return rueidis.ClientOption{}, errors.New("node: white space in an address")
 	case strings.HasPrefix(address, "/"):
