@@ -60,7 +60,7 @@ func (l *Lock) Resume(ctx context.Context, owner string, token uint64) (*Lease, 
 	return newLease(ctx, got), nil
 }
 
-// resumeProblem returns what is wrong with a call of Resume, or "".
+// resumeProblem returns the mistake in a call of Resume, or "".
 func (l *Lock) resumeProblem(owner string, token uint64) string {
 	switch {
 	case owner == "" || owner == node.Readers || token == 0:

@@ -18,7 +18,7 @@ const opResume = "resume"
 
 // Resume takes over the lease of an owner from another process. It asks every node once to extend what the
 // owner holds there. The lease is valid if need nodes prove that the owner has held the names without a
-// break. The nodes keep what they extended even if Resume fails: the owner may hold it elsewhere.
+// break. The nodes keep the longer TTL even if Resume fails: the owner may hold it elsewhere.
 func (e *Engine) Resume(ctx context.Context, s *Spec, owner string, token uint64) (*Lease, error) {
 	r := newResumption(e, s, owner, token)
 	r.start()
@@ -103,9 +103,8 @@ func (r *resumption) countVote(c *dispatch.Call, reply *node.Reply) {
 
 // The reasons of nodes that answered, but did not prove the lease.
 var (
-	errNotHeld    = errors.New("the owner does not hold the lock there")
-	errUnproven   = errors.New("the node has the lock, but cannot prove that the owner held it all the time: a late operation put it back, or the node has restarted since")
-	errTokenThere = func(token uint64) error { return fmt.Errorf("%w: %d", ErrOtherToken, token) }
+	errNotHeld  = errors.New("the owner does not hold the lock there")
+	errUnproven = errors.New("the node has the lock, but cannot prove that the owner held it all the time: a late operation put it back, or the node has restarted since")
 )
 
 // proof returns the answer of a node, or an error in its place if the answer is no proof.
@@ -113,7 +112,7 @@ func (r *resumption) proof(reply *node.Reply) *node.Reply {
 	g := r.grant
 	switch own := reply.Outcome == node.Denied && reply.Holder.Owner == g.owner; {
 	case own && reply.Holder.Token != g.tokenEnd:
-		return &node.Reply{Err: errTokenThere(reply.Holder.Token)}
+		return &node.Reply{Err: fmt.Errorf("%w: %d", ErrOtherToken, reply.Holder.Token)}
 	case own:
 		return &node.Reply{Err: errUnproven}
 	case reply.Outcome == node.Absent:

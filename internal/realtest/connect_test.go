@@ -79,7 +79,7 @@ func TestRealClosedIdleConnectionsAreReplaced(t *testing.T) {
 			var down atomic.Int32
 			c := startCluster(t, n)
 			client := c.client(watchNodes(&down), func(cfg *quorumlock.Config) {
-				// Nobody pauses a node here, and the leases outlive all that happens between two operations.
+				// The test pauses no node, and the leases last longer than the pause between two operations.
 				cfg.TTL, cfg.MaxTTL = time.Minute, time.Minute
 				cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = cfg.TTL/3, cfg.TTL/3
 			})

@@ -155,7 +155,7 @@ func expiryFromTheLastAttempt(t *testing.T, c *cluster) {
 	require.NoError(t, lease.Release(t.Context()))
 }
 
-// lastDefeat returns when the last failed attempt was decided: by so many denials.
+// lastDefeat returns when the denial came that decided the last failed attempt.
 func lastDefeat(e quorumlock.AcquisitionEvent, denials int) (last time.Time) {
 	denied := make(map[string][]time.Time)
 	for _, v := range e.Votes {

@@ -123,7 +123,7 @@ func TestResumedLeaseExpires(t *testing.T) {
 	})
 }
 
-// What has ended cannot be resumed, and nothing is put back.
+// A lease that has ended cannot be resumed, and no lock is put back.
 func TestResumeOfWhatHasEnded(t *testing.T) {
 	for name, c := range map[string]struct {
 		end   func(t *testing.T, f *fleet.Fleet, lock *quorumlock.Lock, lease *quorumlock.Lease)

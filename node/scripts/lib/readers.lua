@@ -34,7 +34,7 @@ local function each(name, holder, call)
   end
 end
 
--- settle removes a reader and those that have ended, and the lock with the last of them. It returns
+-- settle removes a reader, and the readers that have ended. With the last one it removes the lock. It returns
 -- true if the name has no reader left. While a slot of a cluster moves, a key that is gone cannot be
 -- read any more. So it reads before it removes.
 local function settle(name, now, reader)
