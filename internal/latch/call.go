@@ -251,7 +251,11 @@ func (x *Call) Delete() Outcome {
 		}
 		confirmed := func() bool { return r.granted.Len() >= x.latches.need }
 		r.enough = func(*quorum.LatchView) bool { return confirmed() && (!first || r.setAgain == 0) }
-		if _, stop := x.runRound(r); stop != NotStopped {
+		_, stop := x.runRound(r)
+		r.mu.Lock()
+		isConfirmed := confirmed() // perhaps while the round still waits for the other nodes
+		r.mu.Unlock()
+		if stop != NotStopped && !isConfirmed {
 			return r, r.stopped(stop)
 		}
 		r.mu.Lock()

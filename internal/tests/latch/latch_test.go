@@ -743,6 +743,30 @@ func TestSlowDeletionLeavesTheNextLatch(t *testing.T) {
 	})
 }
 
+// The context of a deletion ends when enough nodes have confirmed it, and a node that hangs has not.
+func TestDeletionIsConfirmedThoughANodeHangs(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		other := f.Client().Latch("job")
+		require.NoError(t, other.Set(t.Context(), 2))
+		time.Sleep(time.Second)
+		c, spies := f.SpiedClient()
+		slow, hangs := make(chan struct{}), make(chan struct{})
+		spies[1].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { <-slow } })
+		spies[2].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { <-hangs } })
+		defer close(hangs)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		deleted := make(chan error, 1)
+		go func() { deleted <- c.Latch("job").Delete(ctx) }()
+		fleet.Settle() // The first node has deleted the latch.
+		_, err := other.Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
+		require.NoError(t, other.Set(t.Context(), 3))
+		close(slow)
+		require.NoError(t, <-deleted)
+	})
+}
+
 // Two clients may propose the same token for their deletions: clocks are coarse. The second deletion must not pass for
 // a repetition of the first one.
 func TestDeletionsWithEqualTokens(t *testing.T) {
