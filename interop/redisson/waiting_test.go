@@ -104,11 +104,12 @@ func TestWithoutTheOptionRedissonWaitsForTheTTL(t *testing.T) {
 	require.Greater(t, waited, reported)
 }
 
-// denials counts the denials of Redisson's script on the first node. Each denial calls PTTL once.
+// denials counts the denials of Redisson's script on the first node. Each denial calls HEXISTS once, and no script of
+// this library does.
 func (f *fleet) denials() int {
 	f.t.Helper()
 	for line := range strings.Lines(f.command(0, "INFO", "commandstats")) {
-		if rest, ok := strings.CutPrefix(line, "cmdstat_pttl:calls="); ok {
+		if rest, ok := strings.CutPrefix(line, "cmdstat_hexists:calls="); ok {
 			calls, _, _ := strings.Cut(rest, ",")
 			n, err := strconv.Atoi(calls)
 			require.NoError(f.t, err)
