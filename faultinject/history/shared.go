@@ -12,7 +12,9 @@ import (
 //
 // The lease excludes others while any of its clients sees it valid, until one of them frees the lock: by a release,
 // by an end that it did not detach the lease from, or by a forced release of the owner. What the other handles see
-// after that proves nothing, as they learn of it late. So the checker ignores it.
+// after that proves nothing, as they learn of it late. So the checker ignores it. But a resumption always proves that
+// no later lease had been granted by its call: a late operation may put the lock back for an owner that freed it, but
+// not behind a later owner.
 //
 // After some of these calls, no client can resume the lease: the forced release of the owner, and the release of a
 // resumed lease.
@@ -75,7 +77,7 @@ func merge(handles []*lease, forced []Event) *lease {
 	}
 	until := whole.free(forced)
 	for _, h := range handles {
-		if h.grant.Kind == Resume && h.grant.Call <= until {
+		if h.grant.Kind == Resume {
 			whole.seen = append(whole.seen, h.grant)
 		}
 		for _, e := range h.seen {

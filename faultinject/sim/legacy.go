@@ -49,14 +49,16 @@ func DrawResuming(seed uint64) *Case {
 	c := Draw(seed)
 	d := drawer{Drawer: workload.NewDrawer(seed, 11)}
 	c.Kind = OfResuming
-	switch d.IntN(6) {
+	switch d.IntN(8) {
 	case 0:
 		d.putBackCase(c)
 	case 1:
 		d.broughtBackCase(c)
+	case 2:
+		d.sharedCase(c)
 	default:
 		for i := range c.Tasks {
-			if d.IntN(2) == 0 {
+			if d.IntN(3) > 0 {
 				d.bequeaths(c, &c.Tasks[i])
 			}
 		}
@@ -72,7 +74,7 @@ func (d drawer) bequeaths(c *Case, t *Task) {
 	if t.Endless { // its lock would block others for a TTL, after the faults too
 		t.Endless, t.Patience = false, 3*ttl
 	}
-	t.Left = &legacy{Ends: d.ending()}
+	t.Left = &legacy{Ends: workload.Pick(d.Drawer, detaches, detaches, detaches, d.ending())}
 	if d.One(6) {
 		t.Left.Forced, t.Left.By = d.UpTo(2*ttl), d.IntN(len(c.Clients))
 	}
@@ -82,7 +84,7 @@ func (d drawer) bequeaths(c *Case, t *Task) {
 	}
 	for range 1 + d.IntN(3) {
 		h := d.heir(c)
-		after += d.UpTo(workload.Pick(d.Drawer, 5*time.Millisecond, ttl/4, ttl/4, 3*ttl/2))
+		after += d.UpTo(workload.Pick(d.Drawer, 5*time.Millisecond, ttl/10, ttl/4, 3*ttl/2))
 		h.After = after
 		if d.IntN(3) > 0 {
 			after += h.Hold
@@ -112,13 +114,15 @@ func (d drawer) putBackCase(c *Case) {
 	c.Tasks, c.Faults = nil, nil
 	began, held := d.Between(ttl/100, ttl), d.Between(ttl/50, ttl/10)
 	c.wants(holder, began, held)
-	left := &legacy{Ends: releases}
+	c.Tasks[0].Extend = d.One(2)
+	left, spread := &legacy{Ends: releases}, ttl*6/10
 	if d.One(3) {
 		left.Ends, left.Forced, left.By = dies, held, rival
+		spread = 2 * ttl // beyond the end of the locks
 	} else {
 		c.wants(rival, began+d.Between(ttl/50, ttl/10), d.UpTo(ttl/20))
 	}
-	d.leavesTo(c, left, held+d.UpTo(ttl/5))
+	d.leavesTo(c, left, held+d.UpTo(ttl/5), spread)
 }
 
 // broughtBackCase: a holder releases the lock, and a rival has it for a moment. Then nodes restart with old data, which
@@ -138,14 +142,29 @@ func (d drawer) broughtBackCase(c *Case) {
 			c.breaks(faultinject.Kill, at, at+d.UpTo(time.Millisecond), i, faultinject.All)
 		}
 	}
-	d.leavesTo(c, &legacy{Ends: releases}, lost-began)
+	d.leavesTo(c, &legacy{Ends: releases}, lost-began, ttl*6/10)
 }
 
-// leavesTo makes the first task leave its lease to heirs that try from some time on, counted from its grant.
-func (d drawer) leavesTo(c *Case, left *legacy, after time.Duration) {
+// sharedCase: an heir resumes a lease and releases it, and the holder goes on and extends it. That must put nothing
+// back which another heir could resume.
+func (d drawer) sharedCase(c *Case) {
+	c.Opened, c.Timeout = true, ttl/3
+	c.Clients[holder].Wall, c.Clients[rival].Wall = 0, 0
+	c.Weather = Weather{Least: c.Weather.Least, Most: min(c.Weather.Most, ttl/50)}
+	c.Tasks, c.Faults = nil, nil
+	c.wants(holder, d.Between(ttl/100, ttl), d.Between(ttl, 2*ttl))
+	c.Tasks[0].Extend = true
+	after := d.Between(ttl/20, ttl/2)
+	d.leavesTo(c, &legacy{Ends: d.ending()}, after+ttl/10, ttl*6/10)
+	first := &c.Tasks[0].Left.Heirs[0]
+	first.After, first.Hold, first.Ends = after, d.UpTo(ttl/20), releases
+}
+
+// leavesTo makes the first task leave its lease to heirs. They try from some time on, counted from its grant.
+func (d drawer) leavesTo(c *Case, left *legacy, after, spread time.Duration) {
 	for range 4 {
 		h := d.heir(c)
-		h.After, h.Wrong, h.Again, h.Hold = after+d.UpTo(ttl*6/10), false, 2, d.UpTo(ttl/4)
+		h.After, h.Wrong, h.Again, h.Hold = after+d.UpTo(spread), false, 2, d.UpTo(ttl/4)
 		left.Heirs = append(left.Heirs, h)
 	}
 	c.Tasks[0].Fixed, c.Tasks[0].Left = true, left
