@@ -199,7 +199,7 @@ func (e Event) granted() bool { return e.Kind == Acquire && e.Succeeded() }
 // gaveLease reports whether the event gave its client a lease: a grant, or a resumption.
 func (e Event) gaveLease() bool { return e.granted() || e.Kind == Resume && e.Succeeded() }
 
-// ofOwner reports whether the event concerns the lease of an owner, whoever holds it.
+// ofOwner reports whether the event concerns the lease of an owner, in any client.
 func (e Event) ofOwner() bool { return e.Kind == Resume || e.Kind == ReleaseOwner }
 
 // ofLease reports whether the event concerns a lease that was granted before.

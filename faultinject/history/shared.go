@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// A lease that a client has resumed has several handles: that of the client which acquired it, and one for each
-// resumption. They have one owner and one token, and are one lease for all other clients.
+// A lease that a client has resumed has several handles: one for its acquisition, and one for each resumption. They
+// have one owner and one token, and are one lease for all other clients.
 //
 // The lease excludes others while any of its clients sees it valid, until one of them frees the lock: by a release,
-// by an end that it did not detach the lease from, or by a forced release of the owner. What the other handles see
-// after that proves nothing, as they learn of it late. So the checker ignores it. But a resumption always proves that
+// by the end of a lease that it did not detach, or by a forced release of the owner. The other clients learn of that
+// late. So the checker ignores their acts after that. But a resumption always proves that
 // no later lease had been granted by its call: a late operation may put the lock back for an owner that freed it, but
 // not behind a later owner.
 //

@@ -20,7 +20,7 @@ type legacy struct {
 // heir is a client that resumes a lease.
 type heir struct {
 	Client int
-	// After is the time of its first attempt, counted from the grant. After an error it tries again, so many times.
+	// After is the time of its first attempt, counted from the grant. Again is how often it tries again after an error.
 	After time.Duration
 	Again int
 	// Wrong is set if it has another token than the lease.
@@ -114,7 +114,7 @@ func (d drawer) putBackCase(c *Case) {
 	c.Tasks, c.Faults = nil, nil
 	began, held := d.Between(ttl/100, ttl), d.Between(ttl/50, ttl/10)
 	c.wants(holder, began, held)
-	c.Tasks[0].Extend = d.One(2)
+	c.Tasks[0].Extend = d.IntN(4) > 0
 	left, spread := &legacy{Ends: releases}, ttl*6/10
 	if d.One(3) {
 		left.Ends, left.Forced, left.By = dies, held, rival

@@ -144,9 +144,10 @@ func (g *Grant) releaseOp() node.Op {
 }
 
 // TombstoneTTL is how long the tombstones of a forced release last. A late operation of the owner may put the lock
-// back. Nodes take an acquisition up to MaxTTL after its token, and mark what a renewal puts back later than a
-// recovery after its token. So a lock without a mark is gone after a recovery and another MaxTTL. MaxClockSkew is
-// added, as a token may be ahead of the clock. Until then, the tombstone keeps clients from resuming the lease.
+// back, and until it is gone, only the tombstone keeps other clients from resuming the lease. Nodes refuse an
+// acquisition later than MaxTTL after its token. They mark a lock that a renewal puts back later than a recovery after
+// its token. So a lock without a mark is gone after a recovery and a MaxTTL. MaxClockSkew is added, as a token may be
+// ahead of the clock.
 func TombstoneTTL(l node.Limits) time.Duration { return 2 * l.Recovery() }
 
 // undo sends prepared releases to some nodes. Requires g.mu.

@@ -347,8 +347,8 @@ func TestResumeFromHandToHand(t *testing.T) {
 	})
 }
 
-// A late operation may put an owner back after it was released for good. No client can resume that, even once the
-// nodes accept the operation as that of a live owner.
+// A late operation may put an owner back after its forced release. No client can resume that lease, even if the nodes
+// have no other owner.
 func TestResumeRevivesNoOwnerThatWasReleasedByForce(t *testing.T) {
 	for how, end := range map[string]func(*testing.T, *fleet.Fleet, *quorumlock.Lease){
 		"by its owner id": func(t *testing.T, f *fleet.Fleet, lease *quorumlock.Lease) {
