@@ -16,9 +16,9 @@ func (s *script) resume(token uint64, call, ret time.Duration) Event {
 
 func (s *script) detach(l Event, call, ret time.Duration) { s.about(l, Detach, call, ret, "") }
 
-// force is a release of the owner by force.
-func (s *script) force(token uint64, call, ret time.Duration, err string) {
-	s.add(Event{Kind: ReleaseOwner, Owner: "owner", Token: token, Call: call, Return: ret, Error: err})
+// force is a release of the owner with token 1 by force.
+func (s *script) force(call, ret time.Duration, err string) {
+	s.add(Event{Kind: ReleaseOwner, Owner: "owner", Token: 1, Call: call, Return: ret, Error: err})
 }
 
 func TestSharedLeases(t *testing.T) {
@@ -112,17 +112,17 @@ func TestSharedLeases(t *testing.T) {
 		}},
 		"resumed after a forced release": {want: Revived, act: func(s *script) {
 			s.grant(1, 1, 2)
-			s.force(1, 3, 4, "")
+			s.force(3, 4, "")
 			s.resume(1, 5, 6)
 		}},
 		"resumed after a forced release that failed": {act: func(s *script) {
 			s.grant(1, 1, 2)
-			s.force(1, 3, 4, "no quorum")
+			s.force(3, 4, "no quorum")
 			s.resume(1, 5, 6)
 		}},
 		"valid after a forced release": {act: func(s *script) {
 			a := s.grant(1, 1, 2)
-			s.force(1, 3, 4, "")
+			s.force(3, 4, "")
 			s.act(s.grant(2, 4, 5), 6, 7)
 			s.act(a, 8, 9)
 		}},
@@ -130,7 +130,7 @@ func TestSharedLeases(t *testing.T) {
 			a := s.grant(1, 1, 2)
 			s.act(s.grant(2, 3, 4), 5, 6)
 			s.act(a, 7, 8)
-			s.force(1, 9, 10, "")
+			s.force(9, 10, "")
 		}},
 		"a client acts after it has detached the lease": {want: Revived, act: func(s *script) {
 			a := s.grant(1, 1, 2)

@@ -188,7 +188,7 @@ func (w *world) inherit(t Task, h heir, owner string, token uint64, index, numbe
 // resume makes one attempt to resume a lease. It returns nil if that failed.
 func (w *world) resume(p *process, t Task, h heir, owner string, token uint64, index int) *quorumlock.Lease {
 	began := w.now()
-	due := w.mustResume(p, owner)
+	due := w.mustResume(owner)
 	if h.Wrong {
 		token++
 	}
@@ -225,7 +225,7 @@ func (w *world) resume(p *process, t Task, h heir, owner string, token uint64, i
 }
 
 // mustResume reports whether a client must succeed in resuming a lease now.
-func (w *world) mustResume(p *process, owner string) bool {
+func (w *world) mustResume(owner string) bool {
 	weather := w.c.Weather
 	quiet := w.c.Opened && len(w.c.Faults) == 0 && weather.Lose+weather.Double+weather.Forget == 0 && !weather.Unordered
 	w.resuming.mu.Lock()
