@@ -224,10 +224,12 @@ func (w *world) resume(p *process, t Task, h heir, owner string, token uint64, i
 	return lease
 }
 
-// mustResume reports whether a client must succeed in resuming a lease now.
+// mustResume reports whether a client must succeed in resuming a lease now. Clients ask once, so no node may seem to
+// be too slow.
 func (w *world) mustResume(owner string) bool {
 	weather := w.c.Weather
-	quiet := w.c.Opened && len(w.c.Faults) == 0 && weather.Lose+weather.Double+weather.Forget == 0 && !weather.Unordered
+	prompt := 4*weather.Most < w.c.settings().NodeTimeoutMin
+	quiet := w.c.Opened && len(w.c.Faults) == 0 && prompt && weather.Lose+weather.Double+weather.Forget == 0 && !weather.Unordered
 	w.resuming.mu.Lock()
 	defer w.resuming.mu.Unlock()
 	e := w.resuming.estates[owner]
