@@ -2,6 +2,7 @@ package waiting_test
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,17 +31,9 @@ func (c *traffic) add(change func()) {
 
 // snapshot returns a copy.
 func (c *traffic) snapshot() *traffic {
-	s := &traffic{ops: map[node.Kind]int{}, messages: map[node.MessageKind]int{}}
-	c.add(func() {
-		s.exchanges = c.exchanges
-		for kind, n := range c.ops {
-			s.ops[kind] = n
-		}
-		for kind, n := range c.messages {
-			s.messages[kind] = n
-		}
-	})
-	return s
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &traffic{exchanges: c.exchanges, ops: maps.Clone(c.ops), messages: maps.Clone(c.messages)}
 }
 
 // counted is a client's connection to a node. It takes some time each way, and counts.
