@@ -8,11 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -98,7 +95,7 @@ func (e *Election) checkProclaim(ctx context.Context, value string) error {
 		problem = "the value is empty"
 	case len(value) > MaxValueLength:
 		problem = fmt.Sprintf("the value has %d bytes, more than %d", len(value), MaxValueLength)
-	case !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case !isPrintable(value):
 		problem = fmt.Sprintf("the value %q has unprintable characters", value)
 	default:
 		return nil
@@ -182,21 +179,6 @@ func (e *Election) listen(ctx context.Context, ring chan<- struct{}, hears *atom
 			return
 		}
 		_ = sleep(ctx, e.cfg.Clock, e.cfg.Interval)
-	}
-}
-
-// waitForNews returns after d, or after a ring. It reports whether it rang, and the cause of ctx's end.
-func waitForNews(ctx context.Context, c clock.Clock, d time.Duration, ring <-chan struct{}) (rang bool, err error) {
-	over := make(chan struct{})
-	timer := c.AfterFunc(d, func() { close(over) })
-	defer timer.Stop()
-	select {
-	case <-over:
-		return false, nil
-	case <-ring:
-		return true, nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
 	}
 }
 

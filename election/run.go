@@ -111,14 +111,28 @@ func (e *Election) rest(ctx context.Context, failures int) error {
 
 // sleep waits for d, and returns the cause of ctx's end if that comes first.
 func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
+	_, err := waitFor(ctx, c, d, nil)
+	return err
+}
+
+// waitFor returns after d, or as soon as it can receive from news, which it reports. The error is the cause of ctx's
+// end if that comes first.
+func waitFor(ctx context.Context, c clock.Clock, d time.Duration, news <-chan struct{}) (received bool, err error) {
 	over := make(chan struct{})
 	timer := c.AfterFunc(d, func() { close(over) })
 	defer timer.Stop()
 	select {
 	case <-over:
-		return nil
+		select { // news that came in time counts
+		case <-news:
+			return true, nil
+		default:
+			return false, nil
+		}
+	case <-news:
+		return true, nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
 }
 
