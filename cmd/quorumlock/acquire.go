@@ -16,7 +16,7 @@ import (
 
 // acquired is the outcome of waiting for the lock.
 type acquired struct {
-	lease lease
+	lease *lease
 	err   error
 }
 
@@ -25,14 +25,11 @@ type acquired struct {
 const waitNotice = 100 * time.Millisecond
 
 // acquire waits for the lock until --wait is over, a signal arrives, or it finds that it waits for itself.
-func (h *holder) acquire(ctx context.Context) (lease, error) {
+func (h *holder) acquire(ctx context.Context) (*lease, error) {
 	ctx, cancel := h.waitContext(ctx)
 	defer cancel()
 	outcome := make(chan acquired, 1)
-	go func() {
-		lease, err := h.acquirer(ctx, !h.triesOnce())
-		outcome <- acquired{lease, err}
-	}()
+	go func() { outcome <- h.take(ctx) }()
 	notice := newAlarm()
 	defer notice.stop()
 	var ended os.Signal
@@ -68,6 +65,19 @@ func (h *holder) acquire(ctx context.Context) (lease, error) {
 	}
 }
 
+// take takes the locks, and waits for them if it may.
+func (h *holder) take(ctx context.Context) acquired {
+	take := h.locks.Acquire
+	if h.triesOnce() {
+		take = h.locks.TryAcquire
+	}
+	joint, err := take(ctx)
+	if err != nil {
+		return acquired{err: err}
+	}
+	return acquired{lease: &lease{joint.Leases()[0], joint}}
+}
+
 // waitContext bounds the wait. A single attempt is bounded by the nodes' timeouts.
 func (h *holder) waitContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	if h.flags.waits && !h.triesOnce() {
@@ -80,7 +90,7 @@ func (h *holder) waitContext(ctx context.Context) (context.Context, context.Canc
 func (h *holder) triesOnce() bool { return h.flags.waits && h.flags.wait == 0 }
 
 // settle interprets the outcome. A lease that arrives together with a signal is released.
-func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (lease, error) {
+func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (*lease, error) {
 	switch {
 	case ended != nil:
 		if got.lease != nil {
