@@ -97,8 +97,7 @@ var errUnproven = errors.New("it cannot be tried without a write, and the user m
 // tryWrite makes the server refuse a write. A server that runs the write does not know such scripts; the write then
 // has no effect.
 func (e *examiner) tryWrite(ctx context.Context, p probe) (Verdict, error) {
-	err := e.run(ctx, append([]string{"EVAL", readOnly, "0"}, p.args...)...)
-	return writeVerdict(err)
+	return writeVerdict(e.run(ctx, append([]string{"EVAL", readOnly, "0"}, p.args...)...))
 }
 
 // writeVerdict interprets the answer of such a script.
@@ -160,12 +159,13 @@ func verdictOf(err error) (Verdict, error) {
 		return Permitted, nil
 	}
 	text := err.Error()
+	code, _, _ := strings.Cut(text, " ")
 	switch {
 	case strings.Contains(text, "NOPERM"), strings.Contains(text, "user executing the script can't"), strings.Contains(text, "ACL failure in script"):
 		return Denied, err
 	case strings.Contains(text, "unknown command"), strings.Contains(text, "Unknown Redis command"), strings.Contains(text, "Unknown command"):
 		return Missing, err
-	case isReply(err) && passes(text):
+	case isReply(err) && slices.Contains(passing, code):
 		return Untried, fmt.Errorf("the server cannot tell in its present state: %w", err)
 	case isReply(err):
 		return Permitted, nil // the server parsed it and found it invalid
@@ -174,16 +174,8 @@ func verdictOf(err error) (Verdict, error) {
 	}
 }
 
-// passes reports whether an answer is about the state of the server, and not about the command.
-func passes(text string) bool {
-	code, _, _ := strings.Cut(text, " ")
-	switch code {
-	case "LOADING", "BUSY", "MASTERDOWN", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "CLUSTERDOWN", "MOVED", "TRYAGAIN":
-		return true
-	default:
-		return false
-	}
-}
+// passing are the codes of answers that are about the state of the server, and not about the command.
+var passing = []string{"LOADING", "BUSY", "MASTERDOWN", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "CLUSTERDOWN", "MOVED", "TRYAGAIN"}
 
 // isReply reports whether an error is a server's answer.
 func isReply(err error) bool {
