@@ -7,14 +7,13 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// acquired is the outcome of waiting for the lock.
 type acquired struct {
 	lease *lease
 	err   error
@@ -65,7 +64,6 @@ func (h *holder) acquire(ctx context.Context) (*lease, error) {
 	}
 }
 
-// take takes the locks, and waits for them if it may.
 func (h *holder) take(ctx context.Context) acquired {
 	take := h.locks.Acquire
 	if h.triesOnce() {
@@ -150,13 +148,8 @@ type rounds struct {
 	// ones.
 	told [2]string
 
-	mu sync.Mutex
-	// renewal is why the last renewal failed; nil if it succeeded.
-	renewal error
-}
-
-func newRounds(log *slog.Logger) *rounds {
-	return &rounds{log: log, failed: make(chan quorumlock.AttemptFailedEvent, 1)}
+	// renewal is why the last renewal failed, or nil if it succeeded.
+	renewal atomic.Pointer[error]
 }
 
 // hooks log all events, and record failures for messages to the user.
@@ -164,8 +157,8 @@ func (r *rounds) hooks() quorumlock.Hooks {
 	log := quorumlock.LogHooks(r.log)
 	hooks := log
 	hooks.AttemptFailed = r.attemptFailed
-	hooks.Renewed = func(e quorumlock.RenewedEvent) { r.renewed(nil); log.Renewed(e) }
-	hooks.RenewalFailed = func(e quorumlock.RenewalFailedEvent) { r.renewed(e.Err); log.RenewalFailed(e) }
+	hooks.Renewed = func(e quorumlock.RenewedEvent) { r.renewal.Store(nil); log.Renewed(e) }
+	hooks.RenewalFailed = func(e quorumlock.RenewalFailedEvent) { r.renewal.Store(&e.Err); log.RenewalFailed(e) }
 	return hooks
 }
 
@@ -191,16 +184,4 @@ func kind(err error) string {
 		return "no quorum: nodes recover"
 	}
 	return "no quorum"
-}
-
-func (r *rounds) renewed(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.renewal = err
-}
-
-func (r *rounds) lastRenewal() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.renewal
 }

@@ -67,7 +67,6 @@ func (s *stage) bWaits() {
 	s.b.tells("waits")
 }
 
-// stillWaits checks that B waits.
 func (s *stage) stillWaits() {
 	select {
 	case got := <-s.waiting:
@@ -219,10 +218,7 @@ func (s *stage) heals() {
 // outlives: the recovery is longer than a lease without renewal, and two nodes alone could not have renewed A's
 // lease.
 func (s *stage) outlives() {
-	for {
-		if nodes, _ := s.recovering(); len(nodes) == 0 {
-			break
-		}
+	for nodes, _ := s.recovering(); len(nodes) > 0; nodes, _ = s.recovering() {
 		s.renews(s.a)
 	}
 	status, err := s.a.RedLock(demoLock).Inspect(s.ctx)
@@ -263,7 +259,7 @@ func (s *stage) start(numbers ...int) {
 
 // renews waits for the next renewal of the lease, and prints it. Nodes that are stopped may still back the lease.
 func (s *stage) renews(a *actor) {
-	e := receive(s, a.renewed, a.name+" renews")
+	var e quorumlock.RenewedEvent
 	for e.Owner != s.held.Owner() {
 		e = receive(s, a.renewed, a.name+" renews")
 	}

@@ -22,7 +22,6 @@ import (
 // defaultKillAfter is the time between SIGTERM and SIGKILL, at most a third of the TTL.
 const defaultKillAfter = 5 * time.Second
 
-// runFlags are the flags of run.
 type runFlags struct {
 	keys []string
 	// multi, majority and read say how to take the lock. permits and of make it a semaphore.
@@ -204,7 +203,7 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	log := newRounds(a.logger())
+	log := &rounds{log: a.logger(), failed: make(chan quorumlock.AttemptFailedEvent, 1)}
 	cfg.TTL = f.ttl
 	cfg.Hooks = log.hooks()
 	client, err := newClient(c, cfg)

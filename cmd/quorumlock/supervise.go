@@ -59,8 +59,8 @@ func (h *holder) untilNotice(lease *lease) time.Duration {
 // aboutToBeLost says why a lease is going to end. It has not ended yet.
 func (h *holder) aboutToBeLost(lease *lease) string {
 	why := "no renewal was confirmed in time"
-	if err := h.rounds.lastRenewal(); err != nil {
-		why = reason(err)
+	if err := h.rounds.renewal.Load(); err != nil {
+		why = reason(*err)
 		h.explained = true
 	}
 	left := lease.Remaining().Round(time.Millisecond)
@@ -124,7 +124,6 @@ func (p *pulse) pause(ttl time.Duration) string {
 
 func (h *holder) ttl() time.Duration { return h.flags.effectiveTTL(h.nodes.maxTTL) }
 
-// sayAll prints messages, without the empty ones.
 func (h *holder) sayAll(texts ...string) {
 	for _, text := range texts {
 		if text != "" {
