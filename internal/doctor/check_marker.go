@@ -13,11 +13,11 @@ func checkMarker(f *Facts, n *Node) (findings []Finding) {
 		return nil // its data is its master's
 	}
 	if isWrongType(n.Fences) {
-		findings = append(findings, strangeFences(node.FencesKey(n.Tag), node.MarkerKey(n.Tag)))
+		findings = append(findings, strange(node.FencesKey(n.Tag), node.MarkerKey(n.Tag)))
 	}
 	switch m := n.Marker; {
 	case isWrongType(m.Err):
-		return append(findings, strangeMarker(node.MarkerKey(n.Tag)))
+		return append(findings, strange(node.MarkerKey(n.Tag)))
 	case !m.Known():
 		return append(findings, unknown(m.Err, "the marker of the node"))
 	case m.Value == nil:
@@ -35,25 +35,18 @@ func checkMarker(f *Facts, n *Node) (findings []Finding) {
 
 func isMarked(n *Node) bool { return n.Unreached == nil && n.Marker.Known() && n.Marker.Value != nil }
 
-// strangeMarker is the finding for a key of another type at the marker's name.
-func strangeMarker(key string) Finding {
+// strange is the finding for a key of another type at the name of the marker or the fences. The fences are deleted
+// together with the marker: without it, the node waits until every token that it has forgotten is too old to be repeated.
+func strange(key string, together ...string) Finding {
+	what := "this key"
+	if len(together) > 0 {
+		what += " together with the marker"
+	}
 	return Finding{
 		Severity: Error, Found: "the key " + key + " was not written by the library",
 		Why:      "Another program wrote it, so the node can give no locks.",
-		Do:       "Find out which program writes to keys that begin with quorumlock:, and delete this key. Then the node recovers, and opens by itself.",
-		Commands: []string{"DEL " + key},
-	}
-}
-
-// strangeFences is the finding for a key of another type at the name of the fences. Without the marker,
-// the node waits until every token that it has forgotten is too old to be repeated.
-func strangeFences(key, marker string) Finding {
-	return Finding{
-		Severity: Error, Found: "the key " + key + " was not written by the library",
-		Why: "Another program wrote it, so the node can give no locks.",
-		Do: "Find out which program writes to keys that begin with quorumlock:, and delete this key together with the marker. " +
-			"Then the node recovers, and opens by itself.",
-		Commands: []string{"DEL " + key + " " + marker},
+		Do:       "Find out which program writes to keys that begin with quorumlock:, and delete " + what + ". Then the node recovers, and opens by itself.",
+		Commands: []string{strings.Join(append([]string{"DEL", key}, together...), " ")},
 	}
 }
 

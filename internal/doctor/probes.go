@@ -79,7 +79,7 @@ var probes = map[string]probe{
 func (e *examiner) try(ctx context.Context, p probe) (Verdict, error) {
 	switch {
 	case p.writes:
-		return e.tryWrite(ctx, p)
+		return writeVerdict(e.run(ctx, append([]string{"EVAL", readOnly, "0"}, p.args...)...))
 	case p.args[0] == "SUBSCRIBE":
 		return e.trySubscribe(ctx)
 	default:
@@ -94,33 +94,23 @@ const readOnly = "#!lua flags=no-writes\nreturn redis.pcall(unpack(ARGV))"
 // errUnproven is for a server that does not know such scripts.
 var errUnproven = errors.New("it cannot be tried without a write, and the user may not run ACL DRYRUN (Redis 7)")
 
-// tryWrite makes the server refuse a write. A server that runs the write does not know such scripts; the write then
-// has no effect.
-func (e *examiner) tryWrite(ctx context.Context, p probe) (Verdict, error) {
-	return writeVerdict(e.run(ctx, append([]string{"EVAL", readOnly, "0"}, p.args...)...))
-}
-
-// writeVerdict interprets the answer of such a script.
+// writeVerdict interprets the answer to such a script. A server that ran the write does not know such scripts; the
+// write then had no effect.
 func writeVerdict(err error) (Verdict, error) {
-	if isWriteRefusal(err) {
-		return Permitted, nil
+	if err == nil {
+		return Untried, errUnproven
 	}
-	if err != nil && isAboutEval(err.Error()) {
-		return Untried, err
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "not allowed from read-only scripts"):
+		return Permitted, nil
+	case strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, "ACL failure in script"), strings.HasPrefix(text, "unknown command"):
+		return Untried, err // it is about the script, and not about the command in it
 	}
 	if verdict, err := verdictOf(err); verdict == Denied || verdict == Missing {
 		return verdict, err
 	}
 	return Untried, errUnproven
-}
-
-// isAboutEval reports whether an error is about the script, and not about a command in it.
-func isAboutEval(text string) bool {
-	return strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, "ACL failure in script") || strings.HasPrefix(text, "unknown command")
-}
-
-func isWriteRefusal(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "not allowed from read-only scripts")
 }
 
 // trySubscribe subscribes to an inbox on a connection of its own, and closes that. It does not unsubscribe, which
