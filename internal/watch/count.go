@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // count counts the waiters of the names. A waiter counts until its deadline by the node's clock.
@@ -90,12 +92,7 @@ func (a *asker) lists(ctx context.Context, questions [][]string) ([][]string, er
 // heldBy reports whether a client holds the lock. A woken waiter keeps its place in the queue for a while after it
 // acquired, in case it releases at once. Such a client no longer waits.
 func (l *Lock) heldBy(client string) bool {
-	for _, h := range l.Holders {
-		if clientOf(h.Owner) == client {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Holders, func(h node.Holder) bool { return clientOf(h.Owner) == client })
 }
 
 // clientOf returns the client's part of an owner id or a ticket id.
