@@ -106,9 +106,10 @@ func (e *Election) checkProclaim(ctx context.Context, value string) error {
 // acquireValue takes a lock to show a value. The term holds the other lock, or none before its first Proclaim. Then a
 // dead leader may still occupy one of both.
 func (e *Election) acquireValue(ctx context.Context, t *term, value string) (*quorumlock.Lease, int, error) {
-	lock := func(i int) *quorumlock.Lock {
-		return e.board.values[i].With(e.valueOptions(t, value))
+	options := quorumlock.LockOptions{
+		TTL: e.cfg.Lock.TTL, Rule: e.cfg.Lock.Rule, NoHandover: true, Purpose: sequenceOf(t.Owner) + " " + value,
 	}
+	lock := func(i int) *quorumlock.Lock { return e.board.values[i].With(options) }
 	slot := 1 - t.slot
 	if t.value == nil {
 		if lease, err := lock(1 - slot).TryAcquire(ctx); err == nil {
@@ -120,11 +121,6 @@ func (e *Election) acquireValue(ctx context.Context, t *term, value string) (*qu
 		err = context.Cause(t.ctx) //nolint:contextcheck // the end of the term is the reason
 	}
 	return lease, slot, err
-}
-
-func (e *Election) valueOptions(t *term, value string) quorumlock.LockOptions {
-	o := e.cfg.Lock
-	return quorumlock.LockOptions{TTL: o.TTL, Rule: o.Rule, NoHandover: true, Purpose: sequenceOf(t.Owner) + " " + value}
 }
 
 // setValue makes a lease the value of the term, and returns the lease to release: of the former value, or this one if

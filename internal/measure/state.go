@@ -28,8 +28,6 @@ func (b *backing) changed(e quorumlock.BackingEvent) change {
 	return b.move(e.Owner, spare)
 }
 
-func (b *backing) ended(owner string) change { return b.move(owner, whole) }
-
 func (b *backing) move(owner string, to int) change {
 	b.mu.Lock()
 	defer b.mu.Unlock()
