@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/rights"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -23,7 +22,6 @@ type examiner struct {
 	// opt are the options of client.
 	opt    rueidis.ClientOption
 	client rueidis.Client
-	clock  clock.Clock
 	// elsewhere is why the connection uses another database than programs.
 	elsewhere error
 	// lost is why the server is no longer asked.
@@ -60,7 +58,7 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 	if opt.Tag != "" {
 		opt.InitAddress = []string{lib.Address()}
 	}
-	e := &examiner{Node: &n, opt: opt.ClientOption, clock: cfg.Clock}
+	e := &examiner{Node: &n, opt: opt.ClientOption}
 	if err := e.connect(); err != nil {
 		n.Unreached = cmp.Or(n.Refused, err)
 		return n
