@@ -206,10 +206,8 @@ func (s *stage) expectKeys(keys ...string) {
 	}
 }
 
-// tells prints an action of this actor.
 func (a *actor) tells(format string, args ...any) { a.tell(a.name, a.colour, format, args...) }
 
-// tellNodes prints what happens to the nodes.
 func (s *stage) tellNodes(format string, args ...any) { s.tell("nodes", colourNodes, format, args...) }
 
 func (s *stage) names(numbers []int) string {

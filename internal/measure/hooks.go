@@ -25,7 +25,7 @@ type Recorder interface {
 
 // Hooks returns hooks that measure. group computes the value of KeyGroup from the name of a lock, or is nil.
 func Hooks(r Recorder, group func(name string) string) quorumlock.Hooks {
-	m := &meters{recorder: r, groups: groups{sort: group}}
+	m := &meters{recorder: r, backing: backing{spare: make(map[string]int)}, groups: groups{sort: group, known: make(map[string]bool)}}
 	return quorumlock.Hooks{
 		Acquired:       m.acquired,
 		Acquisition:    m.acquisition,
