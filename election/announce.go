@@ -87,20 +87,18 @@ func (e *Election) checkProclaim(ctx context.Context, value string) error {
 	if err := e.check(ctx); err != nil {
 		return err
 	}
-	var problem string
 	switch {
 	case !e.cfg.Announce:
-		problem = "Proclaim needs Config.Announce, of all candidates and observers"
+		return invalid("Proclaim needs Config.Announce, of all candidates and observers")
 	case value == "":
-		problem = "the value is empty"
+		return invalid("the value is empty")
 	case len(value) > MaxValueLength:
-		problem = fmt.Sprintf("the value has %d bytes, more than %d", len(value), MaxValueLength)
+		return invalid(fmt.Sprintf("the value has %d bytes, more than %d", len(value), MaxValueLength))
 	case !isPrintable(value):
-		problem = fmt.Sprintf("the value %q has unprintable characters", value)
+		return invalid(fmt.Sprintf("the value %q has unprintable characters", value))
 	default:
 		return nil
 	}
-	return &quorumlock.InvalidError{Problems: []string{problem}}
 }
 
 // acquireValue takes a lock to show a value. The term holds the other lock, or none before its first Proclaim. Then a

@@ -66,15 +66,13 @@ func (e *Election) checkRun(ctx context.Context, lead Lead) error {
 	if err := e.check(ctx); err != nil {
 		return err
 	}
-	var problem string
 	if lead == nil {
-		problem = "the lead function is nil"
-	} else if _, held := e.lock.Token(ctx); held {
-		problem = "the context holds the lock of this election already"
-	} else {
-		return nil
+		return invalid("the lead function is nil")
 	}
-	return &quorumlock.InvalidError{Problems: []string{problem}}
+	if _, held := e.lock.Token(ctx); held {
+		return invalid("the context holds the lock of this election already")
+	}
+	return nil
 }
 
 // drop releases a lease that was granted at the instant in which ctx ended.
