@@ -150,8 +150,7 @@ func unsupported(what string) error {
 	return fmt.Errorf("goredis: %w: %s", errors.ErrUnsupported, what)
 }
 
-// settings are the options of a node. Those of the other kinds are put into the options of one server, as far as they
-// are alike.
+// settings are the options of a node. Failover and cluster options have the same fields as those of one server, and more.
 type settings struct {
 	redis.Options
 	addresses     []string
