@@ -9,8 +9,8 @@ import (
 )
 
 // A result counts only if enough nodes held it at one moment. A round collects answers of different
-// moments. If a node answers, loses its memory, and is given back what the others have, it counts
-// again without the result. A late answer of another node then completes a majority that never was.
+// moments. Suppose that a node answers, loses its memory, and gets back the ids of the others. Then it
+// counts again, without the result. A late answer of another node completes a majority that never was.
 //
 // A prompt round excludes that: no client gives a node its ids back so soon after a loss. A round
 // that takes longer is confirmed. It asks the nodes once more whether they still have the memory
@@ -23,9 +23,9 @@ const maxPrompt = time.Second / 2
 // value, since a node refuses clients with other limits.
 func promptWithin(l node.Limits) time.Duration { return min(l.Recovery()/8, maxPrompt) }
 
-// refillAfter is how long ago a loss must be before a client reads what the node has forgotten. So a
-// round that was prompt, and began before the loss, has ended. It may be off by the rates of clocks,
-// and by the millisecond to which a node tells the rest of its recovery.
+// refillAfter is how old a loss must be before a client reads the ids that the node has forgotten. By
+// then each prompt round that began before the loss has ended. The margin is for the rates of clocks,
+// and for the millisecond to which a node rounds the rest of its recovery.
 func refillAfter(l node.Limits) time.Duration { return promptWithin(l)*5/4 + time.Millisecond }
 
 // untilRefillable returns when a loss will be refillAfter ago, for a node whose recovery lasts for left.
@@ -57,7 +57,7 @@ func (r *round) repairLater(wait time.Duration) {
 // guards it.
 type confirmation struct {
 	round *round
-	// answers, summaries and nodes are those of the round when it had its result.
+	// answers, summaries and nodes are copies from the moment when the round had its result.
 	answers, summaries []quorum.LatchAnswer
 	nodes              []nodeState
 	// kept are the nodes that have kept their memory since they answered. errs says why others did

@@ -286,8 +286,8 @@ func (r *round) read(c *dispatch.Call, s *node.LatchState) (all []string, more b
 // forgot reports whether enough witnesses have been read since a node lost its memory. Only then do
 // they have everything that the node may have forgotten. An earlier answer of a witness may lack a
 // count-down that reached both later. If the loss may have happened during the round, all ids are
-// read again. After a loss of a moment ago, that waits: what a prompt round confirms may still be on its
-// way to the witnesses. Requires r.mu.
+// read again. After a loss of a moment ago, the reading waits: the ids of a prompt round may still be on
+// their way to the witnesses. Requires r.mu.
 func (r *round) forgot(i int, v *quorum.LatchView) (known bool) {
 	if r.answers[i].ForgotBefore(r.began, r.skew()) {
 		return true

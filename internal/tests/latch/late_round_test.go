@@ -25,8 +25,8 @@ func (n delayedNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply
 	n.Node.Do(ctx, ops, replies)
 }
 
-// A call reaches the third node at once, the second node late, and the first node never. Meanwhile the third node loses
-// its memory, and another client restores what the others know. So no two nodes had the result of the call at one
+// forEachDelay runs a test with a call that reaches the third node at once, the second node late, and the first node
+// never. Meanwhile the third node loses its memory, and another client restores it from the others. So no two nodes had the result of the call at one
 // moment, and readers of the first and the third node may never learn of it. In a prompt call, the delay is shorter than
 // the least time after which a client restores a node. In a late one, it is longer.
 func forEachDelay(t *testing.T, test func(t *testing.T, f *fleet.Fleet, late func() *quorumlock.Latch, meanwhile func(call func() error))) {
