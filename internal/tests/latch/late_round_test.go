@@ -133,3 +133,33 @@ func TestReadThatReachesANodeLate(t *testing.T) {
 		leftOnceReadable(t, f, told)
 	})
 }
+
+// On long links each call takes longer than a prompt one. It asks the nodes once more, and succeeds.
+func TestCallsOnLongLinksAskTwice(t *testing.T) {
+	for name, tc := range map[string]struct{ delay, took time.Duration }{
+		"prompt": {400 * time.Millisecond, 400 * time.Millisecond},
+		"late":   {600 * time.Millisecond, 1200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				var away atomic.Int64
+				away.Store(int64(tc.delay))
+				l := f.Client(func(cfg *quorumlock.Config) {
+					cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 3*time.Second, 3*time.Second
+					for i := range cfg.Nodes {
+						cfg.Nodes[i] = delayedNode{cfg.Nodes[i], &away}
+					}
+				}).Latch("a")
+				for _, call := range []func() error{
+					func() error { return l.Set(t.Context(), 1) },
+					func() error { return l.CountDown(t.Context(), "x") },
+					func() error { return l.Await(t.Context()) },
+					func() error { return l.Delete(t.Context()) },
+				} {
+					require.Equal(t, tc.took, f.Elapsed(func() { require.NoError(t, call()) }))
+					time.Sleep(time.Second) // Late answers have arrived by then.
+				}
+			})
+		})
+	}
+}
