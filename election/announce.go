@@ -23,7 +23,8 @@ const MaxValueLength = quorumlock.MaxPurposeLength - len("18446744073709551615 "
 //
 // A value is the purpose of a lock that the leader holds beside the lock of the election. So it is renewed with the
 // term, survives the loss of a minority, and ends with the leader. There are two such locks, and a leader takes the
-// other one before it releases the first. So no observer sees a leader without its value.
+// other one before it releases the first. So no observer sees a leader without its value. Only if an outage ends that
+// lease and not the term, the value is missing until the leader holds the other lock.
 //
 // The observers wait for a latch. A leader deletes it after each change, which wakes them all.
 type board struct {
@@ -73,6 +74,11 @@ func (e *Election) Proclaim(ctx context.Context, value string) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	return e.show(ctx, t, value)
+}
+
+// show makes a value the value of the term, and wakes the observers. It requires t.proclaiming.
+func (e *Election) show(ctx context.Context, t *term, value string) error {
 	lease, slot, err := e.acquireValue(ctx, t, value)
 	if err != nil {
 		return err
@@ -82,8 +88,34 @@ func (e *Election) Proclaim(ctx context.Context, value string) error {
 	if over != nil {
 		return over
 	}
+	//nolint:contextcheck // the value lasts as long as the term, and ctx does not
+	context.AfterFunc(lease.Context(), func() { e.restoreLater(t, lease, value) })
 	e.tell(ctx)
 	return nil
+}
+
+// restoreLater shows the value of a lease again that has ended before its term. An outage may end the one and not the
+// other, as their last renewals differ. Run waits for it before it returns.
+func (e *Election) restoreLater(t *term, lost *quorumlock.Lease, value string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.term == t && t.value == lost {
+		e.tells.Go(func() { e.restore(t, lost, value) })
+	}
+}
+
+// restore is restoreLater, unless a Proclaim has replaced the value meanwhile. It may fail only if the term ends, or if
+// too many nodes refuse this candidate.
+func (e *Election) restore(t *term, lost *quorumlock.Lease, value string) {
+	select {
+	case t.proclaiming <- struct{}{}:
+		defer func() { <-t.proclaiming }()
+	case <-t.ctx.Done():
+		return
+	}
+	if t.value == lost { // only the holder of t.proclaiming writes it
+		_ = e.show(t.ctx, t, value)
+	}
 }
 
 func (e *Election) checkProclaim(ctx context.Context, value string) error {
@@ -127,7 +159,7 @@ func (e *Election) acquireValue(ctx context.Context, t *term, value string) (*qu
 
 func (e *Election) valueOptions(t *term, value string) quorumlock.LockOptions {
 	o := e.cfg.Lock
-	return quorumlock.LockOptions{TTL: o.TTL, Rule: o.Rule, NoHandover: true, Purpose: sequenceOf(t.Owner) + " " + value}
+	return quorumlock.LockOptions{TTL: o.TTL, MaxHold: o.MaxHold, Rule: o.Rule, NoHandover: true, Purpose: sequenceOf(t.Owner) + " " + value}
 }
 
 // setValue makes a lease the value of the term, and returns the lease to release: of the former value, or this one if
