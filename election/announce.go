@@ -49,6 +49,18 @@ func newBoard(client *quorumlock.Client, name string, o quorumlock.LockOptions) 
 	return b
 }
 
+// problems lists what is wrong with the names of the board. A call whose context has ended is checked, and sends nothing.
+func (b *board) problems() []string {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := b.changes.Count(ended) // it has the longest name
+	var invalid *quorumlock.InvalidError
+	if !errors.As(err, &invalid) {
+		return nil
+	}
+	return invalid.Problems
+}
+
 // Proclaim announces a value to the observers, in place of the last one, without a new election: an address at which
 // the leader serves, or how far its work is. Observers find it in Leader.Value until the term ends. A value is
 // printable, not empty, and at most MaxValueLength bytes long.
