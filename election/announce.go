@@ -49,7 +49,7 @@ func newBoard(client *quorumlock.Client, name string, o quorumlock.LockOptions) 
 	return b
 }
 
-// problems lists what is wrong with the names of the board. A call whose context has ended is checked, and sends nothing.
+// problems lists the invalid names of the board. A call with a context that has ended checks its name, and sends nothing.
 func (b *board) problems() []string {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()

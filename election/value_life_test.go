@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/election"
 )
 
-// TestValueLastsAsLongAsTheTerm: the MaxHold of the client is not that of the election, which has its own.
+// TestValueLastsAsLongAsTheTerm: an election may have a longer MaxHold than its client.
 func TestValueLastsAsLongAsTheTerm(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		w.cfg.MaxHold = 10 * time.Second

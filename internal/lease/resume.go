@@ -37,7 +37,7 @@ func (e *Engine) Resume(ctx context.Context, s *Spec, owner string, token uint64
 type resumption struct {
 	grant *Grant
 	tally quorum.Tally
-	// otherToken counts the nodes on which the owner has another token. A few may have that of a valid lease: an
+	// otherToken counts the nodes on which the owner has another token. A valid lease may have some: they have an
 	// earlier proposal of its acquisition, if the last one did not reach them.
 	otherToken int
 	// decided is closed when the round is won, or no answer can change its outcome.
