@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -180,7 +181,8 @@ func (e *Election) setValue(t *term, lease *quorumlock.Lease, slot int) (former 
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.term != t || t.ctx.Err() != nil {
-		return lease, context.Cause(t.ctx)
+		// Without a cause, the lead function has returned, and its context is about to end.
+		return lease, cmp.Or(context.Cause(t.ctx), ErrNotLeading)
 	}
 	former, t.value, t.slot = t.value, lease, slot
 	return former, nil
