@@ -48,6 +48,7 @@ func New(client *quorumlock.Client, name string, cfg Config) *Election {
 	e.lock = client.RedLock(name).With(cfg.Lock)
 	if cfg.Announce {
 		e.board = newBoard(client, name, cfg.Lock)
+		e.problems = append(e.problems, e.board.problems()...)
 	}
 	return e
 }

@@ -388,8 +388,8 @@ func (r *Redis) ask(ctx context.Context, question func(*link, context.Context) e
 	}
 }
 
-// Close implements [Node], and closes all inboxes. It waits for the exchange under way, which the options'
-// timeouts bound.
+// Close implements [Node], and closes all inboxes. Exchanges that wait for their replies fail. Close waits for a connect
+// or a probe under way, which the options' timeouts bound.
 func (r *Redis) Close() error {
 	r.closeInboxes()
 	r.connToken <- struct{}{}

@@ -1,7 +1,7 @@
 // Package dispatch carries operations to nodes and their answers back.
 //
-// Each node has one sender: a queue, and at most one goroutine that sends the queue, batch after
-// batch, in order. A sender measures how fast its node answers, and gives up on exchanges that
+// Each node has one sender: a queue, and a goroutine that sends the queue, batch after batch, in
+// order. To a node far away, several goroutines send batches that overlap. A sender measures how fast its node answers, and gives up on exchanges that
 // take too long. It probes a node that failed instead of flooding it. It keeps undos that failed
 // until they succeed or are pointless.
 //
