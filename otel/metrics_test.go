@@ -193,8 +193,8 @@ func TestRecoveriesAreCounted(t *testing.T) {
 		f.nodes[0].Flush()
 		f.release(f.acquire(f.client().RedLock("job")))
 		recoveries := f.points("quorumlock.node.recoveries")
-		require.EqualValues(t, 1, recoveries["node.name=n1 node.restarted=false"])
-		for _, none := range []string{"n1 node.restarted=true", "n2 node.restarted=false", "n3 node.restarted=false"} {
+		require.EqualValues(t, 1, recoveries["node.name=n1 node.had_marker=false"])
+		for _, none := range []string{"n1 node.had_marker=true", "n2 node.had_marker=false", "n3 node.had_marker=false"} {
 			require.Contains(t, recoveries, "node.name="+none)
 			require.Zero(t, recoveries["node.name="+none])
 		}
