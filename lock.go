@@ -179,8 +179,8 @@ func (l *Lock) validate(ctx context.Context) error {
 // It fails with a [*HeldError] if another owner has the lock. That error also means that the lock
 // is free but reserved for an earlier waiter, except with WaitSpin. It fails with a
 // [*NoQuorumError] if too few nodes answer. After a failure, the library undoes partial grants in
-// the background, and on each node before this client's next attempt there. ctx bounds the attempt only: the lease outlives it. See [Lock.Acquire] for the
-// rest.
+// the background, and on each node before this client's next attempt there. ctx bounds the attempt
+// only: the lease outlives it. See [Lock.Acquire] for the rest.
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 	return l.acquire(ctx, (*wait.Queues).TryAcquire)
 }
