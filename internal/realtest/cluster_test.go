@@ -115,6 +115,13 @@ func patiently(cfg *quorumlock.Config) {
 	cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = time.Second, time.Second
 }
 
+// undisturbed makes a client of which a test counts the commands: no renewal and no repetition after a timeout falls
+// into the test.
+func undisturbed(cfg *quorumlock.Config) {
+	cfg.TTL, cfg.MaxTTL = time.Minute, time.Minute
+	cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = cfg.TTL/3, cfg.TTL/3
+}
+
 // withMaxTTL sets the TTL of all locks. A node's recovery then takes half as long again.
 func withMaxTTL(ttl time.Duration) func(*quorumlock.Config) {
 	return func(cfg *quorumlock.Config) {
