@@ -186,8 +186,8 @@ func (a *activeRun) leftovers(ctx context.Context) {
 func (a *activeRun) awaitSweep(ctx context.Context, s faultinject.Server, idle time.Time) bool {
 	var late []string
 	for {
+		since := time.Since(idle) // before the server is asked, which may take seconds on a busy machine
 		left, err := leftOn(ctx, s)
-		since := time.Since(idle)
 		if err == nil && len(left) == 0 {
 			if len(late) > 0 {
 				a.report.slow("%v and not %v after all workers had ended, %s had no keys any more; it had %v", since, a.TTL/4, s.Name(), late)

@@ -35,6 +35,8 @@ type waiting struct {
 	task    Task
 	need    int
 	began   time.Duration
+	// ticket is its place in the queues: when it began, by the clock of its client.
+	ticket time.Duration
 	// first is the time since which no earlier waiter of its client queues before it. Only then it enters the queues
 	// of the nodes. It is 0 before that.
 	first time.Duration
@@ -43,7 +45,7 @@ type waiting struct {
 	free, lawful time.Duration
 	grants       int
 	// passed is the time since which a later reader reads, if one does: this one reads too then, and must be told
-	// soon.
+	// soon. It is 0 while an earlier writer waits: its clock may be behind, so that it comes after the later reader.
 	passed time.Duration
 	// over is set once its wait has failed, or was too long.
 	over   bool
@@ -57,6 +59,7 @@ func (w *world) waits(p *process, t Task, cancel context.CancelFunc) (over func(
 		need = need/2 + 1
 	}
 	one := &waiting{process: p, task: t, need: need, began: w.now(), free: w.now(), cancel: cancel}
+	one.ticket = w.ticket(t, one.began)
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
 	w.waiters.list = append(w.waiters.list, one)
@@ -144,14 +147,15 @@ func (w *world) examine(one *waiting, states []node.Reply) {
 			patience = patienceWithout
 		}
 	}
+	passed := w.waiters.passedSince(one)
 	timely := w.process(one.task.Client) == one.process && w.c.timely(one.task.Client)
 	switch since := max(one.free, settled); {
 	case one.over:
 	case timely && now-since > patience:
 		w.violated(Waking, "%s waits for %v since %v, and nothing blocks it since %v", one.process.label, one.task.Names, one.began, since)
 		one.over = true
-	case one.passed > 0 && now-one.passed > mostLate:
-		w.violated(Order, "%s still waits for %v since %v, and later readers read it since %v", one.process.label, one.task.Names, one.began, one.passed)
+	case passed > 0 && now-passed > mostLate:
+		w.violated(Order, "%s still waits for %v since %v, and later readers read it since %v", one.process.label, one.task.Names, one.began, passed)
 		one.over = true
 	case one.task.Endless && now-one.lawful > span+limits.Recovery()+2*time.Second+roundTrips*w.c.Weather.Most:
 		if timely {
@@ -170,11 +174,14 @@ func (w *world) inTurn(p *process, t Task, began time.Duration) {
 	if !w.c.orderly() {
 		return
 	}
-	ticket := began + w.c.Clients[t.Client].Wall
+	ticket := w.ticket(t, began)
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
 	for _, other := range w.waiters.list {
-		lead := ticket - other.began - w.c.Clients[other.task.Client].Wall
+		lead := ticket - other.ticket
+		if !t.Reads {
+			other.passed = 0 // no reader has the lock now
+		}
 		switch {
 		case other.first == 0 || min(lead, w.now()-other.first) <= mostLate:
 		case t.Reads && other.task.Reads:
@@ -183,6 +190,23 @@ func (w *world) inTurn(p *process, t Task, began time.Duration) {
 			w.violated(Order, "%s has %v, and %s asked for it %v before", p.label, t.Names, other.process.label, lead)
 		}
 	}
+}
+
+// ticket returns the place in the queues of a task that began to wait then.
+func (w *world) ticket(t Task, began time.Duration) time.Duration {
+	return began + w.c.Clients[t.Client].Wall
+}
+
+// passedSince returns the time since which a later reader reads and this one could too, or 0.
+func (ws *waiters) passedSince(reader *waiting) time.Duration {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if slices.ContainsFunc(ws.list, func(other *waiting) bool {
+		return !other.task.Reads && other.ticket-reader.ticket <= mostLate
+	}) {
+		reader.passed = 0
+	}
+	return reader.passed
 }
 
 // mostLate is the tolerance of that check. It takes some round trips to enter the queues, clocks run at different

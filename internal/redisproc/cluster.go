@@ -343,7 +343,8 @@ func (c *Cluster) TryFailover(ctx context.Context, key string) (*Server, error) 
 		return nil, err
 	}
 	for range failoverAttempts {
-		if _, err := c.command(ctx, replica, "CLUSTER", "FAILOVER"); err != nil {
+		// While the master looks dead, the replica refuses this, and may take over by itself.
+		if _, err := c.command(ctx, replica, "CLUSTER", "FAILOVER"); err != nil && !strings.Contains(err.Error(), "Master is down") {
 			return nil, err
 		}
 		if poll(failoverTimeout+2*nodeTimeout, func() bool {
@@ -434,7 +435,7 @@ func (c *Cluster) moveKeys(ctx context.Context, slot string, from, to *Server, d
 			keys = keys[:(len(keys)+1)/2]
 		}
 		args := append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.port), "", "0", "5000", "KEYS"}, keys...)
-		if _, err := c.command(ctx, from, args...); err != nil {
+		if err := c.patiently(ctx, from, args...); err != nil {
 			return err
 		}
 		if i == 0 && during != nil {
@@ -475,6 +476,20 @@ func (c *Cluster) isCutOff(sender string, receiver *bus) bool {
 func (c *Cluster) replication(ctx context.Context, s *Server) (map[string]string, error) {
 	text, err := c.command(ctx, s, "INFO", "replication")
 	return infoFields(text), err
+}
+
+// patiently runs a command again once the cluster is healthy, if a server says that it is down. On a busy machine, the
+// servers may take each other for dead.
+func (c *Cluster) patiently(ctx context.Context, s *Server, args ...string) error {
+	_, err := c.command(ctx, s, args...)
+	if err == nil || !strings.Contains(err.Error(), "CLUSTERDOWN") {
+		return err
+	}
+	if err := c.TryAwaitHealthy(ctx); err != nil {
+		return err
+	}
+	_, err = c.command(ctx, s, args...)
+	return err
 }
 
 func (c *Cluster) command(ctx context.Context, s *Server, args ...string) (string, error) {

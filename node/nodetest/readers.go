@@ -145,7 +145,7 @@ var readAndWrite = []promise{
 		x.denied(renew("w", long, "a", "c"), "a", node.Readers)
 	}},
 	{"a renewal keeps one reader, and no other", func(x *trial) {
-		x.gets(read("r1", short, "a"), read("r2", short, "a"))
+		x.gets(read("r1", brief, "a"), read("r2", short, "a"))
 		x.want(node.Granted, keep("r1", long, "a"))
 		x.Pass(short)
 		x.readers("a", "r1")
