@@ -204,15 +204,21 @@ func TestLogLinesOfNodeEvents(t *testing.T) {
 			end   func()
 			last  string
 		}{
-			{"it comes back with its data", func() { f.Nodes[0].Save(); f.Nodes[0].Crash() },
+			{
+				"it comes back with its data", func() { f.Nodes[0].Save(); f.Nodes[0].Crash() },
 				"node recovers: it may have forgotten locks; holders keep theirs, and it grants no new ones until the recovery ends, had_marker=true",
-				func() { time.Sleep(fleet.RecoveryTime) }, "node has recovered: it grants new locks again"},
-			{"it comes back empty", func() { f.Nodes[0].Flush() },
+				func() { time.Sleep(fleet.RecoveryTime) }, "node has recovered: it grants new locks again",
+			},
+			{
+				"it comes back empty", func() { f.Nodes[0].Flush() },
 				"node recovers: it may have forgotten locks; holders keep theirs, and it grants no new ones until the recovery ends, had_marker=false",
-				func() { time.Sleep(fleet.RecoveryTime) }, "node has recovered: it grants new locks again"},
-			{"it refuses", func() { refusing.refuses.Store(true) },
+				func() { time.Sleep(fleet.RecoveryTime) }, "node has recovered: it grants new locks again",
+			},
+			{
+				"it refuses", func() { refusing.refuses.Store(true) },
 				"node failed: it gets only probes until one succeeds",
-				func() { refusing.refuses.Store(false); time.Sleep(time.Second) }, "node is in use again: a probe succeeded"},
+				func() { refusing.refuses.Store(false); time.Sleep(time.Second) }, "node is in use again: a probe succeeded",
+			},
 		} {
 			l.texts = nil
 			c.event()
