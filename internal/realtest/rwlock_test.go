@@ -20,7 +20,7 @@ import (
 // TestRealReaderCommandsAreCounted requires one script on each node for a reader's uncontended operation.
 func TestRealReaderCommandsAreCounted(t *testing.T) {
 	c := startCluster(t, 5)
-	rw := c.client().RWLock("a")
+	rw := c.client(undisturbed).RWLock("a")
 	ran := 0
 	each := func(scripts int, what string, operate func()) {
 		operate()
