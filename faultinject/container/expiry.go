@@ -7,7 +7,7 @@ const harmless = "SIGWINCH"
 
 // expire makes the engine end the container at its time, as Resource.Expire of dockertest does, even without this
 // program. The call lasts until the container has ended.
-func (s *server) expire() {
-	id, seconds := s.id, uint(max(1, time.Until(s.group.expires)/time.Second))
-	s.calls.Go(func() { _ = s.client.StopContainer(id, seconds) })
+func (d *driver) expire() {
+	id, seconds := d.id, uint(max(1, time.Until(d.group.expires)/time.Second))
+	d.calls.Go(func() { _ = d.client.StopContainer(id, seconds) })
 }
