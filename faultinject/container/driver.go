@@ -110,9 +110,9 @@ func (d *driver) Start(ctx context.Context) error {
 func (d *driver) startAgain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	for {
+	for ; ; time.Sleep(pollInterval) {
 		err := d.start(ctx)
-		if !errors.Is(err, errPortTaken) || !wait(ctx, pollInterval) {
+		if !errors.Is(err, errPortTaken) || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func isPortTaken(err error) bool {
 func (d *driver) awaitAnswer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	for {
+	for ; ; time.Sleep(pollInterval) {
 		_, err := d.Command(ctx, "PING")
 		if err == nil {
 			return nil
@@ -161,7 +161,7 @@ func (d *driver) awaitAnswer(ctx context.Context) error {
 		if stateErr == nil && !state.Running {
 			return fmt.Errorf("it ended with code %d", state.ExitCode)
 		}
-		if !wait(ctx, pollInterval) {
+		if ctx.Err() != nil {
 			return fmt.Errorf("no answer: %w (%w)", err, ctx.Err())
 		}
 	}
@@ -178,16 +178,4 @@ func (d *driver) Close() error {
 		d.client.HTTPClient.CloseIdleConnections()
 	}
 	return os.RemoveAll(d.dir)
-}
-
-// wait waits for d, and reports whether ctx lasted that long.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
