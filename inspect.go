@@ -112,7 +112,7 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 	return l.inspectAll(ctx, node.Op{
 		Kind:   node.ForceRelease,
 		Names:  l.spec.Names,
-		TTL:    max(l.client.cfg.MaxTTL, min(before.longest(), maxMaxTTL)),
+		TTL:    max(lease.TombstoneTTL(l.client.engine.Limits), min(before.longest(), maxMaxTTL)),
 		Buried: before.Owners(),
 
 		Announce: l.client.cfg.Redisson,
@@ -136,7 +136,7 @@ func (l *Lock) ReleaseOwner(ctx context.Context, owner string) (*Status, error) 
 		return nil, &InvalidError{Problems: []string{"ReleaseOwner is not for readers"}}
 	}
 	return l.inspectAll(ctx, node.Op{
-		Kind: node.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: l.client.cfg.MaxTTL,
+		Kind: node.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: lease.TombstoneTTL(l.client.engine.Limits),
 		Announce: l.client.cfg.Redisson,
 	})
 }

@@ -37,9 +37,9 @@ import (
 //
 //   - A majority forgets before that. Its knowledge is gone. Delete the latch and set it again; if
 //     all nodes have forgotten it, only set it again.
-//   - A node forgets a latch of which another node never heard, and no call uses the latch while
-//     the node recovers (MaxTTL + MaxClockSkew). A Set after that may reach these two only, and
-//     read less than was counted before, until a call reaches a node that remembers.
+//   - A node forgets a latch of which another node never heard, and no call on the latch reaches
+//     enough nodes while the node recovers (MaxTTL + MaxClockSkew). A Set after that may reach these
+//     two only, and read less than was counted before, until a call reaches a node that remembers.
 //
 // In both cases fewer ids may be reported than have counted down, never more. A running call
 // repeats its knowledge to the nodes. So an id is not lost before its CountDown has returned, nor

@@ -83,7 +83,7 @@ type NodeReport struct {
 // *quorumlock.InvalidError there is no report.
 func Init(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 	return run(ctx, cfg, func(r *Report) error {
-		if err := r.firstError(
+		if err := cmp.Or(
 			r.check(ErrUnanswered, func(n *NodeReport) bool { return n.State == Failed }),
 			r.check(ErrLimits, func(n *NodeReport) bool { return n.Limits != cfg.Limits() }),
 			r.checkNew(),
@@ -152,7 +152,11 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 	for i, n := range nodes {
 		r.Nodes[i] = NodeReport{Node: n.Name(), target: n}
 	}
-	r.each(func(n *NodeReport) { n.look(ctx, cfg.Limits()) })
+	r.each(func(n *NodeReport) { // a node without a marker gets one, which begins a recovery
+		if reply := n.do(ctx, node.Op{Kind: node.Mark, Limits: cfg.Limits()}); reply.Err == nil {
+			n.found(reply.Marker)
+		}
+	})
 	r.tellTwins()
 	return r, do(r)
 }
@@ -181,15 +185,7 @@ func (r *Report) each(fn func(*NodeReport)) {
 	wg.Wait()
 }
 
-// look reads the node's marker. It gives a node without a marker one, which begins a recovery.
-func (n *NodeReport) look(ctx context.Context, limits node.Limits) {
-	reply := n.do(ctx, node.Op{Kind: node.Mark, Limits: limits})
-	if reply.Err == nil {
-		n.found(reply.Marker)
-	}
-}
-
-// open asks the node to open, or to take the limits, if it is still in the state that look found.
+// open asks the node to open, or to take the limits, if it is still in the state in which it was found.
 func (n *NodeReport) open(ctx context.Context, limits node.Limits) {
 	reply := n.do(ctx, node.Op{Kind: node.Open, Limits: limits, Marker: n.marker})
 	switch {
@@ -261,19 +257,10 @@ func (r *Report) checkNew() error {
 
 // outcome returns the error for the nodes that failed, if any.
 func (r *Report) outcome() error {
-	return r.firstError(
+	return cmp.Or(
 		r.check(ErrChanged, func(n *NodeReport) bool { return errors.Is(n.Err, ErrChanged) }),
 		r.check(ErrUnanswered, func(n *NodeReport) bool { return n.State == Failed }),
 	)
-}
-
-func (r *Report) firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // check returns an error that names the nodes for which bad is true; nil if there are none.

@@ -8,11 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -90,28 +87,27 @@ func (e *Election) checkProclaim(ctx context.Context, value string) error {
 	if err := e.check(ctx); err != nil {
 		return err
 	}
-	var problem string
 	switch {
 	case !e.cfg.Announce:
-		problem = "Proclaim needs Config.Announce, of all candidates and observers"
+		return invalid("Proclaim needs Config.Announce, of all candidates and observers")
 	case value == "":
-		problem = "the value is empty"
+		return invalid("the value is empty")
 	case len(value) > MaxValueLength:
-		problem = fmt.Sprintf("the value has %d bytes, more than %d", len(value), MaxValueLength)
-	case !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }):
-		problem = fmt.Sprintf("the value %q has unprintable characters", value)
+		return invalid(fmt.Sprintf("the value has %d bytes, more than %d", len(value), MaxValueLength))
+	case !isPrintable(value):
+		return invalid(fmt.Sprintf("the value %q has unprintable characters", value))
 	default:
 		return nil
 	}
-	return &quorumlock.InvalidError{Problems: []string{problem}}
 }
 
 // acquireValue takes a lock to show a value. The term holds the other lock, or none before its first Proclaim. Then a
 // dead leader may still occupy one of both.
 func (e *Election) acquireValue(ctx context.Context, t *term, value string) (*quorumlock.Lease, int, error) {
-	lock := func(i int) *quorumlock.Lock {
-		return e.board.values[i].With(e.valueOptions(t, value))
+	options := quorumlock.LockOptions{
+		TTL: e.cfg.Lock.TTL, Rule: e.cfg.Lock.Rule, NoHandover: true, Purpose: sequenceOf(t.Owner) + " " + value,
 	}
+	lock := func(i int) *quorumlock.Lock { return e.board.values[i].With(options) }
 	slot := 1 - t.slot
 	if t.value == nil {
 		if lease, err := lock(1 - slot).TryAcquire(ctx); err == nil {
@@ -123,11 +119,6 @@ func (e *Election) acquireValue(ctx context.Context, t *term, value string) (*qu
 		err = context.Cause(t.ctx) //nolint:contextcheck // the end of the term is the reason
 	}
 	return lease, slot, err
-}
-
-func (e *Election) valueOptions(t *term, value string) quorumlock.LockOptions {
-	o := e.cfg.Lock
-	return quorumlock.LockOptions{TTL: o.TTL, Rule: o.Rule, NoHandover: true, Purpose: sequenceOf(t.Owner) + " " + value}
 }
 
 // setValue makes a lease the value of the term, and returns the lease to release: of the former value, or this one if
@@ -182,21 +173,6 @@ func (e *Election) listen(ctx context.Context, ring chan<- struct{}, hears *atom
 			return
 		}
 		_ = sleep(ctx, e.cfg.Clock, e.cfg.Interval)
-	}
-}
-
-// waitForNews returns after d, or after a ring. It reports whether it rang, and the cause of ctx's end.
-func waitForNews(ctx context.Context, c clock.Clock, d time.Duration, ring <-chan struct{}) (rang bool, err error) {
-	over := make(chan struct{})
-	timer := c.AfterFunc(d, func() { close(over) })
-	defer timer.Stop()
-	select {
-	case <-over:
-		return false, nil
-	case <-ring:
-		return true, nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
 	}
 }
 

@@ -122,8 +122,12 @@ func (c Config) problems() []string {
 	add(c.RestMax < 0, "RestMax %v is negative", c.RestMax)
 	add(c.RestMin > c.RestMax, "RestMin %v is over RestMax %v", c.RestMin, c.RestMax)
 	add(len(c.Name) > quorumlock.MaxPurposeLength, "Name has %d bytes, more than %d", len(c.Name), quorumlock.MaxPurposeLength)
-	add(!utf8.ValidString(c.Name) || strings.ContainsFunc(c.Name, func(r rune) bool { return !unicode.IsPrint(r) }), "Name %q has unprintable characters", c.Name)
+	add(!isPrintable(c.Name), "Name %q has unprintable characters", c.Name)
 	add(c.Grace < 0, "Grace %v is negative", c.Grace)
 	add(c.Interval < 0, "Interval %v is negative", c.Interval)
 	return p
+}
+
+func isPrintable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }

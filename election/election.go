@@ -108,7 +108,9 @@ func (e *Election) check(ctx context.Context) error {
 		problems = append(slices.Clip(problems), "the context is nil")
 	}
 	if len(problems) > 0 {
-		return &quorumlock.InvalidError{Problems: problems}
+		return invalid(problems...)
 	}
 	return nil
 }
+
+func invalid(problems ...string) error { return &quorumlock.InvalidError{Problems: problems} }

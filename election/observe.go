@@ -134,7 +134,7 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 				pause = left
 			}
 			looks++
-			rang, err := waitForNews(ctx, e.cfg.Clock, pause, ring)
+			rang, err := waitFor(ctx, e.cfg.Clock, pause, ring)
 			if err != nil {
 				return
 			}

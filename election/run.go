@@ -66,15 +66,13 @@ func (e *Election) checkRun(ctx context.Context, lead Lead) error {
 	if err := e.check(ctx); err != nil {
 		return err
 	}
-	var problem string
 	if lead == nil {
-		problem = "the lead function is nil"
-	} else if _, held := e.lock.Token(ctx); held {
-		problem = "the context holds the lock of this election already"
-	} else {
-		return nil
+		return invalid("the lead function is nil")
 	}
-	return &quorumlock.InvalidError{Problems: []string{problem}}
+	if _, held := e.lock.Token(ctx); held {
+		return invalid("the context holds the lock of this election already")
+	}
+	return nil
 }
 
 // drop releases a lease that was granted at the instant in which ctx ended.
@@ -111,14 +109,28 @@ func (e *Election) rest(ctx context.Context, failures int) error {
 
 // sleep waits for d, and returns the cause of ctx's end if that comes first.
 func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
+	_, err := waitFor(ctx, c, d, nil)
+	return err
+}
+
+// waitFor returns after d, or as soon as it can receive from news, which it reports. The error is the cause of ctx's
+// end if that comes first.
+func waitFor(ctx context.Context, c clock.Clock, d time.Duration, news <-chan struct{}) (received bool, err error) {
 	over := make(chan struct{})
 	timer := c.AfterFunc(d, func() { close(over) })
 	defer timer.Stop()
 	select {
 	case <-over:
-		return nil
+		select { // news that came in time counts
+		case <-news:
+			return true, nil
+		default:
+			return false, nil
+		}
+	case <-news:
+		return true, nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/clock"
 )
 
 // Term is one period as the leader.
@@ -42,8 +41,11 @@ type term struct {
 	proclaiming chan struct{}
 	value       *quorumlock.Lease
 	slot        int
-	// stop has functions that stop waiting for the end of Run's context and of ctx.
-	stop []func()
+	// stopRun stops waiting for the end of Run's context. returned is closed once the lead function has returned, and
+	// watched waits for the goroutine that reports a function which does not.
+	stopRun  func() bool
+	returned chan struct{}
+	watched  sync.WaitGroup
 }
 
 type ending struct {
@@ -74,13 +76,12 @@ func (e *Election) begin(ctx context.Context, lease *quorumlock.Lease) *term {
 		began: e.cfg.Clock.Now(),
 
 		proclaiming: make(chan struct{}, 1),
+		returned:    make(chan struct{}),
 	}
 	inner, cancel := context.WithCancelCause(lease.Context()) // it has the values of ctx
 	t.ctx, t.cancel = exact{Context: inner, lease: lease, cancel: cancel}, cancel
-	stopRun := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	overdue := &alarm{clock: e.cfg.Clock, after: e.cfg.Grace, ring: func() { e.overdue(t) }}
-	stopAlarm := context.AfterFunc(inner, overdue.set)
-	t.stop = []func(){func() { stopRun() }, func() { stopAlarm() }, overdue.off}
+	t.stopRun = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	t.watched.Go(func() { e.watchReturn(t) })
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.term = t
@@ -99,9 +100,9 @@ func (e *Election) end(ctx context.Context, t *term, end *ending) {
 	e.term = nil
 	value := t.value
 	e.mu.Unlock()
-	for _, stop := range t.stop {
-		stop()
-	}
+	t.stopRun()
+	close(t.returned)
+	t.watched.Wait()
 	t.cancel(quorumlock.ErrReleased)
 	end.Term, end.Held = t.Term, e.cfg.Clock.Now()-t.began
 	defer e.leave(ctx, t, value, end.Err) // also if a hook panics
@@ -148,40 +149,15 @@ func (c exact) Err() error {
 	return c.Context.Err()
 }
 
-// alarm calls its function once after a delay, unless it is off by then.
-type alarm struct {
-	clock clock.Clock
-	after time.Duration
-	ring  func()
-
-	mu    sync.Mutex
-	quiet bool
-	timer clock.Timer
-}
-
-func (a *alarm) set() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.quiet {
-		a.timer = a.clock.AfterFunc(a.after, a.due)
+// watchReturn reports a lead function that has not returned Config.Grace after the end of its context.
+func (e *Election) watchReturn(t *term) {
+	select {
+	case <-t.ctx.Done():
+	case <-t.returned:
+		return
 	}
-}
-
-func (a *alarm) due() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.quiet {
-		a.ring()
-	}
-}
-
-// off waits for a call in progress.
-func (a *alarm) off() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.quiet = true
-	if a.timer != nil {
-		a.timer.Stop()
+	if returned, _ := waitFor(context.Background(), e.cfg.Clock, e.cfg.Grace, t.returned); !returned {
+		e.overdue(t)
 	}
 }
 

@@ -52,23 +52,9 @@ func New(opt *redis.Options, more ...Option) (*Node, error) {
 	if opt == nil {
 		return nil, errors.New("goredis: the options are nil")
 	}
-	s := settings{
-		addresses: []string{cmp.Or(opt.Addr, "localhost:6379")},
-		network:   opt.Network,
-		tls:       opt.TLSConfig,
-		dial:      opt.Dialer,
-		timeout:   opt.DialTimeout,
-		protocol:  opt.Protocol,
-		database:  opt.DB,
-		name:      opt.ClientName,
-		onConnect: opt.OnConnect != nil,
-		credentials: &credentials{
-			user: opt.Username, password: opt.Password, call: opt.CredentialsProvider,
-			callContext: opt.CredentialsProviderContext, stream: opt.StreamingCredentialsProvider,
-		},
-	}
-	if s.network == "" && strings.HasPrefix(s.addresses[0], "/") {
-		s.network = "unix"
+	s := settings{Options: *opt, addresses: []string{cmp.Or(opt.Addr, "localhost:6379")}}
+	if s.Network == "" && strings.HasPrefix(s.addresses[0], "/") {
+		s.Network = "unix"
 	}
 	return s.node(more)
 }
@@ -87,18 +73,13 @@ func NewFailover(opt *redis.FailoverOptions, more ...Option) (*Node, error) {
 		return nil, unsupported("ReplicaOnly, RouteByLatency and RouteRandomly: a lock cannot be held on replicas")
 	}
 	s := settings{
-		addresses: opt.SentinelAddrs,
-		tls:       opt.TLSConfig,
-		dial:      opt.Dialer,
-		timeout:   opt.DialTimeout,
-		protocol:  opt.Protocol,
-		database:  opt.DB,
-		name:      opt.ClientName,
-		onConnect: opt.OnConnect != nil,
-		credentials: &credentials{
-			user: opt.Username, password: opt.Password, call: opt.CredentialsProvider,
-			callContext: opt.CredentialsProviderContext, stream: opt.StreamingCredentialsProvider,
+		Options: redis.Options{
+			TLSConfig: opt.TLSConfig, Dialer: opt.Dialer, DialTimeout: opt.DialTimeout,
+			Protocol: opt.Protocol, DB: opt.DB, ClientName: opt.ClientName, OnConnect: opt.OnConnect,
+			Username: opt.Username, Password: opt.Password, CredentialsProvider: opt.CredentialsProvider,
+			CredentialsProviderContext: opt.CredentialsProviderContext, StreamingCredentialsProvider: opt.StreamingCredentialsProvider,
 		},
+		addresses: opt.SentinelAddrs,
 		sentinel: rueidis.SentinelOption{
 			MasterSet: opt.MasterName, Username: opt.SentinelUsername, Password: opt.SentinelPassword,
 		},
@@ -122,18 +103,14 @@ func NewCluster(opt *redis.ClusterOptions, tag string, more ...Option) (*Node, e
 		return nil, unsupported("ClusterSlots and NewClient: the servers tell which of them serves the slot, and a node makes its own connection")
 	}
 	s := settings{
-		addresses: opt.Addrs,
-		tls:       opt.TLSConfig,
-		dial:      opt.Dialer,
-		timeout:   opt.DialTimeout,
-		protocol:  opt.Protocol,
-		name:      opt.ClientName,
-		onConnect: opt.OnConnect != nil,
-		credentials: &credentials{
-			user: opt.Username, password: opt.Password, call: opt.CredentialsProvider,
-			callContext: opt.CredentialsProviderContext, stream: opt.StreamingCredentialsProvider,
+		Options: redis.Options{
+			TLSConfig: opt.TLSConfig, Dialer: opt.Dialer, DialTimeout: opt.DialTimeout,
+			Protocol: opt.Protocol, ClientName: opt.ClientName, OnConnect: opt.OnConnect,
+			Username: opt.Username, Password: opt.Password, CredentialsProvider: opt.CredentialsProvider,
+			CredentialsProviderContext: opt.CredentialsProviderContext, StreamingCredentialsProvider: opt.StreamingCredentialsProvider,
 		},
-		tag: tag,
+		addresses: opt.Addrs,
+		tag:       tag,
 	}
 	return s.node(more)
 }
@@ -173,22 +150,12 @@ func unsupported(what string) error {
 	return fmt.Errorf("goredis: %w: %s", errors.ErrUnsupported, what)
 }
 
-// settings are what options of each kind have in common.
+// settings are the options of a node. Failover and cluster options have the same fields as those of one server, and more.
 type settings struct {
-	addresses []string
-	network   string
-	tls       *tls.Config
-	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
-	timeout   time.Duration
-	protocol  int
-	database  int
-	name      string
-	onConnect bool
-
-	credentials *credentials
-	sentinel    rueidis.SentinelOption
-	tag         string
-
+	redis.Options
+	addresses     []string
+	sentinel      rueidis.SentinelOption
+	tag           string
 	allowEviction bool
 }
 
@@ -197,25 +164,28 @@ func (s *settings) node(more []Option) (*Node, error) {
 	for _, set := range more {
 		set(s)
 	}
-	if s.onConnect {
+	if s.OnConnect != nil {
 		return nil, unsupported("OnConnect: a node has no connection of go-redis to call it with")
 	}
-	c := s.credentials
-	c.timeout = cmp.Or(s.timeout, defaultDialTimeout)
+	c := &credentials{
+		user: s.Username, password: s.Password, call: s.CredentialsProvider,
+		callContext: s.CredentialsProviderContext, stream: s.StreamingCredentialsProvider,
+		timeout: cmp.Or(s.DialTimeout, defaultDialTimeout),
+	}
 	opt := rueidis.ClientOption{
 		InitAddress: slices.Clone(s.addresses),
 		Dialer:      net.Dialer{Timeout: c.timeout},
 		DialCtxFn:   s.dialer(),
-		TLSConfig:   s.tls.Clone(),
+		TLSConfig:   s.TLSConfig.Clone(),
 		Username:    sentUser(c.user, c.password),
 		Password:    c.password,
-		SelectDB:    max(s.database, 0),
-		ClientName:  s.name,
-		AlwaysRESP2: s.protocol == 2,
+		SelectDB:    max(s.DB, 0),
+		ClientName:  s.ClientName,
+		AlwaysRESP2: s.Protocol == 2,
 		Sentinel:    s.sentinel,
 	}
 	opt.Sentinel.Username = sentUser(s.sentinel.Username, s.sentinel.Password)
-	opt.Sentinel.ClientName = s.name
+	opt.Sentinel.ClientName = s.ClientName
 	opt.Sentinel.TLSConfig = opt.TLSConfig
 	if c.change() {
 		opt.AuthCredentialsFn = c.forRueidis
@@ -237,7 +207,7 @@ func sentUser(user, password string) string {
 
 // dialer returns the dialler of the options. As in go-redis, a Dialer that is set takes care of TLS itself.
 func (s *settings) dialer() func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-	network, dial := cmp.Or(s.network, "tcp"), s.dial
+	network, dial := cmp.Or(s.Network, "tcp"), s.Dialer
 	if dial == nil {
 		return func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
 			if cfg == nil {

@@ -1,6 +1,8 @@
 package quorumotel
 
 import (
+	"go.opentelemetry.io/otel"
+
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/measure"
 )
@@ -11,7 +13,10 @@ const scope = "github.com/quorumlock/quorumlock/otel"
 // NewHooks makes hooks that measure and trace. It fails if the meter provider refuses an instrument. The hooks may
 // serve several clients, whose metrics are then combined.
 func NewHooks(options ...Option) (quorumlock.Hooks, error) {
-	cfg := newConfig(options)
+	cfg := config{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
+	for _, o := range options {
+		o(&cfg)
+	}
 	metrics, err := newRecorder(cfg.meters.Meter(scope))
 	if err != nil {
 		return quorumlock.Hooks{}, err

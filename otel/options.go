@@ -1,7 +1,6 @@
 package quorumotel
 
 import (
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -32,12 +31,4 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 // ones count as "_OTHER". group must be safe for concurrent use.
 func WithLockGroup(group func(name string) string) Option {
 	return func(c *config) { c.group = group }
-}
-
-func newConfig(options []Option) config {
-	c := config{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
-	for _, o := range options {
-		o(&c)
-	}
-	return c
 }

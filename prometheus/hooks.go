@@ -36,7 +36,10 @@ func NewHooks(to prometheus.Registerer, options ...Option) (quorumlock.Hooks, er
 	for _, o := range options {
 		o(&cfg)
 	}
-	r := newRecorder()
+	r := make(recorder)
+	for _, i := range measure.Instruments {
+		r[i] = newVector(i)
+	}
 	if err := r.register(to); err != nil {
 		return quorumlock.Hooks{}, err
 	}
@@ -53,14 +56,6 @@ type vector struct {
 	prometheus.Collector
 	// record adds a value to the series with these values of the labels.
 	record func(value float64, labels []string)
-}
-
-func newRecorder() recorder {
-	r := make(recorder)
-	for _, i := range measure.Instruments {
-		r[i] = newVector(i)
-	}
-	return r
 }
 
 func newVector(i *measure.Instrument) vector {

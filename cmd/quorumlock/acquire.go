@@ -7,16 +7,15 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// acquired is the outcome of waiting for the lock.
 type acquired struct {
-	lease lease
+	lease *lease
 	err   error
 }
 
@@ -25,14 +24,11 @@ type acquired struct {
 const waitNotice = 100 * time.Millisecond
 
 // acquire waits for the lock until --wait is over, a signal arrives, or it finds that it waits for itself.
-func (h *holder) acquire(ctx context.Context) (lease, error) {
+func (h *holder) acquire(ctx context.Context) (*lease, error) {
 	ctx, cancel := h.waitContext(ctx)
 	defer cancel()
 	outcome := make(chan acquired, 1)
-	go func() {
-		lease, err := h.acquirer(ctx, !h.triesOnce())
-		outcome <- acquired{lease, err}
-	}()
+	go func() { outcome <- h.take(ctx) }()
 	notice := newAlarm()
 	defer notice.stop()
 	var ended os.Signal
@@ -68,6 +64,18 @@ func (h *holder) acquire(ctx context.Context) (lease, error) {
 	}
 }
 
+func (h *holder) take(ctx context.Context) acquired {
+	take := h.locks.Acquire
+	if h.triesOnce() {
+		take = h.locks.TryAcquire
+	}
+	joint, err := take(ctx)
+	if err != nil {
+		return acquired{err: err}
+	}
+	return acquired{lease: &lease{joint.Leases()[0], joint}}
+}
+
 // waitContext bounds the wait. A single attempt is bounded by the nodes' timeouts.
 func (h *holder) waitContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	if h.flags.waits && !h.triesOnce() {
@@ -80,7 +88,7 @@ func (h *holder) waitContext(ctx context.Context) (context.Context, context.Canc
 func (h *holder) triesOnce() bool { return h.flags.waits && h.flags.wait == 0 }
 
 // settle interprets the outcome. A lease that arrives together with a signal is released.
-func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (lease, error) {
+func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (*lease, error) {
 	switch {
 	case ended != nil:
 		if got.lease != nil {
@@ -140,13 +148,8 @@ type rounds struct {
 	// ones.
 	told [2]string
 
-	mu sync.Mutex
-	// renewal is why the last renewal failed; nil if it succeeded.
-	renewal error
-}
-
-func newRounds(log *slog.Logger) *rounds {
-	return &rounds{log: log, failed: make(chan quorumlock.AttemptFailedEvent, 1)}
+	// renewal is why the last renewal failed, or nil if it succeeded.
+	renewal atomic.Pointer[error]
 }
 
 // hooks log all events, and record failures for messages to the user.
@@ -154,8 +157,8 @@ func (r *rounds) hooks() quorumlock.Hooks {
 	log := quorumlock.LogHooks(r.log)
 	hooks := log
 	hooks.AttemptFailed = r.attemptFailed
-	hooks.Renewed = func(e quorumlock.RenewedEvent) { r.renewed(nil); log.Renewed(e) }
-	hooks.RenewalFailed = func(e quorumlock.RenewalFailedEvent) { r.renewed(e.Err); log.RenewalFailed(e) }
+	hooks.Renewed = func(e quorumlock.RenewedEvent) { r.renewal.Store(nil); log.Renewed(e) }
+	hooks.RenewalFailed = func(e quorumlock.RenewalFailedEvent) { r.renewal.Store(&e.Err); log.RenewalFailed(e) }
 	return hooks
 }
 
@@ -181,16 +184,4 @@ func kind(err error) string {
 		return "no quorum: nodes recover"
 	}
 	return "no quorum"
-}
-
-func (r *rounds) renewed(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.renewal = err
-}
-
-func (r *rounds) lastRenewal() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.renewal
 }

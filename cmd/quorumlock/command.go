@@ -75,7 +75,7 @@ func outerOwners() []string { return strings.Fields(os.Getenv(ownersEnv)) }
 
 // setEnv sets the environment variables that describe the lock. It replaces the variables of an outer quorumlock. It
 // removes the nodes' passwords, which the command must not see.
-func (c *command) setEnv(keys []string, lease lease) {
+func (c *command) setEnv(keys []string, lease *lease) {
 	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, nodesEnv+"=") })
 	c.cmd.Env = append(inherited,
 		"QUORUMLOCK_OWNER="+lease.Owner(),

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,7 +50,7 @@ func (a *app) demo(ctx context.Context) error {
 	err = s.attempt(func() {
 		for i, c := range chapters {
 			if i > 0 {
-				s.pause()
+				receive(s, time.After(demoPause), "the demo goes on")
 			}
 			s.chapter(c.title)
 			c.play(s)
@@ -195,10 +194,8 @@ func receive[T any](s *stage, events <-chan T, what string) (event T) {
 
 // eventually polls until a condition holds.
 func (s *stage) eventually(what string, is func() bool) {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
 	for !is() {
-		receive(s, tick.C, what)
+		receive(s, time.After(time.Millisecond), what)
 	}
 }
 
@@ -209,17 +206,8 @@ func (s *stage) expectKeys(keys ...string) {
 	}
 }
 
-// pause gives the reader a moment.
-func (s *stage) pause() {
-	timer := time.NewTimer(demoPause)
-	defer timer.Stop()
-	receive(s, timer.C, "the demo goes on")
-}
-
-// tells prints an action of this actor.
 func (a *actor) tells(format string, args ...any) { a.tell(a.name, a.colour, format, args...) }
 
-// tellNodes prints what happens to the nodes.
 func (s *stage) tellNodes(format string, args ...any) { s.tell("nodes", colourNodes, format, args...) }
 
 func (s *stage) names(numbers []int) string {
@@ -261,29 +249,22 @@ const (
 	colourNodes = "1;35" // magenta
 )
 
-// timeline prints events with the time since its start and their actor.
+// timeline prints events with the time since its start and their actor. It is for one goroutine.
 type timeline struct {
 	w      io.Writer
 	began  time.Time
 	colour bool
-
-	mu sync.Mutex
 }
 
-// newTimeline makes a timeline that begins now.
 func newTimeline(w io.Writer) *timeline {
 	return &timeline{w: w, began: time.Now(), colour: wantsColour(w)}
 }
 
 func (t *timeline) tell(actor, colour, format string, args ...any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	who := painted(fmt.Sprintf("%-5s", actor), colour, t.colour)
 	fmt.Fprintf(t.w, "%6.2f s  %s  %s\n", time.Since(t.began).Seconds(), who, fmt.Sprintf(format, args...))
 }
 
 func (t *timeline) chapter(title string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	fmt.Fprintf(t.w, "\n%s\n", painted(title, "1", t.colour))
 }

@@ -67,7 +67,6 @@ func (s *stage) bWaits() {
 	s.b.tells("waits")
 }
 
-// stillWaits checks that B waits.
 func (s *stage) stillWaits() {
 	select {
 	case got := <-s.waiting:
@@ -127,8 +126,9 @@ func (s *stage) loseThird() {
 		keyGone <- time.Now()
 	}()
 	receive(s, s.held.Context().Done(), "B's lease ends")
-	s.expect("B's lease is lost", errors.Is(s.held.Err(), quorumlock.ErrLost), s.held.Err())
-	s.b.tells("lost the lease, and its context ended %v after the time: %s", round(time.Since(until)), lossReason(s.held.Err()))
+	var lost *quorumlock.LostError
+	s.expect("B's lease is lost", errors.As(s.held.Err(), &lost), s.held.Err())
+	s.b.tells("lost the lease, and its context ended %v after the time: %s", round(time.Since(until)), lost.Reason)
 	s.early = receive(s, keyGone, "the key of node-3 runs out").Sub(until)
 	s.expect("the lease ends before the key", s.early > 0, nil)
 	s.tellNodes("node-3 kept its key for B %v longer than the lease lasted: the holder knows first", round(s.early))
@@ -219,10 +219,7 @@ func (s *stage) heals() {
 // outlives: the recovery is longer than a lease without renewal, and two nodes alone could not have renewed A's
 // lease.
 func (s *stage) outlives() {
-	for {
-		if nodes, _ := s.recovering(); len(nodes) == 0 {
-			break
-		}
+	for nodes, _ := s.recovering(); len(nodes) > 0; nodes, _ = s.recovering() {
 		s.renews(s.a)
 	}
 	status, err := s.a.RedLock(demoLock).Inspect(s.ctx)
@@ -263,7 +260,7 @@ func (s *stage) start(numbers ...int) {
 
 // renews waits for the next renewal of the lease, and prints it. Nodes that are stopped may still back the lease.
 func (s *stage) renews(a *actor) {
-	e := receive(s, a.renewed, a.name+" renews")
+	var e quorumlock.RenewedEvent
 	for e.Owner != s.held.Owner() {
 		e = receive(s, a.renewed, a.name+" renews")
 	}
@@ -273,13 +270,4 @@ func (s *stage) renews(a *actor) {
 		text += fmt.Sprintf(" (%d by what they confirmed before)", before)
 	}
 	a.tells("renews: valid for another %v, backed by %s", round(e.Remaining), text)
-}
-
-// lossReason returns why a lease was lost, without the names of the nodes.
-func lossReason(err error) string {
-	var e *quorumlock.LostError
-	if errors.As(err, &e) {
-		return e.Reason
-	}
-	return plain(err)
 }

@@ -50,7 +50,6 @@ func (d *doctorText) print(facts *doctor.Facts, report *doctor.Report) error {
 	return nil
 }
 
-// doctorRow returns the cells of a node.
 func doctorRow(n *doctor.Node) []string {
 	if n.Unreached != nil {
 		return []string{n.Name, "-", "-", "-", "-", "-"}
@@ -157,8 +156,15 @@ func (d *doctorText) fine(report *doctor.Report) {
 		switch {
 		case len(c.Findings) == 0:
 			ids[everywhere] = append(ids[everywhere], c.ID)
-		case c.Severity == doctor.Unknown && len(about(c)) < d.nodes:
-			ids[elsewhere] = append(ids[elsewhere], c.ID)
+		case c.Severity == doctor.Unknown:
+			var unknown []string
+			for _, f := range c.Findings {
+				unknown = append(unknown, f.Nodes...)
+			}
+			slices.Sort(unknown)
+			if len(slices.Compact(unknown)) < d.nodes {
+				ids[elsewhere] = append(ids[elsewhere], c.ID)
+			}
 		}
 	}
 	for _, heading := range []string{everywhere, elsewhere} {
@@ -169,18 +175,6 @@ func (d *doctorText) fine(report *doctor.Report) {
 	}
 }
 
-// about returns the nodes of a check's findings.
-func about(c doctor.Check) map[string]bool {
-	nodes := make(map[string]bool)
-	for _, f := range c.Findings {
-		for _, n := range f.Nodes {
-			nodes[n] = true
-		}
-	}
-	return nodes
-}
-
-// summary prints the last line.
 func (d *doctorText) summary(report *doctor.Report) {
 	var counts []string
 	for _, s := range []doctor.Severity{doctor.Error, doctor.Warning, doctor.Note} {

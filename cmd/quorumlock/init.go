@@ -33,7 +33,6 @@ leases. The nodes then give no new locks for the longer --max-ttl plus the longe
 --max-clock-skew, and open by themselves after that.
 `
 
-// initialiser is one run of init.
 type initialiser struct {
 	*app
 	limits node.Limits
@@ -94,7 +93,6 @@ func (a *app) operator(c *cobra.Command) (i *initialiser, cfg quorumlock.Config,
 	}, nil
 }
 
-// open opens new nodes, and reports the state of each.
 func (i *initialiser) open(c *cobra.Command, cfg quorumlock.Config) error {
 	report, err := admin.Init(c.Context(), cfg)
 	if report == nil {
@@ -115,7 +113,6 @@ func (i *initialiser) open(c *cobra.Command, cfg quorumlock.Config) error {
 	}
 }
 
-// changeLimits sets nodes up for other limits, and reports the state of each.
 func (i *initialiser) changeLimits(c *cobra.Command, cfg quorumlock.Config) error {
 	report, err := admin.ChangeLimits(c.Context(), cfg)
 	if report == nil {
@@ -136,7 +133,6 @@ func (i *initialiser) changeLimits(c *cobra.Command, cfg quorumlock.Config) erro
 	return nil
 }
 
-// printNodes prints the state of each node.
 func (i *initialiser) printNodes() {
 	for _, n := range i.report.Nodes {
 		fmt.Fprintf(i.stdout, "%s: %s\n", n.Node, i.became(n))
@@ -160,7 +156,6 @@ func (i *initialiser) became(n admin.NodeReport) (text string) {
 	return text
 }
 
-// failure returns why a node failed.
 func failure(err error) string {
 	if errors.Is(err, admin.ErrChanged) {
 		return "the node lost its memory, or another client set it up, in the meantime"

@@ -25,7 +25,6 @@ The nodes keep a latch for --ttl after its last use; waiting is a use. Delete a 
 set it anew.
 `
 
-// latchFlags are the flags of latch.
 type latchFlags struct {
 	wait, ttl time.Duration
 }
@@ -33,7 +32,6 @@ type latchFlags struct {
 // defaultLatchWait is how long commands other than await go on while too few nodes answer.
 const defaultLatchWait = 10 * time.Second
 
-// latchCommand makes the commands on latches.
 func (a *app) latchCommand() *cobra.Command {
 	var f latchFlags
 	c := &cobra.Command{Use: "latch", Short: "Set, count down and await a latch", Long: latchHelp}
@@ -80,7 +78,6 @@ func (a *app) latchCommand() *cobra.Command {
 	return c
 }
 
-// latch runs a command on a latch.
 func (a *app) latch(c *cobra.Command, f latchFlags, name string, run func(context.Context, *quorumlock.Latch) error) error {
 	given := c.Flags().Changed("wait")
 	if given && f.wait < 0 {

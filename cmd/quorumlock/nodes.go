@@ -177,28 +177,25 @@ func (a *app) servers(c *cobra.Command, why string) (cfg quorumlock.Config, opti
 	if c.Flags().Changed("embedded") {
 		return cfg, nil, wrongUsage(c, errors.New("--embedded has no effect here: "+why))
 	}
-	if err = a.nodes.check(c); err == nil {
-		cfg, err = a.config(c)
+	if err = a.nodes.check(c); err != nil {
+		return cfg, nil, err
+	}
+	if cfg, err = a.config(c); err != nil {
+		return cfg, nil, err
 	}
 	var tags []string
 	for i, address := range cfg.Addresses {
-		if err == nil {
-			var opt node.Options
-			opt, err = node.ParseOptions(address)
-			opt.AllowEviction = cfg.AllowEviction
-			options = append(options, opt)
-			tags = append(tags, opt.Tag)
-			if err != nil {
-				err = wrongUsage(c, fmt.Errorf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
-			}
+		opt, err := node.ParseOptions(address)
+		if err != nil {
+			return cfg, nil, wrongUsage(c, fmt.Errorf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
 		}
+		opt.AllowEviction = cfg.AllowEviction
+		options, tags = append(options, opt), append(tags, opt.Tag)
 	}
-	if err == nil {
-		if cfg.Prefix, err = node.TagPrefix(cfg.Prefix, tags...); err != nil {
-			err = wrongUsage(c, errors.New(strings.TrimPrefix(err.Error(), "node: ")))
-		}
+	if cfg.Prefix, err = node.TagPrefix(cfg.Prefix, tags...); err != nil {
+		return cfg, nil, wrongUsage(c, errors.New(strings.TrimPrefix(err.Error(), "node: ")))
 	}
-	return cfg, options, err
+	return cfg, options, nil
 }
 
 // checkNames has the library check the nodes and the names: with an ended context, it sends nothing. The names of

@@ -140,7 +140,11 @@ func (r *releaser) warnOf(owners []string, key string, report *lockReport) {
 	for i, owner := range owners {
 		owners[i] = quorumlock.DescribeOwner(owner)
 	}
-	r.say("warning: if %s is alive, it may go on until its next renewal fails, and others can have %q %s", strings.Join(owners, " or "), key, whenOpen(report))
+	when := "from now on"
+	if left := report.opensIn(func(nodeReport) bool { return true }); left > 0 {
+		when = "in " + span(left) + ", when enough nodes have recovered"
+	}
+	r.say("warning: if %s is alive, it may go on until its next renewal fails, and others can have %q %s", strings.Join(owners, " or "), key, when)
 }
 
 // evict takes a lock or permits from the chosen owners.
@@ -192,7 +196,6 @@ func (r *releaser) heldBy(owner string, names []string) (held []string) {
 	return held
 }
 
-// evictOwner takes the lock, or permits, from one owner.
 func (r *releaser) evictOwner(ctx context.Context, key, owner string, names []string) error {
 	what := strconv.Quote(key)
 	if names[0] != key {
@@ -226,14 +229,6 @@ func permitNumbers(names []string) string {
 		return "permit " + numbers[0]
 	}
 	return "permits " + enumerated(numbers)
-}
-
-// whenOpen says when others can acquire a lock that was taken from its holder.
-func whenOpen(r *lockReport) string {
-	if left := r.opensIn(func(nodeReport) bool { return true }); left > 0 {
-		return "in " + span(left) + ", when enough nodes have recovered"
-	}
-	return "from now on"
 }
 
 // removal describes the result on one node.

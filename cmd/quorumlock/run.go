@@ -22,7 +22,6 @@ import (
 // defaultKillAfter is the time between SIGTERM and SIGKILL, at most a third of the TTL.
 const defaultKillAfter = 5 * time.Second
 
-// runFlags are the flags of run.
 type runFlags struct {
 	keys []string
 	// multi, majority and read say how to take the lock. permits and of make it a semaphore.
@@ -204,7 +203,7 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	log := newRounds(a.logger())
+	log := &rounds{log: a.logger(), failed: make(chan quorumlock.AttemptFailedEvent, 1)}
 	cfg.TTL = f.ttl
 	cfg.Hooks = log.hooks()
 	client, err := newClient(c, cfg)
@@ -214,88 +213,36 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	defer a.closeClient(c.Context(), client)
 
 	f.purpose = cmp.Or(f.purpose, purposeOf(args[0]))
-	h := &holder{app: a, flags: f, acquirer: f.acquirer(client), rounds: log, signals: catchSignals()}
+	h := &holder{app: a, flags: f, locks: f.locks(client), rounds: log, signals: catchSignals()}
 	defer signal.Stop(h.signals)
 	return h.hold(c.Context(), command)
 }
 
-// lease is the lease of a command, of any kind of lock.
-type lease interface {
-	Names() []string
-	Owner() string
-	Token() uint64
-	Slots() []int
-	Remaining() time.Duration
-	ValidUntil() time.Time
-	Context() context.Context
-	Err() error
-	Release(ctx context.Context) error
-	WaiveMinHold()
-}
-
-// jointLease is a lease of several keys, which were taken in one step.
-type jointLease struct {
+// lease is the lease of a command, of any kind of lock. One client and one set of options make one step, so a joint
+// lease of several keys has one part too.
+type lease struct {
 	*quorumlock.Lease
 	joint *quorumlock.JointLease
 }
 
-func (l jointLease) Release(ctx context.Context) error { return l.joint.Release(ctx) }
+func (l *lease) Release(ctx context.Context) error { return l.joint.Release(ctx) }
 
-func (l jointLease) WaiveMinHold() { l.joint.WaiveMinHold() }
-
-// acquirer takes a lock, and waits for it if it is told to.
-type acquirer func(ctx context.Context, wait bool) (lease, error)
-
-// acquirer returns what takes the lock that the flags describe.
-func (f *runFlags) acquirer(client *quorumlock.Client) acquirer {
+// locks returns the locks that the flags describe.
+func (f *runFlags) locks(client *quorumlock.Client) *quorumlock.Joined {
 	options := quorumlock.LockOptions{Purpose: f.purpose, MinHold: f.minHold}
 	switch {
 	case f.of > 0:
-		s := client.Semaphore(f.keys[0], f.of).With(options)
-		return either(
-			func(ctx context.Context) (*quorumlock.Lease, error) { return s.Acquire(ctx, f.permits) },
-			func(ctx context.Context) (*quorumlock.Lease, error) { return s.TryAcquire(ctx, f.permits) })
+		return quorumlock.Join(client.Semaphore(f.keys[0], f.of).With(options).Acquirer(f.permits))
 	case f.multi:
-		l := client.MultiLock(f.keys...).With(options)
-		return either(l.Acquire, l.TryAcquire)
+		return quorumlock.Join(client.MultiLock(f.keys...).With(options))
 	case f.read:
-		l := client.RWLock(f.keys[0]).Read().With(options)
-		return either(l.Acquire, l.TryAcquire)
-	case len(f.keys) == 1:
-		l := client.RedLock(f.keys[0]).With(options)
-		return either(l.Acquire, l.TryAcquire)
+		return quorumlock.Join(client.RWLock(f.keys[0]).Read().With(options))
 	}
-	var locks []quorumlock.Acquirer
+	var all []quorumlock.Acquirer
 	for _, key := range f.keys {
-		locks = append(locks, client.RedLock(key).With(options))
+		all = append(all, client.RedLock(key).With(options))
 	}
-	joined := quorumlock.Join(locks...)
-	return func(ctx context.Context, wait bool) (lease, error) {
-		take := joined.TryAcquire
-		if wait {
-			take = joined.Acquire
-		}
-		joint, err := take(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return jointLease{joint.Leases()[0], joint}, nil // one client and one set of options make one step
-	}
-}
-
-// either makes an acquirer of the two ways to take a lock.
-func either(acquire, try func(context.Context) (*quorumlock.Lease, error)) acquirer {
-	return func(ctx context.Context, wait bool) (lease, error) {
-		take := try
-		if wait {
-			take = acquire
-		}
-		l, err := take(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return l, nil
-	}
+	return quorumlock.Join(all...)
 }
 
 // purposeOf derives the lock's purpose from the command; "" if that cannot be shown.
@@ -311,11 +258,11 @@ func purposeOf(command string) string {
 // holder holds a lock for a command.
 type holder struct {
 	*app
-	flags    runFlags
-	acquirer acquirer
-	rounds   *rounds
-	signals  chan os.Signal
-	pulse    pulse
+	flags   runFlags
+	locks   *quorumlock.Joined
+	rounds  *rounds
+	signals chan os.Signal
+	pulse   pulse
 	// explained is set when the user has been told the problem of the nodes.
 	explained bool
 }
@@ -345,7 +292,7 @@ const (
 )
 
 // release releases the lock. The command has ended by now, so a missing confirmation is only worth a warning.
-func (h *holder) release(ctx context.Context, lease lease) {
+func (h *holder) release(ctx context.Context, lease *lease) {
 	before := lease.Err()
 	err := lease.Release(context.WithoutCancel(ctx))
 	switch {

@@ -108,13 +108,21 @@ func (a *app) status(c *cobra.Command, keys []string, asJSON bool) error {
 	if err := c.Context().Err(); err != nil {
 		return err
 	}
+	unknown := slices.ContainsFunc(report.Locks, func(n nameReport) bool { return n.State == stateNoQuorum })
+	return a.printReport(report, report.text(), asJSON, unknown)
+}
+
+// printReport prints a report as JSON or as text. If too few nodes answered, it returns an error without a message,
+// because the report has the reason.
+func (a *app) printReport(report any, text string, asJSON, noQuorum bool) error {
+	var err error
 	if asJSON {
 		err = printJSON(a.stdout, report)
 	} else {
-		_, err = io.WriteString(a.stdout, report.text())
+		_, err = io.WriteString(a.stdout, text)
 	}
-	if err == nil && slices.ContainsFunc(report.Locks, func(n nameReport) bool { return n.State == stateNoQuorum }) {
-		return &exitError{code: exitNoQuorum} // the report has the reason
+	if err == nil && noQuorum {
+		return &exitError{code: exitNoQuorum}
 	}
 	return err
 }
@@ -171,7 +179,6 @@ func newStatusReport(now time.Time, facts *watch.Facts, keys []string) *statusRe
 	return report
 }
 
-// nameReport describes a name.
 func (t *topper) nameReport(now time.Time, facts *watch.Facts, key string) nameReport {
 	report := newLockReport(key, facts)
 	lock := t.lock(now, report, facts, make(map[string]heldSince))

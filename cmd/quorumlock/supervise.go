@@ -15,7 +15,7 @@ import (
 
 // supervise waits for the command's end and passes signals on to it. It stops the command when the lease can no
 // longer be relied on.
-func (h *holder) supervise(ctx context.Context, lease lease, command *command) error {
+func (h *holder) supervise(ctx context.Context, lease *lease, command *command) error {
 	expiry, limit := newAlarm(), newAlarm()
 	defer expiry.stop()
 	defer limit.stop()
@@ -52,15 +52,15 @@ func (h *holder) supervise(ctx context.Context, lease lease, command *command) e
 
 // untilNotice is the time, without another renewal, until the command must be told to end: SIGKILL must come before
 // the lease ends.
-func (h *holder) untilNotice(lease lease) time.Duration {
+func (h *holder) untilNotice(lease *lease) time.Duration {
 	return lease.Remaining() - h.flags.killAfter
 }
 
 // aboutToBeLost says why a lease is going to end. It has not ended yet.
-func (h *holder) aboutToBeLost(lease lease) string {
+func (h *holder) aboutToBeLost(lease *lease) string {
 	why := "no renewal was confirmed in time"
-	if err := h.rounds.lastRenewal(); err != nil {
-		why = reason(err)
+	if err := h.rounds.renewal.Load(); err != nil {
+		why = reason(*err)
 		h.explained = true
 	}
 	left := lease.Remaining().Round(time.Millisecond)
@@ -69,7 +69,7 @@ func (h *holder) aboutToBeLost(lease lease) string {
 
 // finished returns the result of a command that ended by itself. If the lease had ended before, another client may
 // have held the lock in between, even if the command succeeded.
-func (h *holder) finished(lease lease, status error) error {
+func (h *holder) finished(lease *lease, status error) error {
 	err := lease.Err()
 	if err == nil {
 		return status
@@ -124,7 +124,6 @@ func (p *pulse) pause(ttl time.Duration) string {
 
 func (h *holder) ttl() time.Duration { return h.flags.effectiveTTL(h.nodes.maxTTL) }
 
-// sayAll prints messages, without the empty ones.
 func (h *holder) sayAll(texts ...string) {
 	for _, text := range texts {
 		if text != "" {
@@ -134,7 +133,7 @@ func (h *holder) sayAll(texts ...string) {
 }
 
 // stop prints why, ends the command, and returns once it is dead.
-func (h *holder) stop(lease lease, command *command, because ...string) error {
+func (h *holder) stop(lease *lease, command *command, because ...string) error {
 	// The last confirmed validity holds even if the lease ended early.
 	grace := max(0, min(h.flags.killAfter, time.Until(lease.ValidUntil())))
 	h.sayAll(because...)

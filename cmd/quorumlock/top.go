@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -151,7 +150,7 @@ func (a *app) top(c *cobra.Command, flags topFlags, keys []string) error {
 			return t.report(time.Now(), facts)
 		})
 	}
-	return a.printTop(report, f.json)
+	return a.printReport(report, strings.Join((&topText{}).lines(report), "\n")+"\n", f.json, report.Answered < report.Need)
 }
 
 // nothingListed reports whether every node that could be searched denies this to the user.
@@ -166,17 +165,4 @@ func nothingListed(facts *watch.Facts) bool {
 		}
 	}
 	return denied > 0
-}
-
-func (a *app) printTop(r *topReport, asJSON bool) error {
-	var err error
-	if asJSON {
-		err = printJSON(a.stdout, r)
-	} else {
-		_, err = io.WriteString(a.stdout, strings.Join((&topText{}).lines(r), "\n")+"\n")
-	}
-	if err == nil && r.Answered < r.Need {
-		return &exitError{code: exitNoQuorum} // the report has the reason
-	}
-	return err
 }

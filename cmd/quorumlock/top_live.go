@@ -51,11 +51,9 @@ func looks(ctx context.Context, interval time.Duration, look func(context.Contex
 	reports := make(chan *topReport)
 	go func() {
 		defer close(reports)
-		timer := time.NewTimer(interval)
-		defer timer.Stop()
 		for {
 			select {
-			case <-timer.C:
+			case <-time.After(interval):
 			case <-ctx.Done():
 				return
 			}
@@ -65,7 +63,6 @@ func looks(ctx context.Context, interval time.Duration, look func(context.Contex
 			case <-ctx.Done():
 				return
 			}
-			timer.Reset(interval)
 		}
 	}()
 	return reports

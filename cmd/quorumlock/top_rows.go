@@ -62,7 +62,6 @@ type heldSince struct {
 	atLeast bool
 }
 
-// topper makes reports of facts.
 type topper struct {
 	// given are the locks that are shown even if they are not held.
 	given []string
@@ -138,7 +137,6 @@ func (r *lockReport) lockLike() bool {
 	return false
 }
 
-// lock describes one lock.
 func (t *topper) lock(now time.Time, report *lockReport, facts *watch.Facts, seen map[string]heldSince) topLock {
 	name := report.Key
 	l := topLock{Key: name, Permit: -1, State: report.State, Owner: cmp.Or(report.Owner, report.foremost()), Waiters: waiters(name, facts, report.Need)}

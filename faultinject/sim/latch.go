@@ -310,7 +310,9 @@ func (l *latchMemory) lost(w *world, server int) {
 	}
 	l.knows(server, forgetful, w.now())
 	l.forgot[server] = l.set
-	l.excused = l.excused || tooMany(l.forgot)
+	// Nodes that forgot before a client set the latch, and do not know of it yet, count too: this loss may have been
+	// of the last majority that knew.
+	l.excused = l.excused || tooMany(l.forgot) || l.set && tooMany(unaware(l.nodes))
 }
 
 // tooMany reports whether the remaining nodes are no majority.
@@ -325,7 +327,7 @@ func tooMany(nodes []bool) bool {
 }
 
 // answered updates the memory from a node's answer: the node got back its memory, or knows of a later deletion. If
-// it has recovered and was told nothing, no client has used the latch. Then the latch may count as never set.
+// it has recovered and was told nothing, no client could use the latch. Then the latch may count as never set.
 func (l *latchMemory) answered(w *world, server int, r node.Reply) {
 	s := r.Latch
 	if s == nil || r.Err != nil {
@@ -342,9 +344,17 @@ func (l *latchMemory) answered(w *world, server int, r node.Reply) {
 	case !l.forgot[server]:
 	case s.Whole, s.Generation > n.certain:
 		l.forgot[server] = false
-	case s.Count == 0 && r.Recovering == 0:
+	case r.Recovering == 0 && (s.Count == 0 || l.setAnew(n)):
 		l.excused = true
 	}
+}
+
+// setAnew reports whether a node knows a later time at which the latch was set than another node: a client has set it
+// again there. Requires l.mu.
+func (l *latchMemory) setAnew(n latchNode) bool {
+	return slices.ContainsFunc(l.nodes, func(other latchNode) bool {
+		return other.set && other.generation == n.generation && other.since < n.since
+	})
 }
 
 // checkUnreadable checks whether the latch may be unreadable at the end.

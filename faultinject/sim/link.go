@@ -123,6 +123,9 @@ type exchange struct {
 	there, back, stray, settle  time.Duration
 	lostThere, lostBack, double bool
 
+	// ran is when it ran.
+	ran time.Duration
+
 	done   chan struct{}
 	err    error
 	unsent bool
@@ -184,6 +187,7 @@ func (x *exchange) run(alive bool) bool {
 	}
 	if len(x.ops) > 0 {
 		x.inOrder()
+		x.ran = l.server.world.now()
 		l.server.Do(context.Background(), x.ops, x.replies)
 		l.server.world.ran(l, x)
 		l.server.forgetful(x)
@@ -194,7 +198,8 @@ func (x *exchange) run(alive bool) bool {
 // inOrder checks that no command of an owner runs after its release, unless the network reorders.
 func (x *exchange) inOrder() {
 	l := x.link
-	if w := l.server.world.c.Weather; w.Unordered || w.Double > 0 {
+	c := l.server.world.c
+	if w := c.Weather; w.Unordered || w.Double > 0 || c.Kind == OfResuming { // two leases of one client may have one owner
 		return
 	}
 	l.mu.Lock()
@@ -213,6 +218,7 @@ func (x *exchange) inOrder() {
 func (x *exchange) deliverReply() {
 	x.link.path.back.pass(x.back, x.settle)
 	if !x.lostBack {
+		x.link.server.world.resuming.proves(x)
 		close(x.done)
 	}
 }

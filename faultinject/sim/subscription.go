@@ -195,6 +195,8 @@ type subscription struct {
 	// confirmed is closed when the process knows that it is subscribed, over when it knows that the server has ended
 	// the connection.
 	confirmed, over chan struct{}
+	// ends closes over: two faults that end together may both restart the server.
+	ends sync.Once
 	// due holds one token if there may be something to carry. ended is closed when the server has dropped the
 	// subscription.
 	due, ended chan struct{}
@@ -344,7 +346,7 @@ func (s *subscription) arrived(f frame) {
 	case pong:
 		close(f.answer)
 	case end:
-		close(s.over)
+		s.ends.Do(func() { close(s.over) })
 	}
 }
 

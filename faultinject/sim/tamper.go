@@ -256,7 +256,7 @@ var takenAway = []quorumlock.LossCause{quorumlock.LossForced, quorumlock.LossTak
 // is no theft.
 func (w *world) notTaken(lease *quorumlock.Lease, err error) {
 	lost, ok := errors.AsType[*quorumlock.LostError](err)
-	if ok && slices.Contains(takenAway, lost.Cause) && !slices.ContainsFunc(held(lease), w.tampering.excused) {
+	if ok && slices.Contains(takenAway, lost.Cause) && !slices.ContainsFunc(held(lease), w.tampering.excused) && !w.resuming.freedByOther(lease) {
 		w.violated(Losses, "%s (%s) was not taken away, but reports it: %v", strings.Join(lease.Names(), " "), w.short(lease.Owner()), err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -24,6 +25,8 @@ func (w *world) perform(index int, t Task) {
 		t.TTL = ttl
 	}
 	rng := rand.New(rand.NewPCG(w.c.Seed, uint64(200+index)))
+	var heirs sync.WaitGroup
+	defer heirs.Wait()
 	for range t.Again + 1 {
 		p := w.process(t.Client)
 		if p == nil || !p.awake() || w.now() > span && t.Again > 0 {
@@ -33,6 +36,7 @@ func (w *world) perform(index int, t Task) {
 		if lease == nil {
 			continue
 		}
+		w.bequeath(&heirs, p, lease, t, index)
 		w.use(p, lease, t, rng, index)
 	}
 }
@@ -52,6 +56,8 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 	}
 	switch {
 	case !p.awake():
+		return
+	case t.Left != nil && !over && w.leaves(p, lease, t):
 		return
 	case over || t.Careless:
 		<-lease.Context().Done()

@@ -21,23 +21,34 @@ var checkReplication = byInfo(func(f *Facts, n *Node, info Info) []Finding {
 	case n.Tag != "":
 		return f.checkCluster(n)
 	case n.Sentinel || info.number("connected_slaves") > 0:
-		return []Finding{f.unguarded(n)}
+		return []Finding{{
+			Severity: n.danger(), Found: "the server has replicas, or Sentinels watch it, and min-replicas-to-write is 0",
+			Why: "A master that is cut off from its replicas goes on giving locks while one of them is promoted. Then two clients could hold one lock.",
+			Do: "The nodes need no replicas: remove them, if no other program needs them. Otherwise set this on the replicas too, and in their " +
+				"configuration files. Set MaxClockSkew to 2s or more, and have two replicas (docs/servers.md, \"Behind Sentinel\").",
+			Commands: []string{"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-max-lag 1", "CONFIG REWRITE"},
+		}}
 	default:
 		return nil
 	}
 })
 
+// setting returns a setting that is a number.
+func (n *Node) setting(name string) (int64, error) {
+	s := n.Settings[name]
+	if !s.Known() {
+		return 0, s.Err
+	}
+	return strconv.ParseInt(s.Value, 10, 32)
+}
+
 // checkCluster checks how long an owner of a slot that is cut off goes on giving locks. It stops by itself after one and
 // a half times the timeout, and its replica is promoted after the timeout at the earliest.
 func (f *Facts) checkCluster(n *Node) []Finding {
 	const name = "cluster-node-timeout"
-	setting := n.Settings[name]
-	if !setting.Known() {
-		return []Finding{unknown(setting.Err, "%s, which must be at most MaxClockSkew (%v)", name, f.Limits.MaxClockSkew)}
-	}
-	ms, err := strconv.ParseInt(setting.Value, 10, 32)
+	ms, err := n.setting(name)
 	if err != nil {
-		return []Finding{unknown(err, name)}
+		return []Finding{unknown(err, "%s, which must be at most MaxClockSkew (%v)", name, f.Limits.MaxClockSkew)}
 	}
 	timeout := time.Duration(ms) * time.Millisecond
 	if timeout <= f.Limits.MaxClockSkew {
@@ -61,39 +72,23 @@ func (n *Node) danger() Severity {
 	return Warning
 }
 
-func (f *Facts) unguarded(n *Node) Finding {
-	return Finding{
-		Severity: n.danger(), Found: "the server has replicas, or Sentinels watch it, and min-replicas-to-write is 0",
-		Why: "A master that is cut off from its replicas goes on giving locks while one of them is promoted. Then two clients could hold one lock.",
-		Do: "The nodes need no replicas: remove them, if no other program needs them. Otherwise set this on the replicas too, and in their " +
-			"configuration files. Set MaxClockSkew to 2s or more, and have two replicas (docs/servers.md, \"Behind Sentinel\").",
-		Commands: []string{"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-max-lag 1", "CONFIG REWRITE"},
-	}
-}
-
 // checkGuarded checks a master that refuses writes without replicas.
 func (f *Facts) checkGuarded(n *Node, info Info) (findings []Finding) {
 	findings = append(findings, n.checkGoodReplicas(info)...)
-	lag := n.Settings["min-replicas-max-lag"]
-	if !lag.Known() {
-		return append(findings, unknown(lag.Err, "min-replicas-max-lag, which must be a second less than MaxClockSkew (%v)", f.Limits.MaxClockSkew))
-	}
-	seconds, err := strconv.Atoi(lag.Value)
+	lag, err := n.setting("min-replicas-max-lag")
 	if err != nil {
-		return append(findings, unknown(err, "min-replicas-max-lag"))
+		return append(findings, unknown(err, "min-replicas-max-lag, which must be a second less than MaxClockSkew (%v)", f.Limits.MaxClockSkew))
 	}
-	if f.Limits.MaxClockSkew < time.Duration(seconds+1)*time.Second {
-		findings = append(findings, f.tooLate(n, seconds))
+	if f.Limits.MaxClockSkew < time.Duration(lag+1)*time.Second {
+		findings = append(findings, f.tooLate(n, lag))
 	}
 	return findings
 }
 
 func (n *Node) checkGoodReplicas(info Info) []Finding {
-	needed := int64(1) // at least, where the number is not told
-	if s := n.Settings["min-replicas-to-write"]; s.Known() {
-		if count, err := strconv.ParseInt(s.Value, 10, 64); err == nil {
-			needed = count
-		}
+	needed, err := n.setting("min-replicas-to-write")
+	if err != nil {
+		needed = 1 // at least
 	}
 	switch good := info.number(goodReplicas); {
 	case good < needed:
@@ -120,7 +115,7 @@ const (
 )
 
 // tooLate is the finding for a master that stops later than its successor begins.
-func (f *Facts) tooLate(n *Node, lag int) Finding {
+func (f *Facts) tooLate(n *Node, lag int64) Finding {
 	finding := Finding{
 		Severity: n.danger(), Found: fmt.Sprintf("min-replicas-max-lag is %d s, and MaxClockSkew is %v", lag, f.Limits.MaxClockSkew),
 		Why: "A master that is cut off gives locks for the lag and a second more. MaxClockSkew must be at least that long. Otherwise the " +

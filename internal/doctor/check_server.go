@@ -234,7 +234,12 @@ func checkLua(_ *Facts, n *Node) []Finding {
 		}}
 	case Permitted: // it ran, and failed
 		if strings.Contains(n.Lua.Error(), "replicate_commands") {
-			return []Finding{unreplicated}
+			return []Finding{{ // before 7.0 a server can replicate scripts instead of their commands
+				Severity: Error, Found: "lua-replicate-commands is no",
+				Why:      "Then the server runs no script that reads the time and writes. All scripts that give locks do both.",
+				Do:       "Set it to yes, which is the default, in the configuration file too.",
+				Commands: []string{"CONFIG SET lua-replicate-commands yes", "CONFIG REWRITE"},
+			}}
 		}
 		return []Finding{{
 			Severity: Error, Found: "a script failed: " + n.Lua.Error(),
@@ -244,12 +249,4 @@ func checkLua(_ *Facts, n *Node) []Finding {
 	default:
 		return []Finding{unknown(n.Lua, "a script")}
 	}
-}
-
-// unreplicated is the finding for a server before 7.0 that replicates scripts instead of their commands.
-var unreplicated = Finding{
-	Severity: Error, Found: "lua-replicate-commands is no",
-	Why:      "Then the server runs no script that reads the time and writes. All scripts that give locks do both.",
-	Do:       "Set it to yes, which is the default, in the configuration file too.",
-	Commands: []string{"CONFIG SET lua-replicate-commands yes", "CONFIG REWRITE"},
 }

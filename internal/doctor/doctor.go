@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -28,16 +27,11 @@ type Config struct {
 	Names []string
 	// Patience is the timeout of one answer here.
 	Patience time.Duration
-	// Clock is the source of time; nil for the system's clock.
-	Clock clock.Clock
 }
 
 // Examine asks all nodes at once for all facts. If a node does not answer, the facts say why, so there is no error.
 // Examine writes nothing: neither a key nor a setting.
 func Examine(ctx context.Context, cfg Config) *Facts {
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
-	}
 	f := &Facts{
 		Nodes:     make([]Node, len(cfg.Nodes)),
 		AllowEven: cfg.AllowEven, Limits: cfg.Limits, Timeout: cfg.Timeout, Names: cfg.Names,

@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/rights"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -23,7 +22,6 @@ type examiner struct {
 	// opt are the options of client.
 	opt    rueidis.ClientOption
 	client rueidis.Client
-	clock  clock.Clock
 	// elsewhere is why the connection uses another database than programs.
 	elsewhere error
 	// lost is why the server is no longer asked.
@@ -60,7 +58,7 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 	if opt.Tag != "" {
 		opt.InitAddress = []string{lib.Address()}
 	}
-	e := &examiner{Node: &n, opt: opt.ClientOption, clock: cfg.Clock}
+	e := &examiner{Node: &n, opt: opt.ClientOption}
 	if err := e.connect(); err != nil {
 		n.Unreached = cmp.Or(n.Refused, err)
 		return n
@@ -76,7 +74,7 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 		e.Fences = e.run(ctx, "GETRANGE", node.FencesKey(e.Tag), "0", "0")
 	}
 	e.measure(ctx)
-	e.askLua(ctx)
+	e.Lua = e.run(ctx, "EVAL", harmless, "0")
 	e.tryRights(ctx, cfg.Names)
 	if e.lost != nil {
 		n.Unreached = fmt.Errorf("%w in the middle: %w", node.ErrUnreachable, e.lost)
@@ -267,7 +265,3 @@ func (e *examiner) serverTime(ctx context.Context) (time.Time, error) {
 // harmless is a script that calls no command, so that none of them can be missing. A server before 7.0 lets a script
 // call set_repl only if the script can write after it has asked for the time.
 const harmless = `if redis.set_repl then redis.set_repl(redis.REPL_ALL) end return 1`
-
-func (e *examiner) askLua(ctx context.Context) {
-	e.Lua = e.run(ctx, "EVAL", harmless, "0")
-}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
 )
 
 // samples is the number of measured round trips.
@@ -31,11 +33,12 @@ func best(all []sample) Offset {
 // measure round trips.
 func (e *examiner) measure(ctx context.Context) {
 	var told []sample
+	here := clock.System()
 	for range samples {
-		s := sample{sent: e.clock.Wall()}
-		began := e.clock.Now()
+		s := sample{sent: here.Wall()}
+		began := here.Now()
 		at, err := e.serverTime(ctx)
-		s.trip, s.told = e.clock.Now()-began, at
+		s.trip, s.told = here.Now()-began, at
 		if err == nil {
 			told = append(told, s)
 		} else {

@@ -79,7 +79,7 @@ var probes = map[string]probe{
 func (e *examiner) try(ctx context.Context, p probe) (Verdict, error) {
 	switch {
 	case p.writes:
-		return e.tryWrite(ctx, p)
+		return writeVerdict(e.run(ctx, append([]string{"EVAL", readOnly, "0"}, p.args...)...))
 	case p.args[0] == "SUBSCRIBE":
 		return e.trySubscribe(ctx)
 	default:
@@ -94,34 +94,23 @@ const readOnly = "#!lua flags=no-writes\nreturn redis.pcall(unpack(ARGV))"
 // errUnproven is for a server that does not know such scripts.
 var errUnproven = errors.New("it cannot be tried without a write, and the user may not run ACL DRYRUN (Redis 7)")
 
-// tryWrite makes the server refuse a write. A server that runs the write does not know such scripts; the write then
-// has no effect.
-func (e *examiner) tryWrite(ctx context.Context, p probe) (Verdict, error) {
-	err := e.run(ctx, append([]string{"EVAL", readOnly, "0"}, p.args...)...)
-	return writeVerdict(err)
-}
-
-// writeVerdict interprets the answer of such a script.
+// writeVerdict interprets the answer to such a script. A server that ran the write does not know such scripts; the
+// write then had no effect.
 func writeVerdict(err error) (Verdict, error) {
-	if isWriteRefusal(err) {
-		return Permitted, nil
+	if err == nil {
+		return Untried, errUnproven
 	}
-	if err != nil && isAboutEval(err.Error()) {
-		return Untried, err
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "not allowed from read-only scripts"):
+		return Permitted, nil
+	case strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, "ACL failure in script"), strings.HasPrefix(text, "unknown command"):
+		return Untried, err // it is about the script, and not about the command in it
 	}
 	if verdict, err := verdictOf(err); verdict == Denied || verdict == Missing {
 		return verdict, err
 	}
 	return Untried, errUnproven
-}
-
-// isAboutEval reports whether an error is about the script, and not about a command in it.
-func isAboutEval(text string) bool {
-	return strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, "ACL failure in script") || strings.HasPrefix(text, "unknown command")
-}
-
-func isWriteRefusal(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "not allowed from read-only scripts")
 }
 
 // trySubscribe subscribes to an inbox on a connection of its own, and closes that. It does not unsubscribe, which
@@ -160,12 +149,13 @@ func verdictOf(err error) (Verdict, error) {
 		return Permitted, nil
 	}
 	text := err.Error()
+	code, _, _ := strings.Cut(text, " ")
 	switch {
 	case strings.Contains(text, "NOPERM"), strings.Contains(text, "user executing the script can't"), strings.Contains(text, "ACL failure in script"):
 		return Denied, err
 	case strings.Contains(text, "unknown command"), strings.Contains(text, "Unknown Redis command"), strings.Contains(text, "Unknown command"):
 		return Missing, err
-	case isReply(err) && passes(text):
+	case isReply(err) && slices.Contains(passing, code):
 		return Untried, fmt.Errorf("the server cannot tell in its present state: %w", err)
 	case isReply(err):
 		return Permitted, nil // the server parsed it and found it invalid
@@ -174,16 +164,8 @@ func verdictOf(err error) (Verdict, error) {
 	}
 }
 
-// passes reports whether an answer is about the state of the server, and not about the command.
-func passes(text string) bool {
-	code, _, _ := strings.Cut(text, " ")
-	switch code {
-	case "LOADING", "BUSY", "MASTERDOWN", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "CLUSTERDOWN", "MOVED", "TRYAGAIN":
-		return true
-	default:
-		return false
-	}
-}
+// passing are the codes of answers that are about the state of the server, and not about the command.
+var passing = []string{"LOADING", "BUSY", "MASTERDOWN", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "CLUSTERDOWN", "MOVED", "TRYAGAIN"}
 
 // isReply reports whether an error is a server's answer.
 func isReply(err error) bool {

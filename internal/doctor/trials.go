@@ -36,7 +36,7 @@ const (
 // Otherwise it tries the commands.
 func (e *examiner) tryRights(ctx context.Context, names []string) {
 	try := e.try
-	if e.mayAsk(ctx) {
+	if e.run(ctx, "ACL", "DRYRUN", e.User, "PING") == nil {
 		try = e.dryRun
 	}
 	shown := make(map[string]bool) // the patterns of keys and channels on which there is a verdict
@@ -118,11 +118,6 @@ func deniedRule(rule, text string) string {
 // aboutCommand reports whether a denial is about the command, and not about its arguments.
 func aboutCommand(text string) bool {
 	return strings.Contains(text, "can't run this") || strings.Contains(text, "permissions to run")
-}
-
-// mayAsk reports whether the user may use ACL DRYRUN.
-func (e *examiner) mayAsk(ctx context.Context) bool {
-	return e.run(ctx, "ACL", "DRYRUN", e.User, "PING") == nil
 }
 
 // dryRun asks whether the user may run a command.

@@ -73,15 +73,9 @@ func LineUp(t *testing.T, locks ...*quorumlock.Lock) []*Acquisition {
 // reference until the test ends: the garbage collector ends a lease that has none.
 func MustAcquire(t *testing.T, l *quorumlock.Lock) *quorumlock.Lease {
 	t.Helper()
-	lease := mustAcquire(t, l)
-	t.Cleanup(func() { runtime.KeepAlive(lease) })
-	return lease
-}
-
-func mustAcquire(t *testing.T, l *quorumlock.Lock) *quorumlock.Lease {
-	t.Helper()
 	lease, err := l.TryAcquire(t.Context())
 	require.NoError(t, err)
+	t.Cleanup(func() { runtime.KeepAlive(lease) })
 	Settle()
 	return lease
 }
@@ -98,7 +92,7 @@ func MustBeRefused(t *testing.T, lock *quorumlock.Lock) error {
 // AcquireAndRelease acquires a lock that must be free, releases it, and returns the token of the lease.
 func AcquireAndRelease(t *testing.T, lock *quorumlock.Lock) uint64 {
 	t.Helper()
-	lease := mustAcquire(t, lock)
+	lease := MustAcquire(t, lock)
 	require.NoError(t, lease.Release(t.Context()))
 	Settle()
 	return lease.Token()

@@ -25,7 +25,7 @@ type Recorder interface {
 
 // Hooks returns hooks that measure. group computes the value of KeyGroup from the name of a lock, or is nil.
 func Hooks(r Recorder, group func(name string) string) quorumlock.Hooks {
-	m := &meters{recorder: r, groups: groups{sort: group}}
+	m := &meters{recorder: r, backing: backing{spare: make(map[string]int)}, groups: groups{sort: group, known: make(map[string]bool)}}
 	return quorumlock.Hooks{
 		Acquired:       m.acquired,
 		Acquisition:    m.acquisition,
@@ -33,13 +33,13 @@ func Hooks(r Recorder, group func(name string) string) quorumlock.Hooks {
 		AttemptFailed:  m.attemptFailed,
 		Renewed:        func(e quorumlock.RenewedEvent) { m.renewal(e.Names, nil) },
 		RenewalFailed:  func(e quorumlock.RenewalFailedEvent) { m.renewal(e.Names, e.Err) },
-		BackingChanged: m.backingChanged,
+		BackingChanged: func(e quorumlock.BackingEvent) { m.degraded(e.Names, m.backing.changed(e)) },
 		Ended:          m.ended,
 		LossFound:      m.lossFound,
 		Latch:          m.latch,
 		NodeDown:       func(node string, _ error) { m.node(node, 0) },
 		NodeUp:         func(node string) { m.node(node, 1) },
-		NodeRecovering: m.nodeRecovering,
+		NodeRecovering: func(e quorumlock.NodeRecoveringEvent) { m.recovery(e.Node, e.Restarted, 1) },
 	}
 }
 
@@ -137,17 +137,13 @@ func (m *meters) ended(e quorumlock.EndedEvent) {
 		m.about(e.Names, leaseLosses, 1, Label{KeyEnd, end})
 	}
 	if !e.HandedOver { // Otherwise the next lease has the same backing.
-		m.degraded(e.Names, m.backing.ended(e.Owner))
+		m.degraded(e.Names, m.backing.move(e.Owner, whole))
 	}
 }
 
 // lossFound counts a loss whose lease Ended has told as released.
 func (m *meters) lossFound(e quorumlock.LossFoundEvent) {
 	m.about(e.Names, leaseLosses, 1, Label{KeyEnd, string(e.Err.Cause)})
-}
-
-func (m *meters) backingChanged(e quorumlock.BackingEvent) {
-	m.degraded(e.Names, m.backing.changed(e))
 }
 
 // degraded moves a lease from one count to another.
@@ -181,10 +177,6 @@ func (m *meters) node(node string, up float64) {
 
 func (m *meters) up(node string, up float64) {
 	m.recorder.Record(background, nodeUp, up, Label{KeyNode, node})
-}
-
-func (m *meters) nodeRecovering(e quorumlock.NodeRecoveringEvent) {
-	m.recovery(e.Node, e.Restarted, 1)
 }
 
 func (m *meters) latch(e quorumlock.LatchEvent) {

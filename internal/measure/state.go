@@ -28,8 +28,6 @@ func (b *backing) changed(e quorumlock.BackingEvent) change {
 	return b.move(e.Owner, spare)
 }
 
-func (b *backing) ended(owner string) change { return b.move(owner, whole) }
-
 func (b *backing) move(owner string, to int) change {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,12 +35,9 @@ func (b *backing) move(owner string, to int) change {
 	if !ok {
 		from = whole
 	}
-	switch {
-	case to == whole:
+	if to == whole {
 		delete(b.spare, owner)
-	case b.spare == nil:
-		b.spare = map[string]int{owner: to}
-	default:
+	} else {
 		b.spare[owner] = to
 	}
 	return change{from, to}
@@ -79,8 +74,6 @@ func (g *groups) of(names []string) string {
 	case g.known[group]:
 	case len(g.known) >= maxGroups:
 		return Other
-	case g.known == nil:
-		g.known = map[string]bool{group: true}
 	default:
 		g.known[group] = true
 	}

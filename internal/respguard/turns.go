@@ -32,40 +32,23 @@ type subscription struct {
 	confirmed int64
 }
 
-// verb is one of the commands that subscribe or unsubscribe.
+// verb is one of the commands that subscribe or unsubscribe: its place in verbs, from 1 on. The zero verb is any other
+// command.
 type verb uint8
 
-// The verbs. The zero verb is any other command.
-const (
-	subscribe verb = iota + 1
-	unsubscribe
-	psubscribe
-	punsubscribe
-	ssubscribe
-	sunsubscribe
-)
+var verbs = [...]string{"subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe"}
 
 // maxVerb is the length of the longest verb.
 const maxVerb = len("punsubscribe")
 
 // verbOf finds the verb of a command or a confirmation by its first word.
 func verbOf(word []byte) verb {
-	switch string(word) {
-	case "subscribe":
-		return subscribe
-	case "unsubscribe":
-		return unsubscribe
-	case "psubscribe":
-		return psubscribe
-	case "punsubscribe":
-		return punsubscribe
-	case "ssubscribe":
-		return ssubscribe
-	case "sunsubscribe":
-		return sunsubscribe
-	default:
-		return 0
+	for i, v := range verbs {
+		if string(word) == v {
+			return verb(i + 1)
+		}
 	}
+	return 0
 }
 
 // subscribe notes a subscription before it is counted as a command.

@@ -3,10 +3,11 @@ package watch
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // count counts the waiters of the names. A waiter counts until its deadline by the node's clock.
@@ -27,19 +28,37 @@ func (a *asker) count(ctx context.Context, names []string) {
 	}
 }
 
+// countSome reads the first waiters of each name, and two texts for each waiter: its deadline, and since when it is
+// expected, or nothing.
 func (a *asker) countSome(ctx context.Context, names []string, now int64) error {
-	queued, err := a.queued(ctx, names)
+	questions := make([][]string, len(names))
+	for i, name := range names {
+		questions[i] = []string{"ZRANGE", queueKey("queue", name), "0", strconv.Itoa(MostWaiters - 1)}
+	}
+	queues, err := a.lists(ctx, questions)
 	if err != nil {
 		return err
 	}
-	known, err := a.known(ctx, queued)
+	for i, waiters := range queues {
+		questions[i] = nil
+		if len(waiters) > 0 {
+			questions[i] = []string{"HMGET", queueKey("waiting", names[i])}
+		}
+		for _, waiter := range waiters {
+			questions[i] = append(questions[i], waiter, "+"+waiter)
+		}
+	}
+	known, err := a.lists(ctx, questions)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
+	for i, name := range names {
 		l := a.said.Locks[name]
-		for i, waiter := range queued[name] {
-			deadline, woken := known[name][2*i], known[name][2*i+1] != ""
+		for k, waiter := range queues[i] {
+			if len(known[i]) != 2*len(queues[i]) {
+				break // the queue is gone, or no queue
+			}
+			deadline, woken := known[i][2*k], known[i][2*k+1] != ""
 			if end, err := strconv.ParseInt(deadline, 10, 64); err == nil && end > now && (!woken || !l.heldBy(clientOf(waiter))) {
 				l.Waiters++
 			}
@@ -49,72 +68,37 @@ func (a *asker) countSome(ctx context.Context, names []string, now int64) error 
 	return nil
 }
 
+// lists returns the answers to questions, and nothing for an empty question. A key of another type counts as empty.
+func (a *asker) lists(ctx context.Context, questions [][]string) ([][]string, error) {
+	asked := slices.DeleteFunc(slices.Clone(questions), func(q []string) bool { return len(q) == 0 })
+	if len(asked) == 0 {
+		return make([][]string, len(questions)), nil
+	}
+	answers := a.ask(ctx, asked...)
+	lists := make([][]string, len(questions))
+	for i, question := range questions {
+		if len(question) == 0 {
+			continue
+		}
+		list, err := answers[0].AsStrSlice()
+		if err != nil && !strings.HasPrefix(err.Error(), "WRONGTYPE") {
+			return nil, err
+		}
+		lists[i], answers = list, answers[1:]
+	}
+	return lists, nil
+}
+
 // heldBy reports whether a client holds the lock. A woken waiter keeps its place in the queue for a while after it
 // acquired, in case it releases at once. Such a client no longer waits.
 func (l *Lock) heldBy(client string) bool {
-	for _, h := range l.Holders {
-		if clientOf(h.Owner) == client {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Holders, func(h node.Holder) bool { return clientOf(h.Owner) == client })
 }
 
 // clientOf returns the client's part of an owner id or a ticket id.
 func clientOf(id string) string {
 	client, _, _ := strings.Cut(id, ":")
 	return client
-}
-
-// queued returns the first waiters of each name. A key of another type counts as empty.
-func (a *asker) queued(ctx context.Context, names []string) (map[string][]string, error) {
-	questions := make(map[string][]string)
-	for _, name := range names {
-		questions[name] = []string{"ZRANGE", queueKey("queue", name), "0", strconv.Itoa(MostWaiters - 1)}
-	}
-	return a.lists(ctx, questions)
-}
-
-// known returns two texts for each waiter: its deadline, and since when it is expected, or nothing.
-func (a *asker) known(ctx context.Context, waiters map[string][]string) (map[string][]string, error) {
-	questions := make(map[string][]string)
-	for name, of := range waiters {
-		question := []string{"HMGET", queueKey("waiting", name)}
-		for _, waiter := range of {
-			question = append(question, waiter, "+"+waiter)
-		}
-		questions[name] = question
-	}
-	known, err := a.lists(ctx, questions)
-	for name, of := range waiters {
-		if len(known[name]) != 2*len(of) {
-			delete(waiters, name)
-		}
-	}
-	return known, err
-}
-
-// lists returns the answers to questions about names. A key of another type counts as empty.
-func (a *asker) lists(ctx context.Context, questions map[string][]string) (map[string][]string, error) {
-	lists := make(map[string][]string)
-	if len(questions) == 0 {
-		return lists, nil
-	}
-	names := slices.Collect(maps.Keys(questions))
-	all := make([][]string, len(names))
-	for i, name := range names {
-		all[i] = questions[name]
-	}
-	for i, answer := range a.ask(ctx, all...) {
-		some, err := answer.AsStrSlice()
-		if err != nil && !strings.HasPrefix(err.Error(), "WRONGTYPE") {
-			return nil, err
-		}
-		if len(some) > 0 {
-			lists[names[i]] = some
-		}
-	}
-	return lists, nil
 }
 
 // now returns the node's clock in milliseconds.

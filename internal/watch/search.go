@@ -69,23 +69,17 @@ func (a *asker) addSingle(ctx context.Context, hashes []string) error {
 		}
 		for i, answer := range a.ask(ctx, questions...) {
 			fields, err := answer.AsInt64()
+			_, reply := rueidis.IsRedisErr(err)
 			switch {
 			case err == nil && fields == 1:
 				a.fresh = append(a.fresh, few[i])
 			case isDenied(err, "hlen"):
 				a.denied = fmt.Errorf("%w: %w", errDenied, err)
 				return a.denied
-			case err != nil && !isReply(err):
+			case err != nil && !reply: // a reply is about the key: the user may not read it, or its type has changed
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// isReply reports whether an error is a server's answer about a key: the user may not read it, or its type has
-// changed.
-func isReply(err error) bool {
-	_, ok := rueidis.IsRedisErr(err)
-	return ok
 }

@@ -346,3 +346,46 @@ func TestResumeFromHandToHand(t *testing.T) {
 		f.RequireNoKeys()
 	})
 }
+
+// A late operation may put an owner back after its forced release. No client can resume that lease, even if the nodes
+// have no other owner.
+func TestResumeRevivesNoOwnerThatWasReleasedByForce(t *testing.T) {
+	for how, end := range map[string]func(*testing.T, *fleet.Fleet, *quorumlock.Lease){
+		"by its owner id": func(t *testing.T, f *fleet.Fleet, lease *quorumlock.Lease) {
+			_, err := f.Client().RedLock("job").ReleaseOwner(t.Context(), lease.Owner())
+			require.NoError(t, err)
+		},
+		"whoever it is": func(t *testing.T, f *fleet.Fleet, _ *quorumlock.Lease) {
+			_, err := f.Client().RedLock("job").ForceRelease(t.Context())
+			require.NoError(t, err)
+		},
+		"as a resumed lease": func(t *testing.T, f *fleet.Fleet, lease *quorumlock.Lease) {
+			require.NoError(t, resumed(t, f.Client().RedLock("job").With(fixed), lease).Release(t.Context()))
+		},
+	} {
+		for kind, late := range map[node.Kind]time.Duration{
+			node.Acquire: quorumlock.DefaultTTL - time.Second, // nodes refuse a later one, as its token is too old
+			node.Renew:   quorumlock.DefaultTTL + 500*time.Millisecond,
+		} {
+			t.Run(fmt.Sprintf("%s, %v", how, kind), func(t *testing.T) {
+				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+					lease := left(t, f.Client().RedLock("job").With(fixed))
+					end(t, f, lease)
+					time.Sleep(late)
+					for _, nd := range f.Nodes {
+						replies := make([]node.Reply, 1)
+						nd.Do(t.Context(), []node.Op{{
+							Kind: kind, Names: lease.Names(), Owner: lease.Owner(), Token: lease.Token(), TTL: quorumlock.DefaultTTL, Limits: f.Limits,
+						}}, replies)
+						require.NoError(t, replies[0].Err)
+					}
+					for range 20 {
+						time.Sleep(time.Second)
+						_, err := f.Client().RedLock("job").With(fixed).Resume(t.Context(), lease.Owner(), lease.Token())
+						require.Error(t, err)
+					}
+				})
+			})
+		}
+	}
+}

@@ -94,7 +94,7 @@ func TestReadTokensGrowDespiteClockSkew(t *testing.T) {
 				var locks []*quorumlock.RWLock
 				for range 4 {
 					by := time.Duration(rng.IntN(1900)-950) * time.Millisecond
-					c := f.Client(func(cfg *quorumlock.Config) { cfg.Clock = fleet.Ahead{Clock: f.Clock, By: by} })
+					c := f.Client(fleet.SkewedBy(f, by))
 					locks = append(locks, c.RWLock("job"))
 				}
 				last, reads, writes := uint64(0), 0, 0

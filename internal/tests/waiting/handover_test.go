@@ -618,7 +618,7 @@ func TestDoHandsOver(t *testing.T) {
 // The nodes must not refuse the client because of them.
 func TestHandoverTokensNearMaxClockSkew(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c := f.Client(func(cfg *quorumlock.Config) { cfg.Clock = fleet.Ahead{Clock: f.Clock, By: 999850 * time.Microsecond} })
+		c := f.Client(fleet.SkewedBy(f, 999850*time.Microsecond))
 		alone, err := c.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err, "a skew of 999.85 ms is allowed, the limit is 1 s")
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
