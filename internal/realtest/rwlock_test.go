@@ -197,7 +197,8 @@ func TestRealReadersAreWoken(t *testing.T) {
 		require.GreaterOrEqual(t, lease.Token(), writer.Token())
 	}
 	t.Logf("%d readers had the lock %v after the writer's release", crowd, time.Since(began))
-	c.holds("job", "quorumlock:readers") // This includes nodes that granted a moment later.
+	// A node that was slow, or answered before the writer's release reached it, gets the readers with their renewals.
+	c.holdsWithin(quorumlock.DefaultTTL, "job", "quorumlock:readers")
 	leave()
 	readers.Wait()
 	c.noKeys()
