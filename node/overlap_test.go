@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -209,5 +210,23 @@ func TestRedisCloseDuringExchangesThatOverlap(t *testing.T) {
 	require.NoError(t, n.Close())
 	for _, r := range wait() {
 		require.Error(t, r.Err)
+	}
+}
+
+// Close may come between the moment at which an exchange lets others use the connection, and its write.
+func TestRedisClosesAmongExchanges(t *testing.T) {
+	server := start(t)
+	for range 200 {
+		n := open(t, server.Addr())
+		want(t, node.Absent, n, release("o1", "a"))
+		wait := doAll(n, each(release)...)
+		require.NoError(t, n.Close())
+		for _, r := range wait() {
+			if r.Err == nil {
+				assert.Equal(t, node.Absent, r.Outcome)
+			} else if !errors.Is(r.Err, node.ErrClosed) {
+				assert.ErrorIs(t, r.Err, node.ErrUnreachable)
+			}
+		}
 	}
 }

@@ -294,12 +294,13 @@ func (r *Redis) send(ctx context.Context, w *workspace, spans []opRange, ops []O
 	}
 	n := len(w.commands)
 	w.commands = l.watch(w.commands)
+	commands := w.commands // a call that gives up the client resets w
 	ctx, cancel := l.bound(ctx)
 	defer cancel()
 	l.users++
 	l.sharers++
 	<-r.connToken
-	results, panicked := run(ctx, client, w.commands)
+	results, panicked := run(ctx, client, commands)
 	r.connToken <- struct{}{}
 	l.users--
 	if l.client == client {
