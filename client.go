@@ -25,7 +25,8 @@ import (
 // concurrent use.
 //
 // An idle client has no goroutines, except for about ten seconds after a call to Acquire had to
-// wait. A pending timer may outlive its purpose.
+// wait, and two for each node that is far away, at a round trip of a millisecond or more. A pending
+// timer may outlive its purpose.
 type Client struct {
 	cfg   Config
 	clock clock.Clock
@@ -155,7 +156,7 @@ func setTimeouts(opt *rueidis.ClientOption, timeout, connect time.Duration) {
 // that does not answer delays Close no longer than that node's timeouts.
 //
 // When Close returns nil, nothing is held, except locks that the nodes keep for the rest of their
-// [LockOptions].MinHold, and no goroutine is left. If a release could not be
+// [LockOptions].MinHold or of a detached lease, and no goroutine is left. If a release could not be
 // delivered, the error names the nodes on which keys now expire by themselves. If ctx ends first,
 // the rest goes on in the background. Later calls wait for the same end and return the same error.
 func (c *Client) Close(ctx context.Context) error {

@@ -44,12 +44,12 @@ type Hooks struct {
 	LossFound func(LossFoundEvent)
 	// Latch: a call on a latch has ended.
 	Latch func(LatchEvent)
-	// NodeDown: a node does not answer. It gets only probes until it does.
+	// NodeDown: a node does not answer, or refuses to serve at all: the password is wrong, or the
+	// server may evict locks. It gets only probes until one succeeds.
 	NodeDown func(node string, err error)
-	// NodeUp: the node answers again.
+	// NodeUp: a probe has succeeded, and the node is in use again.
 	NodeUp func(node string)
-	// NodeRecovering: a node is new, or has restarted or failed over, and gives no new locks until it
-	// has recovered.
+	// NodeRecovering: a node may have forgotten locks, and gives no new ones until it has recovered.
 	NodeRecovering func(NodeRecoveringEvent)
 }
 
@@ -156,10 +156,10 @@ type NodeRecoveringEvent struct {
 	Node string
 	// Since and Until are its beginning and its end, by the wall clock of this process.
 	Since, Until time.Time
-	// Restarted is set if the node came back with the data of its disk, or took over from another
-	// server. A first replica and a change of its limits set it too. Otherwise the node came back
-	// empty, or is new.
-	Restarted bool
+	// HadMarker is set if the node still had its marker, and so most of its data: it came back with
+	// its disk, a replica took over, its first replica attached, or its limits were changed.
+	// Otherwise the node is new, came back empty, or was flushed.
+	HadMarker bool
 }
 
 // EndedEvent describes the end of a lease.

@@ -16,7 +16,7 @@ import (
 //     that fail, answer again, or recover. So one logger can serve both.
 //
 // The keys are, where an event has them: names, owner, token, reads, attempt, attempts, waited,
-// took, handed_over, held, remaining, have, want, need, node, since, until, restarted, op, name,
+// took, handed_over, held, remaining, have, want, need, node, since, until, had_marker, op, name,
 // id, rounds, err. The line for a call without a lease is logged with the context of the call, in
 // which handlers find its trace.
 func LogHooks(logger *slog.Logger) Hooks {
@@ -34,7 +34,7 @@ func LogHooks(logger *slog.Logger) Hooks {
 		NodeDown: func(node string, err error) {
 			l.log(slog.LevelDebug, "node failed", slog.String("node", node), slog.Any("err", err))
 		},
-		NodeUp:         func(node string) { l.log(slog.LevelDebug, "node answers again", slog.String("node", node)) },
+		NodeUp:         func(node string) { l.log(slog.LevelDebug, "node is in use again", slog.String("node", node)) },
 		NodeRecovering: l.nodeRecovering,
 	}
 }
@@ -105,5 +105,5 @@ func (l logHooks) latch(e LatchEvent) {
 
 func (l logHooks) nodeRecovering(e NodeRecoveringEvent) {
 	l.log(slog.LevelDebug, "node recovers", slog.String("node", e.Node), slog.Time("since", e.Since),
-		slog.Time("until", e.Until), slog.Bool("restarted", e.Restarted))
+		slog.Time("until", e.Until), slog.Bool("had_marker", e.HadMarker))
 }

@@ -179,8 +179,8 @@ func (l *Lock) validate(ctx context.Context) error {
 // It fails with a [*HeldError] if another owner has the lock. That error also means that the lock
 // is free but reserved for an earlier waiter, except with WaitSpin. It fails with a
 // [*NoQuorumError] if too few nodes answer. After a failure, the library undoes partial grants in
-// the background. ctx bounds the attempt only: the lease outlives it. See [Lock.Acquire] for the
-// rest.
+// the background, and on each node before this client's next attempt there. ctx bounds the attempt
+// only: the lease outlives it. See [Lock.Acquire] for the rest.
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 	return l.acquire(ctx, (*wait.Queues).TryAcquire)
 }
@@ -197,12 +197,13 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 // renews itself until then unless the lock is Fixed.
 //
 // Acquire also retries while too few nodes answer. When ctx ends, the error wraps both ctx's error
-// and the last attempt's, a [*HeldError] or [*NoQuorumError]. It returns early if waiting cannot
-// help: with [ErrClosed], [ErrOverlap], [ErrUpgrade] or an [*InvalidError], or with a
-// [*NoQuorumError] if too many nodes reject the call for good. Such rejections are a wrong
-// password, a key of another type, other limits, a server that may evict locks, or a clock that is far off. After any
-// error, no node keeps a grant: the library removes the remains in the background. If the process ends before that,
-// they end with their TTL.
+// and the last attempt's, a [*HeldError] or [*NoQuorumError]. With the latter, the lock may well be
+// held, as earlier attempts may have seen: too few nodes answer to acquire it in any case. It
+// returns early if waiting cannot help: with [ErrClosed], [ErrOverlap], [ErrUpgrade] or an
+// [*InvalidError], or with a [*NoQuorumError] if too many nodes reject the call for good. Such
+// rejections are a wrong password, a key of another type, other limits, a server that may evict
+// locks, or a clock that is far off. After any error, no node keeps a grant: the library removes
+// the remains in the background. If the process ends before that, they end with their TTL.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 	return l.acquire(ctx, (*wait.Queues).Acquire)
 }

@@ -239,7 +239,7 @@ func (t *trace) done() {
 
 func (t translator) NodeDown(name string, err error) {
 	c := t.client
-	c.warn("quorumlock: node failed: it gets only probes until it answers", "node", name, "err", err)
+	c.warn("quorumlock: node failed: it gets only probes until one succeeds", "node", name, "err", err)
 	if hook := c.cfg.Hooks.NodeDown; hook != nil {
 		c.reporter.enqueue(func() { hook(name, err) })
 	}
@@ -247,18 +247,18 @@ func (t translator) NodeDown(name string, err error) {
 
 func (t translator) NodeUp(name string) {
 	c := t.client
-	c.info("quorumlock: node answers again", "node", name)
+	c.info("quorumlock: node is in use again: a probe succeeded", "node", name)
 	if hook := c.cfg.Hooks.NodeUp; hook != nil {
 		c.reporter.enqueue(func() { hook(name) })
 	}
 }
 
-func (t translator) NodeRecovering(name string, since, until time.Time, restarted bool) {
+func (t translator) NodeRecovering(name string, since, until time.Time, hadMarker bool) {
 	c := t.client
-	c.warn("quorumlock: node recovers: it is new, restarted or failed over; holders keep their locks, and it grants no new ones until the recovery ends",
-		"node", name, "since", since, "until", until, "restarted", restarted)
+	c.warn("quorumlock: node recovers: it may have forgotten locks; holders keep theirs, and it grants no new ones until the recovery ends",
+		"node", name, "since", since, "until", until, "had_marker", hadMarker)
 	if hook := c.cfg.Hooks.NodeRecovering; hook != nil {
-		event := NodeRecoveringEvent{Node: name, Since: since, Until: until, Restarted: restarted}
+		event := NodeRecoveringEvent{Node: name, Since: since, Until: until, HadMarker: hadMarker}
 		c.reporter.enqueue(func() { hook(event) })
 	}
 }

@@ -60,8 +60,8 @@ type NodeReport struct {
 	Left time.Duration
 	// Limits are the limits that the node is set up for.
 	Limits node.Limits
-	// Restarted is set if the node recovers and has the marker of an earlier server process.
-	Restarted bool
+	// HadMarker is set if the node recovers and had its marker: it is not new, and did not come back empty.
+	HadMarker bool
 	// Err explains the state Failed.
 	Err error
 
@@ -218,7 +218,7 @@ func (n *NodeReport) do(ctx context.Context, op node.Op) node.Reply {
 }
 
 func (n *NodeReport) found(m *node.Marker) {
-	n.marker, n.Limits, n.Left, n.Restarted = m, m.Limits, m.Left, m.Restarted && m.Left > 0
+	n.marker, n.Limits, n.Left, n.HadMarker = m, m.Limits, m.Left, m.HadMarker && m.Left > 0
 	n.State = Open
 	if m.Left > 0 {
 		n.State = Recovering
@@ -251,7 +251,7 @@ func (r *Report) checkNew() error {
 		return nil
 	}
 	return r.check(ErrInUse, func(n *NodeReport) bool {
-		return n.State == Recovering && (open > 0 || n.Restarted)
+		return n.State == Recovering && (open > 0 || n.HadMarker)
 	})
 }
 

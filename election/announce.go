@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,8 @@ const MaxValueLength = quorumlock.MaxPurposeLength - len("18446744073709551615 "
 //
 // A value is the purpose of a lock that the leader holds beside the lock of the election. So it is renewed with the
 // term, survives the loss of a minority, and ends with the leader. There are two such locks, and a leader takes the
-// other one before it releases the first. So no observer sees a leader without its value.
+// other one before it releases the first. So no observer sees a leader without its value. Only if an outage ends that
+// lease and not the term, the value is missing until the leader holds the other lock.
 //
 // The observers wait for a latch. A leader deletes it after each change, which wakes them all.
 type board struct {
@@ -43,6 +45,18 @@ func newBoard(client *quorumlock.Client, name string, o quorumlock.LockOptions) 
 		b.values[i] = client.RedLock(names[1+i]).With(quorumlock.LockOptions{TTL: o.TTL, Rule: o.Rule, NoHandover: true})
 	}
 	return b
+}
+
+// problems lists the invalid names of the board. A call with a context that has ended checks its name, and sends nothing.
+func (b *board) problems() []string {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := b.changes.Count(ended) // it has the longest name
+	var invalid *quorumlock.InvalidError
+	if !errors.As(err, &invalid) {
+		return nil
+	}
+	return invalid.Problems
 }
 
 // Proclaim announces a value to the observers, in place of the last one, without a new election: an address at which
@@ -70,6 +84,11 @@ func (e *Election) Proclaim(ctx context.Context, value string) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	return e.show(ctx, t, value)
+}
+
+// show makes a value the value of the term, and wakes the observers. It requires t.proclaiming.
+func (e *Election) show(ctx context.Context, t *term, value string) error {
 	lease, slot, err := e.acquireValue(ctx, t, value)
 	if err != nil {
 		return err
@@ -79,8 +98,34 @@ func (e *Election) Proclaim(ctx context.Context, value string) error {
 	if over != nil {
 		return over
 	}
+	//nolint:contextcheck // the value lasts as long as the term, and ctx does not
+	context.AfterFunc(lease.Context(), func() { e.restoreLater(t, lease, value) })
 	e.tell(ctx)
 	return nil
+}
+
+// restoreLater shows the value of a lease again that has ended before its term. An outage may end the one and not the
+// other, as their last renewals differ. Run waits for it before it returns.
+func (e *Election) restoreLater(t *term, lost *quorumlock.Lease, value string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.term == t && t.value == lost {
+		e.tells.Go(func() { e.restore(t, lost, value) })
+	}
+}
+
+// restore is restoreLater, unless a Proclaim has replaced the value meanwhile. It may fail only if the term ends, or if
+// too many nodes refuse this candidate.
+func (e *Election) restore(t *term, lost *quorumlock.Lease, value string) {
+	select {
+	case t.proclaiming <- struct{}{}:
+		defer func() { <-t.proclaiming }()
+	case <-t.ctx.Done():
+		return
+	}
+	if t.value == lost { // only the holder of t.proclaiming writes it
+		_ = e.show(t.ctx, t, value)
+	}
 }
 
 func (e *Election) checkProclaim(ctx context.Context, value string) error {
@@ -104,8 +149,9 @@ func (e *Election) checkProclaim(ctx context.Context, value string) error {
 // acquireValue takes a lock to show a value. The term holds the other lock, or none before its first Proclaim. Then a
 // dead leader may still occupy one of both.
 func (e *Election) acquireValue(ctx context.Context, t *term, value string) (*quorumlock.Lease, int, error) {
+	o := e.cfg.Lock
 	options := quorumlock.LockOptions{
-		TTL: e.cfg.Lock.TTL, Rule: e.cfg.Lock.Rule, NoHandover: true, Purpose: sequenceOf(t.Owner) + " " + value,
+		TTL: o.TTL, MaxHold: o.MaxHold, Rule: o.Rule, NoHandover: true, Purpose: sequenceOf(t.Owner) + " " + value,
 	}
 	lock := func(i int) *quorumlock.Lock { return e.board.values[i].With(options) }
 	slot := 1 - t.slot
@@ -127,7 +173,8 @@ func (e *Election) setValue(t *term, lease *quorumlock.Lease, slot int) (former 
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.term != t || t.ctx.Err() != nil {
-		return lease, context.Cause(t.ctx)
+		// Without a cause, the lead function has returned, and its context is about to end.
+		return lease, cmp.Or(context.Cause(t.ctx), ErrNotLeading)
 	}
 	former, t.value, t.slot = t.value, lease, slot
 	return former, nil

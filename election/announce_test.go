@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -351,6 +352,20 @@ func TestInvalidValues(t *testing.T) {
 		}
 		require.EqualError(t, quiet.Proclaim(term.ctx, "x"), "quorumlock: Proclaim needs Config.Announce, of all candidates and observers")
 		require.ErrorIs(t, e.Proclaim(nil, "x"), quorumlock.ErrInvalid) //nolint:staticcheck // the test needs a nil context
+	})
+}
+
+// TestNamesTooLongForAnnouncements: a candidate that could announce nothing does not stand.
+func TestNamesTooLongForAnnouncements(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		longest := quorumlock.MaxNameLength - len("/changes")
+		done := func(context.Context, election.Term) error { return election.ErrDone }
+		for length, want := range map[int]error{longest: nil, longest + 1: quorumlock.ErrInvalid} {
+			e := election.New(w.client(), strings.Repeat("x", length), election.Config{Announce: true, Clock: w.clock, Logger: slog.New(slog.DiscardHandler)})
+			require.ErrorIs(t, e.Run(t.Context(), done), want)
+			_, err := e.Leader(t.Context())
+			require.Equal(t, want != nil, errors.Is(err, quorumlock.ErrInvalid), err)
+		}
 	})
 }
 

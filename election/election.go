@@ -48,13 +48,14 @@ func New(client *quorumlock.Client, name string, cfg Config) *Election {
 	e.lock = client.RedLock(name).With(cfg.Lock)
 	if cfg.Announce {
 		e.board = newBoard(client, name, cfg.Lock)
+		e.problems = append(e.problems, e.board.problems()...)
 	}
 	return e
 }
 
 // Run is New with the default Config, and its [Election.Run].
 func Run(ctx context.Context, client *quorumlock.Client, name string, lead Lead) error {
-	return New(client, name, Config{}).Run(ctx, lead)
+	return New(client, name, Config{}).Run(ctx, lead) //nolint:contextcheck // New checks names with a context that has ended
 }
 
 // Leading returns the term of this candidate, if it leads now. It reads the clock, so the result is exact. It reports

@@ -90,7 +90,6 @@ func Duplicate() Effect {
 
 // DuplicateLate runs everything, and once more some time after the answer. By then the call may have returned, and
 // others may have run. A probe runs only once.
-// may have returned and others may have run; a probe only once.
 //
 // This deliberately breaks the promise of node.Node that calls take effect in their order.
 func DuplicateLate(after time.Duration) Effect {

@@ -40,7 +40,8 @@ func (n *Node) Close() error {
 	return errors.Join(n.Redis.Close(), n.credentials.close())
 }
 
-// Option is a setting that go-redis does not have.
+// Option is a setting that go-redis does not have, and so its options have no field for it. A
+// second struct of options would be empty in nearly every call.
 type Option func(*settings)
 
 // AllowEviction accepts a server that may evict locks, for locks that only save work: see [node.Options].

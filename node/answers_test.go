@@ -176,7 +176,7 @@ func TestRedisRightAnswers(t *testing.T) {
 	const ms = time.Millisecond
 	var (
 		marker = &node.Marker{
-			Identity: "id", Until: 7, Limits: node.Limits{MaxTTL: 3 * ms, MaxClockSkew: 2 * ms}, Left: 4 * ms, Restarted: true,
+			Identity: "id", Until: 7, Limits: node.Limits{MaxTTL: 3 * ms, MaxClockSkew: 2 * ms}, Left: 4 * ms, HadMarker: true,
 		}
 		holder = node.Holder{Name: "a", Owner: "o2", TTL: 5 * ms, Token: 6}
 		most   = time.Duration(1<<63-1) / ms * ms
@@ -203,7 +203,7 @@ func TestRedisRightAnswers(t *testing.T) {
 		{renew("o1", "a"), ":1\r\n", node.Reply{Outcome: node.Granted}},
 		{renew("o1", "a"), ":2\r\n", node.Reply{Outcome: node.Healed}},
 		{renew("o1", "a"), array(1, 5, 0), node.Reply{Outcome: node.Granted, Recovering: 5 * ms}},
-		{renew("o1", "a"), array(2, 5, 1), node.Reply{Outcome: node.Healed, Recovering: 5 * ms, Restarted: true}},
+		{renew("o1", "a"), array(2, 5, 1), node.Reply{Outcome: node.Healed, Recovering: 5 * ms, HadMarker: true}},
 		{renew("o1", "a"), array("a", "o2", 5, 6), node.Reply{Outcome: node.Denied, Holder: holder}},
 		{renew("o1", "a"), array("a", "", 0, 0), node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "a"}}},
 		{release("o1", "a"), ":0\r\n", node.Reply{Outcome: node.Absent}},
@@ -243,7 +243,7 @@ func TestRedisRefusals(t *testing.T) {
 		cause  error
 		left   time.Duration
 	}{
-		{acquire("o1", "a"), array("RECOVERING", 5, 1), node.ErrRecovering, &node.RecoveryError{Left: 5 * ms, Length: limits.Recovery(), Restarted: true}, 5 * ms},
+		{acquire("o1", "a"), array("RECOVERING", 5, 1), node.ErrRecovering, &node.RecoveryError{Left: 5 * ms, Length: limits.Recovery(), HadMarker: true}, 5 * ms},
 		{acquire("o1", "a"), array("RECOVERING", int64(1<<40), 0), node.ErrRecovering, &node.RecoveryError{Left: 1 << 40 * ms, Length: 1 << 40 * ms}, 1 << 40 * ms},
 		{acquire("o1", "a"), array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: set, Client: limits}, 0},
 		{renew("o1", "a"), array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: set, Client: limits}, 0},
@@ -261,8 +261,8 @@ func TestRedisRefusals(t *testing.T) {
 				require.ErrorAs(t, r.Err, &err)
 				assert.Equal(t, &node.Error{Node: n.Name(), Op: c.op.Kind, Reason: c.reason, Err: c.cause}, err)
 				var recovery *node.RecoveryError
-				restarted := errors.As(c.cause, &recovery) && recovery.Restarted
-				assert.Equal(t, node.Reply{Err: r.Err, Recovering: c.left, Restarted: restarted}, r)
+				restarted := errors.As(c.cause, &recovery) && recovery.HadMarker
+				assert.Equal(t, node.Reply{Err: r.Err, Recovering: c.left, HadMarker: restarted}, r)
 			}
 			assert.EqualValues(t, 1, made.Load())
 		})
@@ -320,8 +320,8 @@ func sound(t *testing.T, op node.Op, r node.Reply) {
 		require.Error(t, err.Reason)
 		require.Equal(t, op.Kind, err.Op)
 		require.Equal(t, r.Recovering > 0, errors.Is(err, node.ErrRecovering))
-		require.True(t, r.Recovering == 0 && !r.Restarted || op.Kind == node.Acquire)
-		require.Equal(t, node.Reply{Err: r.Err, Unsent: r.Unsent, Recovering: r.Recovering, Restarted: r.Restarted}, r)
+		require.True(t, r.Recovering == 0 && !r.HadMarker || op.Kind == node.Acquire)
+		require.Equal(t, node.Reply{Err: r.Err, Unsent: r.Unsent, Recovering: r.Recovering, HadMarker: r.HadMarker}, r)
 		return
 	}
 	require.Contains(t, possible[op.Kind], r.Outcome)
@@ -332,7 +332,7 @@ func sound(t *testing.T, op node.Op, r node.Reply) {
 		require.GreaterOrEqual(t, h.TTL, node.NoExpiry)
 	}
 	require.GreaterOrEqual(t, r.Recovering, time.Duration(0))
-	require.True(t, r.Recovering > 0 || !r.Restarted)
+	require.True(t, r.Recovering > 0 || !r.HadMarker)
 	if r.Marker != nil {
 		require.GreaterOrEqual(t, r.Marker.Left, time.Duration(0))
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -186,17 +187,27 @@ func TestCommandsOfAPass(t *testing.T) {
 		run()
 		return commandsOf(costOf(t, server)) - before - 1 // INFO
 	}
-	from, to := x.waiter(x.turn%2), x.waiter((x.turn+1)%2)
-	costs := map[string]int{
-		"release":   count(func() { x.run(Released, x.release(from)) }),
-		"acquire":   count(func() { x.run(Granted, x.acquire(to)) }),
-		"queue":     count(func() { x.run(Denied, x.acquire(from)) }),
-		"ask again": count(func() { x.run(Denied, x.acquire(from)) }),
+	// The life of the keys and of an entry is extended now and then, and a waiter may be late on a busy machine, which
+	// takes further commands. So the least of some turns counts.
+	costs := make(map[string]int)
+	for range 10 {
+		from, to := x.waiter(x.turn%2), x.waiter((x.turn+1)%2)
+		for _, step := range []struct {
+			what string
+			run  func()
+		}{
+			{"release", func() { x.run(Released, x.release(from)) }},
+			{"acquire", func() { x.run(Granted, x.acquire(to)) }},
+			{"queue", func() { x.run(Denied, x.acquire(from)) }},
+			{"ask again", func() { x.run(Denied, x.acquire(from)) }},
+		} {
+			cost := count(step.run)
+			costs[step.what] = min(cost, cmp.Or(costs[step.what], cost))
+		}
+		x.turn++
 	}
-	x.turn++
-	// The life of the keys and of an entry is extended now and then, which takes up to four commands.
-	for what, most := range map[string]int{"release": 9, "acquire": 10, "queue": 10, "ask again": 8} {
-		assert.LessOrEqual(t, costs[what], most+4, what)
+	for what, most := range map[string]int{"release": 10, "acquire": 10, "queue": 10, "ask again": 8} {
+		assert.LessOrEqual(t, costs[what], most, what)
 		assert.GreaterOrEqual(t, costs[what], 5, what)
 	}
 	const turns = 64

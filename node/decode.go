@@ -188,7 +188,7 @@ func decodeReassertion(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 		return Reply{}, errors.Join(err, errForm)
 	}
 	r, err := decodeNumber(op, &values[0])
-	r.Recovering, r.Restarted = milli(n[1]), n[2] != 0
+	r.Recovering, r.HadMarker = milli(n[1]), n[2] != 0
 	return r, err
 }
 
@@ -232,7 +232,7 @@ func decodeMarker(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 		Until:     n[0],
 		Limits:    Limits{milli(n[1]), milli(n[2])},
 		Left:      milli(n[3]),
-		Restarted: n[4] != 0,
+		HadMarker: n[4] != 0,
 	}}
 	if op.Kind == Open {
 		r.Outcome = Denied

@@ -106,7 +106,7 @@ func TestRefusalTexts(t *testing.T) {
 		parts []string
 	}{
 		{&node.RecoveryError{Left: 4 * time.Second, Length: 11 * time.Second}, []string{"began 7s ago", "ends in 4s", "it is new, or has lost its memory", "quorumlock init"}},
-		{&node.RecoveryError{Left: 4 * time.Second, Length: 11 * time.Second, Restarted: true}, []string{"a restart, a failover"}},
+		{&node.RecoveryError{Left: 4 * time.Second, Length: 11 * time.Second, HadMarker: true}, []string{"a restart, a failover"}},
 		{&node.SettingsError{Node: theirs, Client: ours}, []string{"MaxTTL 1h0m0s and MaxClockSkew 2s", "this client has 1m0s and 1s"}},
 		{&node.SettingsError{Node: ours, Client: ours, TTL: time.Hour}, []string{"TTL 1h0m0s exceeds MaxTTL 1m0s"}},
 		{&node.ClockError{Ahead: time.Hour, Limit: time.Second}, []string{"1h0m0s ahead of", " 1s (MaxClockSkew)"}},

@@ -57,7 +57,7 @@ func (m *Memory) latch(op Op) Reply {
 	}
 	sets := serves && ask.Count > 0 && (here == 0 || here != ask.Count && ask.Chosen)
 	if sets && left > 0 && ask.First {
-		return recoveringRefusal(left, op.Limits.Recovery(), m.marker.Restarted)
+		return recoveringRefusal(left, op.Limits.Recovery(), m.marker.HadMarker)
 	}
 	if serves && void && ask.Void && ask.Count == 0 {
 		l, void = m.beginLatch(op, l, ask.Generation), false
@@ -165,7 +165,7 @@ func (m *Memory) latchReply(op Op, l latchState, done bool, left time.Duration) 
 	if op.Latch != nil && op.Latch.List && op.Latch.From < len(l.places) {
 		s.IDs = slices.Clone(l.places[op.Latch.From:min(op.Latch.From+MaxListed, len(l.places))])
 	}
-	r := Reply{Outcome: Denied, Latch: s, Recovering: left, Restarted: left > 0 && m.marker.Restarted}
+	r := Reply{Outcome: Denied, Latch: s, Recovering: left, HadMarker: left > 0 && m.marker.HadMarker}
 	if done {
 		r.Outcome = Granted
 	}

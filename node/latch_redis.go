@@ -67,7 +67,7 @@ func decodeLatch(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 		}
 		s.IDs = append(s.IDs, id)
 	}
-	r := Reply{Outcome: Denied, Latch: s, Recovering: milli(n[8]), Restarted: n[9] != 0}
+	r := Reply{Outcome: Denied, Latch: s, Recovering: milli(n[8]), HadMarker: n[9] != 0}
 	if n[0] == 1 {
 		r.Outcome = Granted
 	}

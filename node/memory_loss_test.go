@@ -24,7 +24,7 @@ func memoryAt(t *testing.T) (*node.Memory, *clock.Manual) {
 func begun(t *testing.T, restarted bool, n node.Node) {
 	t.Helper()
 	assert.Equal(t, node.RecoveryError{
-		Left: limits.Recovery(), Length: limits.Recovery(), Restarted: restarted,
+		Left: limits.Recovery(), Length: limits.Recovery(), HadMarker: restarted,
 	}, recovering(t, n, acquire("o9", "z")))
 }
 

@@ -65,7 +65,7 @@ func (m *Memory) mayGrant(op Op, last uint64) (refusal Reply) {
 	case refusal.Err != nil:
 		return refusal
 	case left > 0:
-		return recoveringRefusal(left, op.Limits.Recovery(), m.marker.Restarted)
+		return recoveringRefusal(left, op.Limits.Recovery(), m.marker.HadMarker)
 	case op.TTL > op.Limits.MaxTTL:
 		return settingsRefusal(op, op.Limits)
 	case isImplausible(op.Token, last, m.time(), op.Limits):
@@ -134,7 +134,7 @@ func (m *Memory) restoreFence(name string, op Op) {
 
 // renewed returns the reply to a renewal on a node with this remaining recovery.
 func (m *Memory) renewed(outcome Outcome, left time.Duration) Reply {
-	return Reply{Outcome: outcome, Recovering: left, Restarted: left > 0 && m.marker.Restarted}
+	return Reply{Outcome: outcome, Recovering: left, HadMarker: left > 0 && m.marker.HadMarker}
 }
 
 func (m *Memory) renew(op Op) Reply {

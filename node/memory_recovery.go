@@ -22,7 +22,7 @@ func (m *Memory) guard(op Op) (refusal Reply, left time.Duration) {
 			Identity:  m.identity,
 			Until:     until,
 			Limits:    limits,
-			Restarted: m.marker != nil,
+			HadMarker: m.marker != nil,
 		}
 	}
 	if limits != op.Limits {
@@ -65,7 +65,7 @@ func (m *Memory) openOp(op Op) Reply {
 		MaxClockSkew: max(op.Limits.MaxClockSkew, opened.Limits.MaxClockSkew),
 	}
 	left := max(both.Recovery(), m.recovery())
-	opened.Limits, opened.Until, opened.Restarted = op.Limits, m.time()+left.Microseconds(), true
+	opened.Limits, opened.Until, opened.HadMarker = op.Limits, m.time()+left.Microseconds(), true
 	m.marker = &opened
 	return Reply{Outcome: Granted, Recovering: m.recovery()}
 }

@@ -6,7 +6,7 @@ import "cmp"
 func (m *Memory) resumeLease(op Op) Reply {
 	refusal, left := m.guard(op)
 	if refusal.Err == nil && left > 0 {
-		refusal = recoveringRefusal(left, op.Limits.Recovery(), m.marker.Restarted)
+		refusal = recoveringRefusal(left, op.Limits.Recovery(), m.marker.HadMarker)
 	}
 	if refusal.Err == nil && op.TTL > op.Limits.MaxTTL {
 		refusal = settingsRefusal(op, op.Limits)

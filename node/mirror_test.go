@@ -298,7 +298,7 @@ func told(r Reply) string {
 		if err, ok := r.Err.(*Error); ok { //nolint:errorlint // never wrapped
 			reason = err.Reason
 		}
-		return fmt.Sprintf("error %v, recovering %v, restarted %v", reason, r.Recovering, r.Restarted)
+		return fmt.Sprintf("error %v, recovering %v, restarted %v", reason, r.Recovering, r.HadMarker)
 	}
 	slices.SortStableFunc(r.Holders, func(a, b Holder) int { return cmp.Compare(a.Name, b.Name) })
 	marker := ""
@@ -315,7 +315,7 @@ func told(r Reply) string {
 		{!r.Partial, " in part"},
 		{r.Holder == Holder{}, fmt.Sprintf(" holder %+v", r.Holder)},
 		{len(r.Holders) == 0, fmt.Sprintf(" holders %+v", r.Holders)},
-		{r.Recovering == 0, fmt.Sprint(" recovering ", r.Recovering, r.Restarted, r.Unmarked)},
+		{r.Recovering == 0, fmt.Sprint(" recovering ", r.Recovering, r.HadMarker, r.Unmarked)},
 		{r.Pool.Size == 0, fmt.Sprint(" pool ", r.Pool)},
 		{r.Marker == nil, " marker " + marker},
 	} {
@@ -432,7 +432,7 @@ func (p *mirror) inMemory() map[string]string {
 	}
 	if m.marker != nil {
 		restarted := 0
-		if m.marker.Restarted {
+		if m.marker.HadMarker {
 			restarted = 1
 		}
 		found["marker"] = fmt.Sprint(m.marker.Identity, m.marker.Until, m.marker.Limits.MaxTTL.Milliseconds(), m.marker.Limits.MaxClockSkew.Milliseconds(), restarted)

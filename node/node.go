@@ -252,9 +252,8 @@ type Reply struct {
 	Repeated bool
 	// Partial is set if a Release of several names was Released, but the owner no longer had some of them.
 	Partial bool
-	// Restarted says, if Recovering is set, that the node had a marker of an earlier life, or that its limits
-	// were changed. Otherwise it had no marker.
-	Restarted bool
+	// HadMarker says, if Recovering is set, that the node had a marker when the recovery began; see [Marker].
+	HadMarker bool
 	// Unmarked says, if Inspected, that the node's recovery has not begun: the first acquisition or renewal
 	// begins it.
 	Unmarked bool

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -33,9 +34,12 @@ func doAll(n node.Node, ops ...node.Op) (wait func() []node.Reply) {
 	}
 }
 
-// each makes an operation for each of several owners and names.
-func each(count int, make func(owner string, names ...string) node.Op) (ops []node.Op) {
-	for i := range count {
+// sharers is how many exchanges these tests make overlap.
+const sharers = 8
+
+// each makes an operation for each of several owners and names, one for each sharer.
+func each(make func(owner string, names ...string) node.Op) (ops []node.Op) {
+	for i := range sharers {
 		ops = append(ops, make(fmt.Sprint("o", i), fmt.Sprint("name ", i)))
 	}
 	return ops
@@ -54,24 +58,23 @@ func overlap(t testing.TB, n *node.Redis, server *redisproc.Server, ops ...node.
 // An exchange is sent while others wait for their replies, from the second time on: rueidis begins to pipeline once calls
 // wait for another one.
 func TestRedisExchangesOverlap(t *testing.T) {
-	const count = 8
 	var n *node.Redis
 	asked := 0
 	n = open(t, newFront(t, fake(func([]string) (string, bool) {
 		switch asked++; {
 		case asked == 1:
-			awaitSharers(t, n, count) // A sharer may not have called rueidis yet, but not all of them.
+			awaitSharers(t, n, sharers) // A sharer may not have called rueidis yet, but not all of them.
 			return ":1\r\n", true
-		case asked <= count:
+		case asked <= sharers:
 			return ":1\r\n", true
-		case asked < 2*count:
+		case asked < 2*sharers:
 			return "", true
 		default:
-			return strings.Repeat(":1\r\n", count), true
+			return strings.Repeat(":1\r\n", sharers), true
 		}
 	})).addr())
 	for range 2 {
-		for _, r := range doAll(n, each(count, acquire)...)() {
+		for _, r := range doAll(n, each(acquire)...)() {
 			require.NoError(t, r.Err)
 			assert.Equal(t, node.Granted, r.Outcome)
 		}
@@ -104,7 +107,7 @@ func TestRedisRepliesOfExchangesThatOverlap(t *testing.T) {
 	n := open(t, server.Addr())
 	want(t, node.Granted, n, acquire("another", "name 3"))
 	for range 3 {
-		for i, r := range overlap(t, n, server, each(8, acquire)...) {
+		for i, r := range overlap(t, n, server, each(acquire)...) {
 			require.NoError(t, r.Err)
 			if i == 3 {
 				assert.Equal(t, node.Denied, r.Outcome)
@@ -113,13 +116,13 @@ func TestRedisRepliesOfExchangesThatOverlap(t *testing.T) {
 				assert.Equal(t, node.Granted, r.Outcome)
 			}
 		}
-		for i, r := range overlap(t, n, server, each(8, func(_ string, names ...string) node.Op { return inspect(names...) })...) {
+		for i, r := range overlap(t, n, server, each(func(_ string, names ...string) node.Op { return inspect(names...) })...) {
 			require.NoError(t, r.Err)
 			require.Len(t, r.Holders, 1)
 			assert.Equal(t, fmt.Sprint("name ", i), r.Holders[0].Name)
 		}
 		command(t, server, "SCRIPT", "FLUSH")
-		for i, r := range overlap(t, n, server, each(8, release)...) {
+		for i, r := range overlap(t, n, server, each(release)...) {
 			require.NoError(t, r.Err)
 			assert.Equal(t, i == 3, r.Outcome == node.Absent)
 		}
@@ -135,8 +138,8 @@ func TestRedisExchangesThatBreakTogether(t *testing.T) {
 	warm(t, n)
 	for range 3 { // the first time, no goroutine of rueidis uses the connection yet
 		server.Pause()
-		wait := doAll(n, each(8, acquire)...)
-		awaitSharers(t, n, 8)
+		wait := doAll(n, each(acquire)...)
+		awaitSharers(t, n, sharers)
 		c.sever()
 		server.Resume()
 		for _, r := range wait() {
@@ -145,7 +148,7 @@ func TestRedisExchangesThatBreakTogether(t *testing.T) {
 			assert.Equal(t, node.Granted, r.Outcome)
 		}
 		assert.Equal(t, 2, strings.Count(command(t, server, "CLIENT", "LIST"), "id="), "one of the node, one of this test")
-		for _, r := range overlap(t, n, server, each(8, release)...) {
+		for _, r := range overlap(t, n, server, each(release)...) {
 			require.NoError(t, r.Err)
 			assert.False(t, r.Repeated)
 		}
@@ -161,7 +164,7 @@ func TestRedisExchangesThatTimeOutTogether(t *testing.T) {
 		eventually(t, node.Absent, n, release("o1", "a"))
 		server.Pause()
 		began := time.Now()
-		wait := doAll(n, each(8, acquire)...)
+		wait := doAll(n, each(acquire)...)
 		for _, r := range wait() {
 			require.Error(t, r.Err)
 			assert.False(t, r.Repeated)
@@ -169,7 +172,7 @@ func TestRedisExchangesThatTimeOutTogether(t *testing.T) {
 		assert.Less(t, time.Since(began), soon)
 		server.Resume()
 		eventually(t, node.Absent, n, release("o1", "a"))
-		for _, r := range doAll(n, each(8, release)...)() {
+		for _, r := range doAll(n, each(release)...)() {
 			require.NoError(t, r.Err)
 		}
 		assert.Empty(t, held(server), "what the silent server had in its buffer ran before the releases, or never")
@@ -183,8 +186,8 @@ func TestRedisIdleConnectionAfterAnOverlap(t *testing.T) {
 	n := open(t, c.addr())
 	warm(t, n)
 	for range 3 {
-		overlap(t, n, server, each(8, release)...)
-		overlap(t, n, server, each(8, release)...)
+		overlap(t, n, server, each(release)...)
+		overlap(t, n, server, each(release)...)
 		c.sever()
 		time.Sleep(2 * time.Millisecond) // the connection has to be idle
 		want(t, node.Granted, n, acquire("o1", "a"))
@@ -197,15 +200,33 @@ func TestRedisCloseDuringExchangesThatOverlap(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	warm(t, n)
-	for _, r := range overlap(t, n, server, each(8, acquire)...) {
+	for _, r := range overlap(t, n, server, each(acquire)...) {
 		require.NoError(t, r.Err)
 	}
 	server.Pause()
 	defer server.Resume()
-	wait := doAll(n, each(8, release)...)
-	awaitSharers(t, n, 8)
+	wait := doAll(n, each(release)...)
+	awaitSharers(t, n, sharers)
 	require.NoError(t, n.Close())
 	for _, r := range wait() {
 		require.Error(t, r.Err)
+	}
+}
+
+// Close may come between the moment at which an exchange lets others use the connection, and its write.
+func TestRedisClosesAmongExchanges(t *testing.T) {
+	server := start(t)
+	for range 200 {
+		n := open(t, server.Addr())
+		want(t, node.Absent, n, release("o1", "a"))
+		wait := doAll(n, each(release)...)
+		require.NoError(t, n.Close())
+		for _, r := range wait() {
+			if r.Err == nil {
+				assert.Equal(t, node.Absent, r.Outcome)
+			} else if !errors.Is(r.Err, node.ErrClosed) {
+				assert.ErrorIs(t, r.Err, node.ErrUnreachable)
+			}
+		}
 	}
 }

@@ -31,15 +31,15 @@ type Marker struct {
 	Limits Limits
 	// Left is the remaining recovery when the node answered; 0 if it gives new rights.
 	Left time.Duration
-	// Restarted is set if the node has been in use: the recovery began because the server with its marker
-	// restarted or failed over, because a first replica attached, or because the limits were changed.
-	// Otherwise there was no marker.
-	Restarted bool
+	// HadMarker is set if the node had a marker when its recovery began: the server came back with its disk, a
+	// replica took over, a first replica attached, or the limits were changed. Otherwise the node is new, came
+	// back empty, or was flushed.
+	HadMarker bool
 }
 
 // recoveryCause says in words why a recovery began.
-func recoveryCause(restarted bool) string {
-	if restarted {
+func recoveryCause(hadMarker bool) string {
+	if hadMarker {
 		return "the replication id of the server changed (by a restart, a failover, or its first replica), or its limits changed"
 	}
 	return "the node had no marker: it is new, or has lost its memory (for new servers only: quorumlock init opens them at once)"
@@ -49,14 +49,14 @@ func recoveryCause(restarted bool) string {
 type RecoveryError struct {
 	// Left is the remaining recovery, Length its whole length.
 	Left, Length time.Duration
-	// Restarted is as in [Marker].
-	Restarted bool
+	// HadMarker is as in [Marker].
+	HadMarker bool
 }
 
 // Error says how long the recovery has lasted, how long it will last, and why.
 func (e *RecoveryError) Error() string {
 	return fmt.Sprintf("began %v ago, ends in %v: holders keep their locks, and no new lock is granted; %s",
-		e.Length-e.Left, e.Left, recoveryCause(e.Restarted))
+		e.Length-e.Left, e.Left, recoveryCause(e.HadMarker))
 }
 
 // SettingsError is the cause behind [ErrSettings].

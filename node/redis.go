@@ -294,12 +294,13 @@ func (r *Redis) send(ctx context.Context, w *workspace, spans []opRange, ops []O
 	}
 	n := len(w.commands)
 	w.commands = l.watch(w.commands)
+	commands := w.commands // a call that gives up the client resets w
 	ctx, cancel := l.bound(ctx)
 	defer cancel()
 	l.users++
 	l.sharers++
 	<-r.connToken
-	results, panicked := run(ctx, client, w.commands)
+	results, panicked := run(ctx, client, commands)
 	r.connToken <- struct{}{}
 	l.users--
 	if l.client == client {
@@ -388,8 +389,8 @@ func (r *Redis) ask(ctx context.Context, question func(*link, context.Context) e
 	}
 }
 
-// Close implements [Node], and closes all inboxes. It waits for the exchange under way, which the options'
-// timeouts bound.
+// Close implements [Node], and closes all inboxes. Exchanges that wait for their replies fail. Close waits for a connect
+// or a probe under way, which the options' timeouts bound.
 func (r *Redis) Close() error {
 	r.closeInboxes()
 	r.connToken <- struct{}{}

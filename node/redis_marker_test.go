@@ -247,12 +247,12 @@ func TestRedisRestartFromDisk(t *testing.T) {
 	want(t, node.Granted, n, with(token, acquire("o1", "a")))
 	before := n.Identity()
 	server.Restart()
-	assert.Equal(t, node.RecoveryError{Left: limits.Recovery(), Length: limits.Recovery(), Restarted: true}, recovering(t, n, acquire("o2", "b")))
+	assert.Equal(t, node.RecoveryError{Left: limits.Recovery(), Length: limits.Recovery(), HadMarker: true}, recovering(t, n, acquire("o2", "b")))
 	assert.NotEqual(t, before, n.Identity())
 	assert.Equal(t, []string{"a"}, held(server))
 	r := want(t, node.Granted, n, with(token, renew("o1", "a")))
 	assert.Positive(t, r.Recovering)
-	assert.True(t, r.Restarted)
+	assert.True(t, r.HadMarker)
 
 	opened(t, n)
 	want(t, node.Released, n, release("o1", "a"))
@@ -272,7 +272,7 @@ func TestRedisRestartFromDiskWithoutTheLastWrites(t *testing.T) {
 	server.Restart()
 	require.NoError(t, n.Probe(context.Background()))
 	assert.Empty(t, held(server))
-	assert.True(t, recovering(t, n, acquire("o2", "a")).Restarted)
+	assert.True(t, recovering(t, n, acquire("o2", "a")).HadMarker)
 	assert.Positive(t, want(t, node.Healed, n, with(token, renew("o1", "a"))).Recovering)
 	opened(t, n)
 	assert.Equal(t, token, want(t, node.Denied, n, acquire("o2", "a")).Holder.Token)
@@ -288,14 +288,14 @@ func TestRedisFailoverAndBack(t *testing.T) {
 	b.CatchUp()
 
 	b.Promote()
-	assert.True(t, recovering(t, m, acquire("o2", "b")).Restarted)
+	assert.True(t, recovering(t, m, acquire("o2", "b")).HadMarker)
 	opened(t, m)
 	want(t, node.Granted, m, acquire("o2", "b"))
 	a.Follow(b)
 	fails(t, node.ErrRejected, n, acquire("o3", "c"))
 
 	a.Promote()
-	assert.True(t, recovering(t, n, acquire("o3", "c")).Restarted)
+	assert.True(t, recovering(t, n, acquire("o3", "c")).HadMarker)
 	assert.Equal(t, []string{"a", "b"}, held(a))
 }
 
@@ -447,7 +447,7 @@ func TestRedisOutOfMemoryWithoutAMarker(t *testing.T) {
 			longer.TTL += time.Minute
 			r := want(t, node.Granted, n, longer)
 			assert.Equal(t, limits.Recovery(), r.Recovering, "from whenever it has room")
-			assert.False(t, r.Restarted)
+			assert.False(t, r.HadMarker)
 			left := want(t, node.Inspected, n, inspect("a"))
 			assert.Greater(t, left.Holders[0].TTL, longer.TTL-time.Minute)
 			assert.Equal(t, limits.Recovery(), left.Recovering)

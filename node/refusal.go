@@ -10,11 +10,11 @@ import (
 // errors.
 
 // recoveringRefusal is the reply of a node that gives no new rights for left.
-func recoveringRefusal(left, length time.Duration, restarted bool) Reply {
+func recoveringRefusal(left, length time.Duration, hadMarker bool) Reply {
 	return Reply{
-		Err:        &RecoveryError{Left: left, Length: max(length, left), Restarted: restarted},
+		Err:        &RecoveryError{Left: left, Length: max(length, left), HadMarker: hadMarker},
 		Recovering: left,
-		Restarted:  restarted,
+		HadMarker:  hadMarker,
 	}
 }
 

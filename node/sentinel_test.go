@@ -47,7 +47,7 @@ func TestRedisBehindASentinel(t *testing.T) {
 	}, func() any { return r })
 	var recovery *node.RecoveryError
 	require.ErrorAs(t, r.Err, &recovery)
-	assert.True(t, recovery.Restarted)
+	assert.True(t, recovery.HadMarker)
 	assert.Positive(t, want(t, node.Granted, n, renew("o1", "a")).Recovering)
 	want(t, node.Granted, opened(t, n), acquire("o2", "b"))
 	assert.Equal(t, []string{"a", "b"}, held(servers[1]))

@@ -193,10 +193,10 @@ func TestRecoveriesAreCounted(t *testing.T) {
 		f.nodes[0].Flush()
 		f.release(f.acquire(f.client().RedLock("job")))
 		recoveries := f.points("quorumlock.node.recoveries")
-		require.EqualValues(t, 1, recoveries["node.name=n1 node.restarted=false"])
-		for _, none := range []string{"n1 node.restarted=true", "n2 node.restarted=false", "n3 node.restarted=false"} {
-			require.Contains(t, recoveries, "node.name="+none)
-			require.Zero(t, recoveries["node.name="+none])
+		require.EqualValues(t, 1, recoveries["node.had_marker=false node.name=n1"])
+		for _, none := range []string{"true node.name=n1", "false node.name=n2", "false node.name=n3"} {
+			require.Contains(t, recoveries, "node.had_marker="+none)
+			require.Zero(t, recoveries["node.had_marker="+none])
 		}
 		require.EqualValues(t, 1, f.points("quorumlock.node.votes")["error.type=recovering node.name=n1 operation=acquire vote=unknown"])
 	})

@@ -155,7 +155,7 @@ func advice(err error) string {
 	}
 	text := "a node that is new, or has restarted, may have forgotten locks that are still held: it gives no new locks " +
 		"until those have expired. Wait: the recovery ends by itself"
-	if !recovery.Restarted {
+	if !recovery.HadMarker {
 		text += ". Run 'quorumlock init' only for new servers, which no program has ever used"
 	}
 	return text

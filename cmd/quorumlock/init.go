@@ -173,7 +173,7 @@ func (i *initialiser) otherLimits() error {
 // inUse is the error for nodes that must wait, because they may not be new.
 func (i *initialiser) inUse() error {
 	what := "may have forgotten locks that are still held"
-	if !slices.ContainsFunc(i.report.Nodes, func(n admin.NodeReport) bool { return n.State == admin.Recovering && !n.Restarted }) {
+	if !slices.ContainsFunc(i.report.Nodes, func(n admin.NodeReport) bool { return n.State == admin.Recovering && !n.HadMarker }) {
 		what = "recover, as they restarted or had their limits changed"
 	}
 	return fmt.Errorf("nothing was opened, as not all nodes are new: %s %s. "+

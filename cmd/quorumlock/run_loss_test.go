@@ -185,7 +185,7 @@ func TestRunHealsANode(t *testing.T) {
 	p.reply()
 	assert.Zero(t, p.exit())
 	servers.requireClean(t)
-	assert.Equal(t, 1, strings.Count(p.stderr.String(), "node recovers: it is new, restarted or failed over"), p.stderr.String())
+	assert.Equal(t, 1, strings.Count(p.stderr.String(), "node recovers: it may have forgotten locks"), p.stderr.String())
 }
 
 func TestRunWithoutReachableNodes(t *testing.T) {

@@ -6,9 +6,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
 // client is a place for client processes, one after the other.
@@ -17,9 +18,8 @@ type client struct {
 	lives    int
 	cmd      *exec.Cmd
 	stdin    io.Closer
-	// ended is closed when the process ends, and exit has its result.
-	ended chan struct{}
-	exit  error
+	// ended is closed when the process ends.
+	ended <-chan struct{}
 	// early has the errors of processes that ended unasked.
 	early error
 }
@@ -44,21 +44,10 @@ func (c *client) start() error {
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return fmt.Errorf("chaos: %s: %w", s.Label, err)
 	}
-	endWithParent(c.cmd)
-	started, ended := make(chan error, 1), make(chan struct{})
-	c.ended = ended
-	go func(cmd *exec.Cmd) {
-		defer close(ended)
-		// For Linux, the parent is the thread that started the process. So the thread is kept until the end.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		c.exit = cmd.Start()
-		started <- c.exit
-		if c.exit == nil {
-			c.exit = cmd.Wait()
-		}
-	}(c.cmd)
-	if err := <-started; err != nil {
+	// A Ctrl-C does not reach the client: the program ends it.
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// The client ends with the program, even if it is frozen and does not see the end of its standard input.
+	if c.ended, err = redisproc.Spawn(c.cmd); err != nil {
 		return fmt.Errorf("chaos: %s: %w", s.Label, err)
 	}
 	return nil
@@ -116,7 +105,10 @@ func (c *client) finish(within time.Duration) error {
 	_ = c.stdin.Close()
 	select {
 	case <-c.ended:
-		return c.exit
+		if state := c.cmd.ProcessState; state == nil || !state.Success() {
+			return fmt.Errorf("it ended: %v", state)
+		}
+		return nil
 	case <-time.After(within):
 		return errors.Join(errLinger, c.kill())
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,12 +56,20 @@ func newClient(t *testing.T) *docker.Client {
 	return pool.Client
 }
 
-// idOf returns the id of a server's group.
-func idOf(t *testing.T, s faultinject.Server) string {
+// idOf returns the id of the group that has its directories below tmp.
+func idOf(t *testing.T, client *docker.Client, tmp string) string {
 	t.Helper()
-	ours, ok := s.(*server)
-	require.True(t, ok)
-	return ours.group.id
+	containers, err := client.ListContainers(docker.ListContainersOptions{Filters: map[string][]string{"label": {label}}})
+	require.NoError(t, err)
+	for _, c := range containers {
+		for _, m := range c.Mounts {
+			if strings.HasPrefix(m.Source, tmp) {
+				return c.Labels[label]
+			}
+		}
+	}
+	require.Fail(t, "no container is of this test")
+	return ""
 }
 
 // made are the containers and networks of a group.
@@ -91,7 +100,7 @@ func TestGroupLeavesNothing(t *testing.T) {
 	var told bytes.Buffer
 	group := start(t, 3, WithOutput(&told))
 	require.Regexp(t, `^faultinject: containers run \S+: .*\n$`, told.String())
-	id := idOf(t, group.Servers()[0])
+	id := idOf(t, client, tmp)
 	require.Len(t, made(t, client, id), 4, "containers and network")
 
 	require.NoError(t, group.Close())
@@ -120,7 +129,7 @@ func TestContainersExpire(t *testing.T) {
 	t.Setenv("TMPDIR", tmp)
 	client := newClient(t)
 	s := start(t, 1, WithExpiry(2*time.Second)).Servers()[0]
-	id := idOf(t, s)
+	id := idOf(t, client, tmp)
 	require.Len(t, made(t, client, id), 2)
 	require.NoError(t, s.Pause(t.Context()), "a paused container expires too")
 	require.Eventually(t, func() bool {

@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/ory/dockertest/v3/docker"
 )
@@ -19,38 +20,38 @@ const (
 )
 
 // create makes the container, if there is none.
-func (s *server) create(ctx context.Context) error {
-	if s.id != "" {
+func (d *driver) create(ctx context.Context) error {
+	if d.id != "" {
 		return nil
 	}
-	img := s.group.image
+	img := d.group.image
 	env := img.env
-	if s.group.faketime.library != "" {
+	if d.group.faketime.library != "" {
 		env = faketimeEnv(img)
 	}
-	c, err := s.client.CreateContainer(docker.CreateContainerOptions{
-		Name: s.group.network.Network.Name + "-" + s.name,
+	c, err := d.client.CreateContainer(docker.CreateContainerOptions{
+		Name: d.group.network.Network.Name + "-" + d.name,
 		Config: &docker.Config{
 			Image: img.ref, Entrypoint: []string{img.program}, Cmd: []string{sharedDir + "/" + configName},
-			User: "0", Env: env, Labels: s.group.labels(), ExposedPorts: map[docker.Port]struct{}{innerPort: {}},
+			User: "0", Env: env, Labels: d.group.labels(), ExposedPorts: map[docker.Port]struct{}{innerPort: {}},
 			StopSignal: harmless,
 		},
-		HostConfig:       s.hostConfig(),
-		NetworkingConfig: s.networking(),
+		HostConfig:       d.hostConfig(),
+		NetworkingConfig: d.networking(),
 		Context:          ctx,
 	})
 	if err != nil {
 		return err
 	}
-	s.id = c.ID
+	d.id = c.ID
 	return nil
 }
 
-func (s *server) hostConfig() *docker.HostConfig {
+func (d *driver) hostConfig() *docker.HostConfig {
 	return &docker.HostConfig{
-		Binds:        []string{bind(s.dir)},
-		PortBindings: map[docker.Port][]docker.PortBinding{innerPort: {{HostIP: "127.0.0.1", HostPort: strconv.Itoa(s.port)}}},
-		NetworkMode:  s.group.network.Network.Name,
+		Binds:        []string{bind(d.dir)},
+		PortBindings: map[docker.Port][]docker.PortBinding{innerPort: {{HostIP: "127.0.0.1", HostPort: strconv.Itoa(d.port)}}},
+		NetworkMode:  d.group.network.Network.Name,
 		Memory:       memoryLimit,
 		CPUPeriod:    cpuPeriod,
 		CPUQuota:     cpuQuota,
@@ -59,8 +60,18 @@ func (s *server) hostConfig() *docker.HostConfig {
 	}
 }
 
-func (s *server) networking() *docker.NetworkingConfig {
+func (d *driver) networking() *docker.NetworkingConfig {
 	return &docker.NetworkingConfig{EndpointsConfig: map[string]*docker.EndpointConfig{
-		s.group.network.Network.Name: {Aliases: []string{s.name}},
+		d.group.network.Network.Name: {Aliases: []string{d.name}},
 	}}
+}
+
+// harmless is the stop signal of the containers. Servers ignore it, so that a stop with a timeout is a time to live.
+const harmless = "SIGWINCH"
+
+// expire makes the engine end the container at its time, as Resource.Expire of dockertest does, even without this
+// program. The call lasts until the container has ended.
+func (d *driver) expire() {
+	id, seconds := d.id, uint(max(1, time.Until(d.group.expires)/time.Second))
+	d.calls.Go(func() { _ = d.client.StopContainer(id, seconds) })
 }

@@ -7,90 +7,78 @@ import (
 	"github.com/ory/dockertest/v3/docker"
 )
 
-func (s *server) Kill(ctx context.Context) error {
-	return s.do("kill", func() error { return s.signal(ctx, docker.SIGKILL) })
-}
+func (d *driver) Kill(ctx context.Context) error { return d.signal(ctx, docker.SIGKILL) }
 
-func (s *server) Stop(ctx context.Context) error {
-	return s.do("stop", func() error {
-		if err := s.unpause(ctx); err != nil {
-			return err
-		}
-		return s.signal(ctx, docker.SIGTERM)
-	})
+func (d *driver) Stop(ctx context.Context) error {
+	if err := d.Resume(ctx); err != nil {
+		return err
+	}
+	return d.signal(ctx, docker.SIGTERM)
 }
 
 // signal sends a signal that ends the server, and returns once it has ended.
-func (s *server) signal(ctx context.Context, with docker.Signal) error {
-	state, err := s.state(ctx)
+func (d *driver) signal(ctx context.Context, with docker.Signal) error {
+	state, err := d.state(ctx)
 	if err != nil || !state.Running {
 		return err
 	}
-	err = s.client.KillContainer(docker.KillContainerOptions{ID: s.id, Signal: with, Context: ctx})
+	err = d.client.KillContainer(docker.KillContainerOptions{ID: d.id, Signal: with, Context: ctx})
 	if _, down := errors.AsType[*docker.ContainerNotRunning](err); err != nil && !down {
 		return err
 	}
-	_, err = s.client.WaitContainerWithContext(s.id, ctx)
+	_, err = d.client.WaitContainerWithContext(d.id, ctx)
 	return err
 }
 
-func (s *server) Wipe(ctx context.Context) error {
-	return s.do("wipe", func() error {
-		state, err := s.state(ctx)
-		if err == nil && state.Running {
-			err = errRunning
-		}
-		if err != nil {
-			return err
-		}
-		return s.remove(ctx)
-	})
+func (d *driver) Wipe(ctx context.Context) error {
+	state, err := d.state(ctx)
+	if err == nil && state.Running {
+		err = errRunning
+	}
+	if err != nil {
+		return err
+	}
+	return d.remove(ctx)
 }
 
 // remove removes the container, running or not, and its data.
-func (s *server) remove(ctx context.Context) error {
-	if s.id == "" {
+func (d *driver) remove(ctx context.Context) error {
+	if d.id == "" {
 		return nil
 	}
-	err := s.client.RemoveContainer(docker.RemoveContainerOptions{ID: s.id, Force: true, RemoveVolumes: true, Context: ctx})
+	err := d.client.RemoveContainer(docker.RemoveContainerOptions{ID: d.id, Force: true, RemoveVolumes: true, Context: ctx})
 	if _, gone := errors.AsType[*docker.NoSuchContainer](err); err != nil && !gone {
 		return err
 	}
-	s.id = ""
+	d.id = ""
 	return nil
 }
 
-func (s *server) Pause(ctx context.Context) error {
-	return s.do("pause", func() error {
-		state, err := s.state(ctx)
-		switch {
-		case err != nil:
-			return err
-		case !state.Running:
-			return errDown
-		case state.Paused:
-			return nil
-		}
-		return s.await(ctx, s.client.PauseContainer)
-	})
+func (d *driver) Pause(ctx context.Context) error {
+	state, err := d.state(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !state.Running:
+		return errDown
+	case state.Paused:
+		return nil
+	}
+	return d.await(ctx, d.client.PauseContainer)
 }
 
-func (s *server) Resume(ctx context.Context) error {
-	return s.do("resume", func() error { return s.unpause(ctx) })
-}
-
-func (s *server) unpause(ctx context.Context) error {
-	state, err := s.state(ctx)
+func (d *driver) Resume(ctx context.Context) error {
+	state, err := d.state(ctx)
 	if err != nil || !state.Paused {
 		return err
 	}
-	return s.await(ctx, s.client.UnpauseContainer)
+	return d.await(ctx, d.client.UnpauseContainer)
 }
 
 // await makes a call to the engine that has no context parameter.
-func (s *server) await(ctx context.Context, call func(id string) error) error {
-	id, result := s.id, make(chan error, 1)
-	s.calls.Go(func() { result <- call(id) })
+func (d *driver) await(ctx context.Context, call func(id string) error) error {
+	id, result := d.id, make(chan error, 1)
+	d.calls.Go(func() { result <- call(id) })
 	select {
 	case err := <-result:
 		return err
@@ -100,11 +88,11 @@ func (s *server) await(ctx context.Context, call func(id string) error) error {
 }
 
 // state returns the engine's state of the container. A missing container is down.
-func (s *server) state(ctx context.Context) (docker.State, error) {
-	if s.id == "" {
+func (d *driver) state(ctx context.Context) (docker.State, error) {
+	if d.id == "" {
 		return docker.State{}, nil
 	}
-	c, err := s.client.InspectContainerWithContext(s.id, ctx)
+	c, err := d.client.InspectContainerWithContext(d.id, ctx)
 	if err != nil {
 		return docker.State{}, err
 	}

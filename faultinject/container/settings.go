@@ -27,37 +27,33 @@ maxmemory %d
 maxmemory-policy noeviction
 `
 
-func (s *server) writeConfig() error {
-	return os.WriteFile(filepath.Join(s.dir, configName), fmt.Appendf(nil, configText, s.maxMemory), 0o644)
+func (d *driver) writeConfig() error {
+	return os.WriteFile(filepath.Join(d.dir, configName), fmt.Appendf(nil, configText, d.maxMemory), 0o644)
 }
 
-func (s *server) SetMaxMemory(ctx context.Context, limit int64) error {
-	return s.do("set maxmemory", func() error {
-		s.maxMemory = limit
-		if err := s.writeConfig(); err != nil {
-			return err
-		}
-		state, err := s.state(ctx)
-		if err != nil || !state.Running {
-			return err
-		}
-		_, err = s.ask(ctx, "CONFIG", "SET", "maxmemory", strconv.FormatInt(limit, 10))
+func (d *driver) SetMaxMemory(ctx context.Context, limit int64) error {
+	d.maxMemory = limit
+	if err := d.writeConfig(); err != nil {
 		return err
-	})
+	}
+	state, err := d.state(ctx)
+	if err != nil || !state.Running {
+		return err
+	}
+	_, err = d.Command(ctx, "CONFIG", "SET", "maxmemory", strconv.FormatInt(limit, 10))
+	return err
 }
 
-func (s *server) StepClock(ctx context.Context, offset time.Duration) error {
-	return s.do("step the clock", func() error {
-		if s.group.faketime.library == "" {
-			return fmt.Errorf("%w: %s", errors.ErrUnsupported, s.group.faketime.why)
-		}
-		if err := redisproc.WriteClock(filepath.Join(s.dir, clockName), offset); err != nil {
-			return err
-		}
-		state, err := s.state(ctx)
-		if err != nil || !state.Running || state.Paused {
-			return err
-		}
-		return redisproc.AwaitClock(ctx, "tcp", s.direct(), offset)
-	})
+func (d *driver) StepClock(ctx context.Context, offset time.Duration) error {
+	if d.group.faketime.library == "" {
+		return fmt.Errorf("%w: %s", errors.ErrUnsupported, d.group.faketime.why)
+	}
+	if err := redisproc.WriteClock(filepath.Join(d.dir, clockName), offset); err != nil {
+		return err
+	}
+	state, err := d.state(ctx)
+	if err != nil || !state.Running || state.Paused {
+		return err
+	}
+	return redisproc.AwaitClock(ctx, "tcp", d.direct(), offset)
 }

@@ -118,5 +118,5 @@ func (s *sender) recoveringLocked(began, now time.Duration, r *node.Reply) {
 	}
 	s.recoverUntil = now + left
 	end := env.Clock.Wall().Add(left)
-	env.Events.NodeRecovering(s.node.Name(), end.Add(-max(env.Recovery, left)), end, r.Restarted)
+	env.Events.NodeRecovering(s.node.Name(), end.Add(-max(env.Recovery, left)), end, r.HadMarker)
 }

@@ -1,7 +1,7 @@
 // Package dispatch carries operations to nodes and their answers back.
 //
-// Each node has one sender: a queue, and at most one goroutine that sends the queue, batch after
-// batch, in order. A sender measures how fast its node answers, and gives up on exchanges that
+// Each node has one sender: a queue, and a goroutine that sends the queue, batch after batch, in
+// order. To a node far away, several goroutines send batches that overlap. A sender measures how fast its node answers, and gives up on exchanges that
 // take too long. It probes a node that failed instead of flooding it. It keeps undos that failed
 // until they succeed or are pointless.
 //
@@ -37,13 +37,14 @@ type Env struct {
 // Events get the news of nodes from their senders. Most methods are called with the sender's
 // mutex held: they must not block, and must not call this package.
 type Events interface {
-	// NodeDown says that an exchange with the node failed; the node is only probed until NodeUp.
+	// NodeDown says that an exchange with the node failed, or that the node refuses to serve; it is only
+	// probed until NodeUp.
 	NodeDown(node string, err error)
-	// NodeUp says that a node that was down answers again.
+	// NodeUp says that a probe of a node that was down has succeeded.
 	NodeUp(node string)
 	// NodeRecovering says that the node has lost its memory and gives no new rights until
 	// the given time. restarted is set if it still has its data.
-	NodeRecovering(node string, since, until time.Time, restarted bool)
+	NodeRecovering(node string, since, until time.Time, hadMarker bool)
 	// NodeRecovered says that the node gives new rights again.
 	NodeRecovered(node string)
 	// NodeRefuses says that the node rejects this client until its settings or its clock are corrected.

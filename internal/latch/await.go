@@ -25,7 +25,7 @@ func (x *Call) Await() (o Outcome) {
 			inboxes = w.begin()
 		}
 		v, g, o := x.glance(inboxes)
-		if o.ok() && v.Full < need && l.shouldRead(g) {
+		if o.ok() && v.Full < need && l.shouldRead(g, x.latches.env.Jitter) {
 			v, g, o = x.lookUp(seen, true)
 			l.recordRead(g, o.ok())
 		}
@@ -44,7 +44,7 @@ func (x *Call) Await() (o Outcome) {
 		if w == nil {
 			w = x.latches.addWatcher(x.name)
 		}
-		if stop := w.wait(x, l.soon); stop != NotStopped {
+		if stop := w.wait(x, l.pace); stop != NotStopped {
 			if o.ok() {
 				o = Outcome{Result: Open, Left: v.LeftAtMost(), Count: v.Count}
 			}
@@ -55,18 +55,33 @@ func (x *Call) Await() (o Outcome) {
 }
 
 // glance reads how many ids the nodes have. The nodes in inboxes are told to report more ids.
+//
+// A node may answer after the decision. So a large latch is judged by the glance before this one,
+// with the late answers: without them, its sizes seem to change, and rule out less.
 func (x *Call) glance(inboxes quorum.Set) (*quorum.LatchView, glance, Outcome) {
 	r := &round{kind: node.Latch, token: x.propose(), inboxes: inboxes}
 	r.enough = func(v *quorum.LatchView) bool {
 		return v.Full >= x.latches.need || v.Count > v.Most || v.Count == 0 && v.Holders >= x.latches.need
 	}
 	v, g, o := x.read(r, func(v *quorum.LatchView) bool { return v.Count > 0 })
-	if last := x.glanced; last != nil { // a node may have answered after the decision
-		last.mu.Lock()
-		g.forgetful = g.forgetful || v.Known && last.anyForgot(v)
-		last.mu.Unlock()
-	}
+	last := x.glanced
 	x.glanced = r
+	switch {
+	case last == nil && g.isLarge():
+		return v, glance{count: g.count, most: g.most}, o
+	case last == nil:
+		return v, g, o
+	}
+	last.mu.Lock()
+	defer last.mu.Unlock()
+	switch lv := last.view(); {
+	case g.isLarge():
+		most := g.most
+		g = last.glance(&lv)
+		g.count, g.most = v.Count, max(g.most, most)
+	case v.Known:
+		g.forgetful = g.forgetful || last.anyForgot(v)
+	}
 	return v, g, o
 }
 
@@ -100,29 +115,79 @@ type glance struct {
 	mayBeDone, forgetful bool
 }
 
+// isLarge reports whether reading all ids takes more than one operation on a node.
+func (g *glance) isLarge() bool { return g.count > node.MaxListed }
+
 // readPolicy decides when a waiter reads the ids of a latch. Usually it never does: it reads the
 // sizes, and the latch is done once enough nodes have enough ids. It must read the ids if each node
 // lacks some, or if a node has lost its memory and needs them all.
+//
+// All ids of a large latch cost as much as thousands of glances, and one waiter that reads them
+// restores them for all. So waiters read them one after another: each waits for its turn first, and
+// most find then that nothing is left to do.
 type readPolicy struct {
 	last glance
+	// began is how many glances there were, up to firstGlances.
+	began int
 	// glances counts the glances at a latch that may be done, since the ids were read. read is how
 	// many ids there were: while the sum of sizes equals it, there is nothing new to read.
 	glances, read int
 	// rest is for how many glances the waiter leaves a forgetful node to others, after its own
 	// refill did not arrive. pause is the next rest.
 	rest, pause int
-	// soon is set if the waiter should ask again sooner than usual, since a node has enough ids.
-	soon bool
+	// queued is set while the waiter waits for its turn to read. turn is for how many more glances.
+	queued bool
+	turn   int
+	// pace divides the usual time until the next glance.
+	pace int
 }
 
-// patientGlances bounds the glances at a latch that may be done while its sizes still grow. As long
-// as they grow, a node with enough ids is about to report.
-const patientGlances = 8
+const (
+	// patientGlances bounds the glances at a latch that may be done while its sizes still grow, for
+	// each thousand of its ids. As long as they grow, a node with enough ids is about to report.
+	patientGlances = 8
+	// firstGlances at a large latch follow each other quickly: they cannot show growth yet.
+	firstGlances = 2
+	// lastTurn is the last turn to read.
+	lastTurn = 4
+	// paceOfTurns is the pace while a waiter waits for its turn: another waiter can read 10,000 ids
+	// in a fraction of the time between two turns. paceOfLast is the pace while only one more node
+	// needs enough ids.
+	paceOfTurns, paceOfLast = 4, 16
+)
 
 // shouldRead reports whether the waiter should read the ids after a glance.
-func (l *readPolicy) shouldRead(g glance) bool {
+func (l *readPolicy) shouldRead(g glance, random func() float64) bool {
+	needed := l.needsRead(g)
+	switch {
+	case g.most >= g.count:
+		l.pace = paceOfLast
+	case l.began < firstGlances && g.isLarge():
+		l.began++
+		l.pace = paceOfTurns
+	default:
+		l.pace = 1
+	}
+	if !needed || !g.isLarge() {
+		l.queued = false
+		return needed
+	}
+	if !l.queued {
+		l.queued, l.turn = true, drawTurn(random())
+	}
+	if l.turn == 0 {
+		l.queued = false
+		return true
+	}
+	l.turn--
+	l.pace = paceOfTurns
+	return false
+}
+
+// needsRead reports whether some waiter should read the ids after a glance.
+func (l *readPolicy) needsRead(g glance) bool {
 	grows := g.sum != l.last.sum
-	l.last, l.soon = g, g.mayBeDone && g.most >= g.count
+	l.last = g
 	switch {
 	case g.forgetful && l.rest == 0:
 		return true
@@ -136,7 +201,18 @@ func (l *readPolicy) shouldRead(g glance) bool {
 		return false
 	}
 	l.glances++
-	return g.count <= node.MaxListed || !grows || l.glances >= patientGlances
+	return !g.isLarge() || !grows || l.glances >= patientGlances*(g.count/node.MaxListed)
+}
+
+// drawTurn returns the turn of a waiter, from 0 to lastTurn, by a random number in [0, 1). The first
+// turns are rare, and each turn is four times as likely as the one before. So of a few hundred
+// waiters, few read first, although none knows how many there are. A lone waiter loses about the
+// time of a usual glance.
+func drawTurn(random float64) (turn int) {
+	for turn = lastTurn; turn > 0 && random < 0.25; turn-- {
+		random *= 4
+	}
+	return turn
 }
 
 // recordRead records that the caller tried to read the ids, and whether it read them.
@@ -238,15 +314,11 @@ func (w *watcher) begin() quorum.Set {
 }
 
 // wait returns when to make another round: when enough nodes have reported, or a short time after
-// the first; when subscriptions have changed; and after about a second in any case, or less if soon
-// is set.
-func (w *watcher) wait(x *Call, soon bool) Stop {
+// the first; when subscriptions have changed; and after about a second in any case, divided by pace.
+func (w *watcher) wait(x *Call, pace int) Stop {
 	env := &w.latches.env
 	after := env.Recheck - time.Duration(env.Jitter()*float64(env.Recheck/4))
-	if soon {
-		after /= 16
-	}
-	due := env.Clock.Now() + after
+	due := env.Clock.Now() + after/time.Duration(max(pace, 1))
 	first := true
 	for {
 		told, look := w.state()

@@ -10,8 +10,9 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// ErrOtherToken means that the owner holds the lock with another token than the one to resume.
-var ErrOtherToken = errors.New("the owner holds the lock with another token")
+// ErrOtherToken means that the owner holds the lock with another token than the one to resume. No error of a
+// single node is one.
+var ErrOtherToken = errors.New("the lease to resume has another token")
 
 // opResume names the operation in the errors of a resumption.
 const opResume = "resume"
@@ -36,7 +37,8 @@ func (e *Engine) Resume(ctx context.Context, s *Spec, owner string, token uint64
 type resumption struct {
 	grant *Grant
 	tally quorum.Tally
-	// otherToken counts the nodes on which the owner has another token.
+	// otherToken counts the nodes on which the owner has another token. A valid lease may have some: they have an
+	// earlier proposal of its acquisition, if the last one did not reach them.
 	otherToken int
 	// decided is closed when the round is won, or no answer can change its outcome.
 	decided chan struct{}
@@ -90,9 +92,8 @@ func (r *resumption) countVote(c *dispatch.Call, reply *node.Reply) {
 	switch {
 	case errors.Is(reply.Err, errNotHeld):
 		v = quorum.Denied
-	case errors.Is(reply.Err, ErrOtherToken):
-		v = quorum.Denied
-		r.otherToken++
+	case errors.Is(reply.Err, errOtherToken):
+		r.otherToken++ // no denial: the owner has the lock there
 	}
 	r.tally.Record(c.Node(), v)
 	g.reportVote(nil, node.Resume, c.Node(), c.Sent, reply, v)
@@ -103,8 +104,9 @@ func (r *resumption) countVote(c *dispatch.Call, reply *node.Reply) {
 
 // The reasons of nodes that answered, but did not prove the lease.
 var (
-	errNotHeld  = errors.New("the owner does not hold the lock there")
-	errUnproven = errors.New("the node has the lock, but cannot prove that the owner held it all the time: a late operation put it back, or the node has restarted since")
+	errNotHeld    = errors.New("the owner does not hold the lock there")
+	errOtherToken = errors.New("the owner holds the lock with another token")
+	errUnproven   = errors.New("the node has the lock, but cannot prove that the owner held it all the time: a late operation put it back, or the node has restarted since")
 )
 
 // proof returns the answer of a node, or an error in its place if the answer is no proof.
@@ -112,7 +114,7 @@ func (r *resumption) proof(reply *node.Reply) *node.Reply {
 	g := r.grant
 	switch own := reply.Outcome == node.Denied && reply.Holder.Owner == g.owner; {
 	case own && reply.Holder.Token != g.tokenEnd:
-		return &node.Reply{Err: fmt.Errorf("%w: %d", ErrOtherToken, reply.Holder.Token)}
+		return &node.Reply{Err: fmt.Errorf("%w: %d", errOtherToken, reply.Holder.Token)}
 	case own:
 		return &node.Reply{Err: errUnproven}
 	case reply.Outcome == node.Absent:
@@ -157,7 +159,7 @@ func (r *resumption) failure(late bool) error {
 	switch over := votes.evicted(); {
 	case over != nil:
 		return over
-	case r.tally.Blocked() && r.otherToken > 0:
+	case r.otherToken > r.tally.Nodes()-r.tally.Need(): // too many for a quorum to have taken this one
 		return ErrOtherToken
 	case r.tally.Blocked():
 		return g.loss(Gone, "its owner does not hold the lock on enough nodes: it expired or was released")

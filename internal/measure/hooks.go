@@ -39,7 +39,7 @@ func Hooks(r Recorder, group func(name string) string) quorumlock.Hooks {
 		Latch:          m.latch,
 		NodeDown:       func(node string, _ error) { m.node(node, 0) },
 		NodeUp:         func(node string) { m.node(node, 1) },
-		NodeRecovering: func(e quorumlock.NodeRecoveringEvent) { m.recovery(e.Node, e.Restarted, 1) },
+		NodeRecovering: func(e quorumlock.NodeRecoveringEvent) { m.recovery(e.Node, e.HadMarker, 1) },
 	}
 }
 
@@ -90,13 +90,13 @@ func (m *meters) openNode(node string) {
 	if !m.openedNodes.first(node) {
 		return
 	}
-	for _, restarted := range []bool{false, true} {
-		m.recovery(node, restarted, 0)
+	for _, hadMarker := range []bool{false, true} {
+		m.recovery(node, hadMarker, 0)
 	}
 }
 
-func (m *meters) recovery(node string, restarted bool, n float64) {
-	m.recorder.Record(background, nodeRecoveries, n, Label{KeyNode, node}, Label{KeyRestarted, restarted})
+func (m *meters) recovery(node string, hadMarker bool, n float64) {
+	m.recorder.Record(background, nodeRecoveries, n, Label{KeyNode, node}, Label{KeyHadMarker, hadMarker})
 }
 
 func (m *meters) acquisition(e quorumlock.AcquisitionEvent) {

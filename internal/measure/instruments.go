@@ -39,7 +39,7 @@ const (
 	KeyNode       = "quorumlock.node.name"
 	KeyOperation  = "quorumlock.operation"
 	KeyVote       = "quorumlock.vote"
-	KeyRestarted  = "quorumlock.node.restarted"
+	KeyHadMarker  = "quorumlock.node.had_marker"
 )
 
 // Bounds of histograms, in seconds.
@@ -117,7 +117,7 @@ var (
 	nodeRecoveries = &Instrument{
 		"quorumlock.node.recoveries", Counter, "{recovery}", nil,
 		"Recoveries of nodes that are new or have lost their memory.",
-		[]string{KeyNode, KeyRestarted},
+		[]string{KeyNode, KeyHadMarker},
 	}
 	latchDuration = &Instrument{
 		"quorumlock.latch.duration", Seconds, "s", waits,

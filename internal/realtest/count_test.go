@@ -12,7 +12,7 @@ import (
 // names. These counts do not depend on the machine.
 func TestRealCommandsAreCounted(t *testing.T) {
 	c := startCluster(t, 5)
-	client := c.client()
+	client := c.client(undisturbed)
 	ran := 0
 	// each runs an operation and requires the given number of scripts on every node.
 	each := func(scripts int, what string, operate func()) {

@@ -15,7 +15,7 @@ import (
 // TestRealLatchCommandsAreCounted requires one script on each node for an uncontended operation.
 func TestRealLatchCommandsAreCounted(t *testing.T) {
 	c := startCluster(t, 3)
-	client, ctx := c.client(), withDeadline(t)
+	client, ctx := c.client(undisturbed), withDeadline(t)
 	ran := 0
 	each := func(scripts int, what string, operate func() error) {
 		require.NoError(t, operate(), what)

@@ -52,7 +52,15 @@ func renewalEndsWithTheLease(t *testing.T, c *cluster) {
 		extending.Wait()
 	}
 	c.noKeys()
-	before := c.calls(0)
+	before := -1
+	eventually(t, atMost, func() bool { // A busy machine may repeat a release whose answer came late.
+		last := before
+		before = c.calls(0)
+		if last != before {
+			time.Sleep(time.Second)
+		}
+		return last == before
+	}, "the releases end")
 	<-time.After(ttl * 3 / 2)
 	require.Equal(t, before, c.calls(0), "the client sends nothing for a released lease")
 	c.noKeys()
@@ -92,7 +100,7 @@ func renewalIsRetried(t *testing.T, c *cluster) {
 	select {
 	case <-renewed:
 	case <-lease.Context().Done():
-		strain.Missing(t, "the failed renewal is retried in time; %v", lease.Err())
+		strain.Broken(t, time.Second, "the failed renewal is retried in time; %v", lease.Err())
 	}
 	require.NoError(t, lease.Err())
 	c.holds("job", lease.Owner())
@@ -171,6 +179,6 @@ func closeAgainstRelease(t *testing.T, c *cluster) {
 			require.Empty(t, c.locks(i), "node %d has keys after Close returned no error", i)
 		}
 	} else {
-		strain.Missing(t, "Close succeeds, as all nodes answer; it said: %v", err)
+		strain.Broken(t, quorumlock.DefaultTTL/4, "Close succeeds, as all nodes answer; it said: %v", err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // TestRealReaderCommandsAreCounted requires one script on each node for a reader's uncontended operation.
 func TestRealReaderCommandsAreCounted(t *testing.T) {
 	c := startCluster(t, 5)
-	rw := c.client().RWLock("a")
+	rw := c.client(undisturbed).RWLock("a")
 	ran := 0
 	each := func(scripts int, what string, operate func()) {
 		operate()
@@ -197,7 +197,8 @@ func TestRealReadersAreWoken(t *testing.T) {
 		require.GreaterOrEqual(t, lease.Token(), writer.Token())
 	}
 	t.Logf("%d readers had the lock %v after the writer's release", crowd, time.Since(began))
-	c.holds("job", "quorumlock:readers") // This includes nodes that granted a moment later.
+	// A node that was slow, or answered before the writer's release reached it, gets the readers with their renewals.
+	c.holdsWithin(quorumlock.DefaultTTL, "job", "quorumlock:readers")
 	leave()
 	readers.Wait()
 	c.noKeys()

@@ -52,7 +52,7 @@ func (s *slot) joins(t *testing.T, others []string, changeOwner func()) {
 			_ = second.Release(ctx)
 		}
 		if lease.Err() != nil {
-			strain.Missing(t, "the joint lease is kept; it has ended: %v", lease.Err())
+			strain.Broken(t, slotTTL/6, "the joint lease is kept; it has ended: %v", lease.Err())
 		}
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *slot) joins(t *testing.T, others []string, changeOwner func()) {
 		defer cancel()
 		_, err := all.Acquire(short)
 		if rival.Err() != nil {
-			strain.Missing(t, "the rival keeps its lease; it has ended: %v", rival.Err())
+			strain.Broken(t, slotTTL/6, "the rival keeps its lease; it has ended: %v", rival.Err())
 		}
 		require.Error(t, err, "two clients hold a lock")
 		return errors.Is(err, quorumlock.ErrHeld)

@@ -227,7 +227,7 @@ func (c *Cluster) TryAwaitHealthy(ctx context.Context) error {
 				continue
 			}
 			state, err1 := c.command(ctx, s, "CLUSTER", "INFO")
-			is, err2 := c.replication(ctx, s)
+			is, err2 := s.info(ctx, "replication")
 			if err1 != nil || err2 != nil || !strings.Contains(state, "cluster_state:ok") {
 				return false
 			}
@@ -305,7 +305,7 @@ func (c *Cluster) ownerSeenBy(ctx context.Context, s *Server, slot int) *Server 
 // tryReplicaOf returns a server that follows the master.
 func (c *Cluster) tryReplicaOf(ctx context.Context, master *Server) (*Server, error) {
 	for _, s := range c.servers {
-		if is, err := c.replication(ctx, s); err == nil && is["role"] == "slave" && is["master_port"] == strconv.Itoa(master.port) {
+		if is, err := s.info(ctx, "replication"); err == nil && is["role"] == "slave" && is["master_port"] == strconv.Itoa(master.port) {
 			return s, nil
 		}
 	}
@@ -319,7 +319,7 @@ func (c *Cluster) TryOtherMaster(ctx context.Context, key string) (*Server, erro
 		return nil, err
 	}
 	for _, s := range c.servers {
-		if is, err := c.replication(ctx, s); s != owner && err == nil && is["role"] == "master" {
+		if is, err := s.info(ctx, "replication"); s != owner && err == nil && is["role"] == "master" {
 			return s, nil
 		}
 	}
@@ -348,7 +348,7 @@ func (c *Cluster) TryFailover(ctx context.Context, key string) (*Server, error) 
 			return nil, err
 		}
 		if poll(failoverTimeout+2*nodeTimeout, func() bool {
-			is, err := c.replication(ctx, replica)
+			is, err := replica.info(ctx, "replication")
 			return err == nil && is["role"] == "master"
 		}) {
 			return replica, c.tryAwait(ctx, "the replica owns the slot", func() bool {
@@ -470,12 +470,6 @@ func (c *Cluster) isCutOff(sender string, receiver *bus) bool {
 	defer c.mu.Unlock()
 	i := slices.Index(c.buses, receiver)
 	return c.cutOff[sender] || i < len(c.ids) && c.cutOff[c.ids[i]]
-}
-
-// replication returns the fields of INFO replication of a server.
-func (c *Cluster) replication(ctx context.Context, s *Server) (map[string]string, error) {
-	text, err := c.command(ctx, s, "INFO", "replication")
-	return infoFields(text), err
 }
 
 // patiently runs a command again once the cluster is healthy, if a server says that it is down. On a busy machine, the

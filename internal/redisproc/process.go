@@ -11,7 +11,7 @@ import (
 // process is one running child. A goroutine of its own waits for it, and ends with it.
 type process struct {
 	handle *os.Process
-	done   chan struct{} // closed once the child is gone and reaped
+	done   <-chan struct{} // closed once the child is gone and reaped
 }
 
 // spawn starts a child; env is added to the environment of this process.
@@ -24,27 +24,30 @@ func spawn(commandLine, env []string, logFile string) (*process, error) {
 	cmd := exec.Command(commandLine[0], commandLine[1:]...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	endWithParent(cmd)
+	done, err := Spawn(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return &process{handle: cmd.Process, done: done}, nil
+}
 
-	p := &process{done: make(chan struct{})}
-	started := make(chan error, 1)
+// Spawn starts a command that ends with this process, on Linux. It closes done once the command has ended and was
+// reaped. The command's ProcessState then says how it ended.
+func Spawn(cmd *exec.Cmd) (done <-chan struct{}, err error) {
+	endWithParent(cmd)
+	ended, started := make(chan struct{}), make(chan error, 1)
 	go func() {
-		defer close(p.done)
-		// "The parent" that a child can be told to end with is the thread that made it, on Linux.
-		// The thread is kept until the child is gone.
+		defer close(ended)
+		// For Linux, the parent is the thread that started the process. So the thread is kept until the end.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // killed is how they all end
+			_ = cmd.Wait() // ProcessState has the result
 		}
 	}()
-	if err := <-started; err != nil {
-		return nil, err
-	}
-	p.handle = cmd.Process
-	return p, nil
+	return ended, <-started
 }
 
 func (p *process) pid() int { return p.handle.Pid }

@@ -13,7 +13,10 @@ import (
 
 // endWithParent has the kernel kill the child when this process dies, however it dies.
 func endWithParent(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 }
 
 // allStopped tells whether each thread of the process is in state T.

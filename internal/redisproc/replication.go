@@ -1,6 +1,7 @@
 package redisproc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -90,7 +91,7 @@ func (s *Server) pauseReplication() error {
 // master's id. A master draws a new one when it starts, when it is promoted, and when its first replica comes,
 // although it loses nothing then.
 func (s *Server) ReplicationID() string {
-	is, err := s.info("replication")
+	is, err := s.info(context.Background(), "replication")
 	s.must("ask for the replication", err)
 	return is["master_replid"]
 }
@@ -127,7 +128,7 @@ func (s *Server) catchUp(master *Server) error {
 // replica may have resumed at a place in the master's history. The id of that is not settled before
 // either: a master draws a new one when a first replica comes.
 func (s *Server) awaitSync(master *Server) error {
-	atCall, err := master.info("replication")
+	atCall, err := master.info(context.Background(), "replication")
 	if err != nil {
 		return fmt.Errorf("ask the master: %w", err)
 	}
@@ -140,7 +141,7 @@ func (s *Server) awaitSync(master *Server) error {
 		if err != nil || applied < written || is["master_link_status"] != "up" {
 			return false
 		}
-		has, err := master.info("replication")
+		has, err := master.info(context.Background(), "replication")
 		return err == nil && has["master_replid"] == is["master_replid"]
 	})
 }
@@ -150,7 +151,7 @@ func (s *Server) awaitInfo(section string, told func(is map[string]string) bool)
 	var is map[string]string
 	var err error
 	if poll(startTimeout, func() bool {
-		is, err = s.info(section)
+		is, err = s.info(context.Background(), section)
 		return err == nil && told(is)
 	}) {
 		return nil
@@ -162,21 +163,18 @@ func (s *Server) awaitInfo(section string, told func(is map[string]string) bool)
 }
 
 // info returns the fields of a section of INFO.
-func (s *Server) info(section string) (map[string]string, error) {
-	text, err := s.Command("INFO", section)
+func (s *Server) info(ctx context.Context, section string) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	text, err := s.Do(ctx, "INFO", section)
 	if err != nil {
 		return nil, err
 	}
-	return infoFields(text), nil
-}
-
-// infoFields returns the fields of a reply to INFO.
-func infoFields(text string) map[string]string {
 	is := map[string]string{}
 	for line := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			is[name] = value
 		}
 	}
-	return is
+	return is, nil
 }

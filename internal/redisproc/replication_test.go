@@ -58,7 +58,7 @@ func TestPromotedReplicaKeepsWhatItHas(t *testing.T) {
 
 	command(t, replica, "SET", "own", "v")
 	replica.Restart()
-	is, err := replica.info("replication")
+	is, err := replica.info(t.Context(), "replication")
 	require.NoError(t, err)
 	assert.Equal(t, "master", is["role"], "also after a restart")
 	assert.Equal(t, []string{"k", "own"}, replica.Keys())

@@ -16,6 +16,7 @@ const tick = 5 * time.Millisecond
 type Strain struct {
 	mu   sync.Mutex
 	late []time.Duration // of each tick
+	due  time.Time       // of the next tick
 }
 
 // MeasureStrain begins to measure, until the test ends.
@@ -37,7 +38,9 @@ func MeasureStrain(t testing.TB) *Strain {
 func (s *Strain) watch(stop <-chan struct{}) {
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
-	for due := time.Now().Add(tick); ; due = time.Now().Add(tick) {
+	for {
+		due := time.Now().Add(tick)
+		s.await(due)
 		timer.Reset(time.Until(due))
 		select {
 		case <-stop:
@@ -46,6 +49,12 @@ func (s *Strain) watch(stop <-chan struct{}) {
 			s.note(time.Since(due))
 		}
 	}
+}
+
+func (s *Strain) await(due time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.due = due
 }
 
 func (s *Strain) note(late time.Duration) {
@@ -61,6 +70,9 @@ func (s *Strain) Worst() time.Duration { return s.Quantile(1) }
 func (s *Strain) Quantile(part float64) time.Duration {
 	s.mu.Lock()
 	late := slices.Clone(s.late)
+	if !s.due.IsZero() && time.Since(s.due) > 0 { // after a stall, the caller may run before the tick
+		late = append(late, time.Since(s.due))
+	}
 	s.mu.Unlock()
 	if len(late) == 0 {
 		return 0
@@ -82,6 +94,18 @@ func (s *Strain) Missing(t testing.TB, expected string, args ...any) {
 		return
 	}
 	Inconclusive(t, "expected: "+expected+"; one goroutine in ten was late by %v or more", append(args, late)...)
+}
+
+// Broken is Missing for what one stall of the machine can break: a lease that must be renewed, or an answer that must
+// come in time. The test is inconclusive also if a goroutine was once late by stall or more, even if the machine had
+// time left at all other moments. Progress that a test waits for is not like that: use Missing there.
+func (s *Strain) Broken(t testing.TB, stall time.Duration, expected string, args ...any) {
+	t.Helper()
+	if worst := s.Worst(); worst >= stall {
+		Inconclusive(t, "expected: "+expected+"; the machine stalled for %v", append(args, worst)...)
+		return
+	}
+	s.Missing(t, expected, args...)
 }
 
 // hops is how many wake-ups of goroutines and processes an operation takes at most, one after another.

@@ -21,6 +21,8 @@ func TestStrain(t *testing.T) {
 		require.Equal(t, 3*time.Millisecond, s.Worst())
 		require.Equal(t, time.Millisecond, s.Quantile(0.9))
 		require.Zero(t, s.Quantile(0.4))
+		s.await(time.Now().Add(-time.Second))
+		require.Equal(t, time.Second, s.Worst(), "a tick that is still to come is late already")
 	})
 }
 
@@ -74,4 +76,30 @@ func TestBounds(t *testing.T) {
 	require.Equal(t, []any{3, time.Second}, e.args)
 	idle.Missing(&e, "%d sections", 3)
 	require.True(t, e.fatal)
+}
+
+// A machine that is idle but for one stall explains what the stall can break, and nothing else.
+func TestOneStallOfAnIdleMachine(t *testing.T) {
+	const stall = 300 * time.Millisecond
+	stalled := &Strain{late: append(make([]time.Duration, 100), stall)}
+	for what, test := range map[string]struct {
+		broken func(e *ending)
+		fatal  bool
+	}{
+		"the lease ended, and the stall was long enough for that": {func(e *ending) { stalled.Broken(e, stall, "a lease %d", 3) }, false},
+		"the lease ended, and the stall was too short for that":   {func(e *ending) { stalled.Broken(e, stall+1, "a lease %d", 3) }, true},
+		"progress is missing, which a stall only delays":          {func(e *ending) { stalled.Missing(e, "a section %d", 3) }, true},
+	} {
+		var e ending
+		test.broken(&e)
+		require.Equal(t, test.fatal, e.fatal, what)
+		require.Equal(t, !test.fatal, e.format != "", what)
+		if !test.fatal {
+			require.Equal(t, []any{3, stall}, e.args, what)
+		}
+	}
+	var e ending
+	busy := &Strain{late: []time.Duration{2 * time.Millisecond}}
+	busy.Broken(&e, stall, "a lease %d", 3)
+	require.False(t, e.fatal, "a busy machine explains it without a stall")
 }

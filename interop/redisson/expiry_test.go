@@ -48,7 +48,7 @@ func TestGoLeaseExpires(t *testing.T) {
 
 // TestBothSidesRenew: each side renews its lock until it is released, so the other side does not get it.
 func TestBothSidesRenew(t *testing.T) {
-	const ttl = time.Second
+	const ttl = 2 * time.Second
 	f := newFleet(t, ttl)
 	lock, caller := f.golang().RedLock(name), f.caller(ttl)
 

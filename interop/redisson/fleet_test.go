@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
@@ -54,6 +55,9 @@ func fleetOf(t *testing.T, java *redisson.Process, ttl time.Duration) *fleet {
 		config: quorumlock.Config{TTL: ttl, MaxTTL: ttl, Redisson: true, Logger: slog.New(slog.DiscardHandler)},
 	}
 	f.config.Addresses = f.addresses()
+	// A short timeout loses answers on a busy machine, even if all nodes are healthy.
+	f.config.NodeTimeoutMax = min(ttl/3, 2*time.Second)
+	f.config.NodeTimeoutMin = f.config.NodeTimeoutMax
 	_, err := admin.Init(ctx, f.config)
 	require.NoError(t, err)
 	return f
@@ -158,11 +162,18 @@ func (f *fleet) locked(caller *redisson.Caller, lock redisson.Lock) {
 	require.True(f.t, got, "the caller in Java did not get the lock")
 }
 
-// stays requires that a client in Go cannot acquire the lock for some time.
+// stays requires that a client in Go cannot acquire the lock of a caller in Java for some time. The caller's TTL is two
+// seconds at least, and it renews after a third of that: on a machine that stalls, the lock may expire.
 func (f *fleet) stays(lock *quorumlock.Lock, span time.Duration) {
 	f.t.Helper()
+	const stall = 500 * time.Millisecond
+	strain := testkit.MeasureStrain(f.t)
 	ctx, cancel := context.WithTimeout(f.ctx, span)
 	defer cancel()
-	_, err := lock.Acquire(ctx)
+	lease, err := lock.Acquire(ctx)
+	if err == nil {
+		_ = lease.Release(f.ctx)
+		strain.Broken(f.t, stall, "the caller in Java keeps its lock for %v", span)
+	}
 	require.ErrorIs(f.t, err, context.DeadlineExceeded)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
@@ -65,7 +66,14 @@ func TestLateRedissonLeaseShortensAnotherLease(t *testing.T) {
 	t.Cleanup(f.servers[3].Resume)
 	granted := make(chan error, 1)
 	go func() { granted <- caller.Lock(f.ctx, there) }()
-	f.eventually(func() bool { return f.command(2, "HKEYS", name) != "" }, "the caller must have three nodes, and ask the hung one")
+	seen := false
+	f.eventually(func() bool {
+		seen = f.command(2, "HKEYS", name) != ""
+		return seen || len(granted) > 0
+	}, "the caller must have three nodes, and ask the hung one")
+	if !seen {
+		testkit.Inconclusive(t, "the machine was too busy to look while the caller had three nodes, before the lease there ended")
+	}
 	lease := f.acquire(lock)
 	require.NoError(t, <-granted, "Lock returns as if it had succeeded")
 	require.NoError(t, lease.Err(), "the second holder notices nothing")

@@ -78,7 +78,8 @@ func (f *fleet) awaited(lock *quorumlock.Lock, caller *redisson.Caller, there re
 	granted := make(chan error, 1)
 	began := time.Now()
 	go func() { granted <- caller.Lock(f.ctx, there) }()
-	f.eventually(func() bool { return f.listeners(0) == 1 && f.denials() == before+2 },
+	// On a busy machine the caller may have tried again by itself meanwhile, so there may be more denials.
+	f.eventually(func() bool { return f.listeners(0) == 1 && f.denials() >= before+2 },
 		"the caller must be denied, subscribe on the first node, and be denied again")
 	released := time.Now()
 	require.NoError(f.t, lease.Release(f.ctx))

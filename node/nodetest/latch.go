@@ -34,7 +34,7 @@ func exactly(generation uint64, op node.Op) node.Op {
 }
 
 // looking lists the ids.
-func looking(name string) node.Op { return latch(name, node.LatchOp{List: true}) }
+func looking(name string) node.Op { return listing(name, 0) }
 
 func unlatch(name string) node.Op {
 	return node.Op{Kind: node.Unlatch, Names: []string{name}, TTL: long}
@@ -61,9 +61,7 @@ func (x *trial) stands(name string, generation uint64, count int, ids ...string)
 	assert.Equal(x, len(ids), s.Size)
 	listed := s.IDs
 	for len(listed) < s.Size && len(s.IDs) > 0 {
-		next := looking(name)
-		next.Latch.From = len(listed)
-		s = x.latched(node.Granted, next)
+		s = x.latched(node.Granted, listing(name, len(listed)))
 		listed = append(listed, s.IDs...)
 	}
 	assert.Equal(x, slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(listed)))

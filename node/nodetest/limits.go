@@ -79,7 +79,7 @@ var limiting = []promise{
 				x.Pass(short)
 				err := x.recovering(acquire("o1", long, "a"))
 				assert.LessOrEqual(x, err.Left, limits.Recovery()-short, "it has begun")
-				assert.True(x, err.Restarted)
+				assert.True(x, err.HadMarker)
 			}
 		}
 	}},

@@ -64,12 +64,12 @@ func (x *trial) readers(name string, owners ...string) {
 	assert.ElementsMatch(x, owners, found)
 }
 
-// isReadFor requires that a name is read for about ttl, and not longer.
-func (x *trial) isReadFor(ttl time.Duration, name string) {
+// isReadForLong requires that the name a is read for about long, and not longer.
+func (x *trial) isReadForLong() {
 	x.Helper()
-	h := x.denied(acquire("stranger", long, name), name, node.Readers)
-	assert.LessOrEqual(x, h.TTL, ttl)
-	assert.Greater(x, h.TTL, ttl-slack)
+	h := x.denied(acquire("stranger", long, "a"), "a", node.Readers)
+	assert.LessOrEqual(x, h.TTL, long)
+	assert.Greater(x, h.TTL, long-slack)
 }
 
 // readAndWrite has the promises about names with readers.
@@ -78,9 +78,7 @@ var readAndWrite = []promise{
 		x.gets(read("r1", long, "a"), read("r2", long, "a"), read("r1", long, "a"))
 		x.readers("a", "r1", "r2")
 		x.keys("a")
-		h := x.denied(acquire("w", long, "a"), "a", node.Readers)
-		assert.LessOrEqual(x, h.TTL, long)
-		assert.Greater(x, h.TTL, long-slack)
+		x.isReadForLong()
 		x.denied(renew("w", long, "a"), "a", node.Readers)
 		x.want(node.Absent, release("w", "a"), release("r1", "a"))
 		x.readers("a", "r1", "r2")
@@ -120,7 +118,7 @@ var readAndWrite = []promise{
 	}},
 	{"each reader ends by itself", func(x *trial) {
 		x.gets(read("r1", short, "a"), read("r2", long, "a"))
-		x.isReadFor(long, "a")
+		x.isReadForLong()
 		x.Pass(short)
 		x.readers("a", "r2")
 		x.want(node.Absent, unread("r1", "a"))
@@ -155,7 +153,7 @@ var readAndWrite = []promise{
 		x.gets(read("r1", long, "a"))
 		x.want(node.Granted, keep("r1", brief, "a"))
 		x.gets(read("r1", brief, "a"), read("r2", brief, "a"))
-		x.isReadFor(long, "a")
+		x.isReadForLong()
 		r := x.want(node.Inspected, inspect("a"))
 		require.Len(x, r.Holders, 2)
 		assert.Greater(x, max(r.Holders[0].TTL, r.Holders[1].TTL), long-slack)
@@ -168,7 +166,7 @@ var readAndWrite = []promise{
 		x.want(node.Healed, keep("r2", long, "a"))
 		x.want(node.Granted, keep("r2", long, "a"))
 		x.readers("a", "r1", "r2")
-		x.isReadFor(long, "a")
+		x.isReadForLong()
 		x.want(node.Healed, keep("r2", long, "a", "b"))
 		x.want(node.Released, unread("r2", "a", "b"))
 		x.lives(brief, "a")

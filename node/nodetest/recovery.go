@@ -150,7 +150,7 @@ func (x *trial) recovering(op node.Op) node.RecoveryError {
 	var err *node.RecoveryError
 	require.ErrorAs(x, r.Err, &err)
 	assert.Equal(x, err.Left, r.Recovering)
-	assert.Equal(x, err.Restarted, r.Restarted)
+	assert.Equal(x, err.HadMarker, r.HadMarker)
 	assert.Positive(x, err.Left)
 	assert.LessOrEqual(x, err.Left, err.Length)
 	return *err
@@ -163,7 +163,7 @@ func (x *trial) begins(restarted bool, op node.Op) node.RecoveryError {
 	assert.Equal(x, node.RecoveryError{
 		Left:      x.limits.Recovery(),
 		Length:    x.limits.Recovery(),
-		Restarted: restarted,
+		HadMarker: restarted,
 	}, err)
 	return err
 }
@@ -176,7 +176,7 @@ func (x *trial) underway(restarted bool, op node.Op) {
 	assert.Equal(x, x.limits.Recovery(), err.Length)
 	assert.LessOrEqual(x, err.Left, err.Length-short)
 	assert.Greater(x, err.Left, err.Length-slack)
-	assert.Equal(x, restarted, err.Restarted)
+	assert.Equal(x, restarted, err.HadMarker)
 }
 
 // reasserted requires the outcome of a renewal on a recovering node, and returns the remaining recovery.
@@ -186,7 +186,7 @@ func (x *trial) reasserted(restarted bool, outcome node.Outcome, op node.Op) tim
 	x.answered(outcome, r)
 	assert.Zero(x, r.Token)
 	assert.Positive(x, r.Recovering)
-	assert.Equal(x, restarted, r.Restarted)
+	assert.Equal(x, restarted, r.HadMarker)
 	return r.Recovering
 }
 

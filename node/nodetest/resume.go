@@ -127,7 +127,7 @@ var resuming = []promise{
 		x.Restart()
 		r := x.fails(node.ErrRecovering, resume("o1", token, long, "a"))
 		require.Positive(x, r.Recovering)
-		assert.True(x, r.Restarted)
+		assert.True(x, r.HadMarker)
 		x.lives(brief, "a")
 	}},
 	{"other limits and a longer TTL are refused", func(x *trial) {

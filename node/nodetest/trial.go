@@ -128,7 +128,7 @@ var junk = node.Reply{
 	Pool:       node.PoolState{Size: 1, Version: 1, Free: []byte{1}},
 	Token:      1,
 	Recovering: 1,
-	Restarted:  true,
+	HadMarker:  true,
 	Unmarked:   true,
 	Marker:     &node.Marker{Identity: "junk", Until: 1},
 	Err:        fmt.Errorf("junk"),
@@ -194,7 +194,7 @@ func (x *trial) answered(outcome node.Outcome, r node.Reply) {
 		assert.Zero(x, r.Marker)
 	}
 	if r.Recovering == 0 {
-		assert.False(x, r.Restarted)
+		assert.False(x, r.HadMarker)
 	}
 	if outcome != node.Inspected || r.Recovering == 0 {
 		assert.False(x, r.Unmarked)
@@ -240,7 +240,7 @@ func (x *trial) failed(reason error, op node.Op, r node.Reply) {
 	assert.Zero(x, r.Marker)
 	if !errors.Is(reason, node.ErrRecovering) {
 		assert.Zero(x, r.Recovering)
-		assert.False(x, r.Restarted)
+		assert.False(x, r.HadMarker)
 	}
 	assert.False(x, r.Unmarked)
 	var err *node.Error

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // lines is a slog handler that keeps the text of each record, and its context.
@@ -108,12 +110,12 @@ func TestLogHooksWriteEveryEvent(t *testing.T) {
 			"WARN latch op=set latch name=l id= rounds=0 took=0s err=latch set to another number",
 		},
 		{func() { h.NodeDown("n1", failure) }, "DEBUG node failed node=n1 err=no"},
-		{func() { h.NodeUp("n1") }, "DEBUG node answers again node=n1"},
+		{func() { h.NodeUp("n1") }, "DEBUG node is in use again node=n1"},
 		{
 			func() {
-				h.NodeRecovering(quorumlock.NodeRecoveringEvent{Node: "n1", Since: at, Until: at, Restarted: true})
+				h.NodeRecovering(quorumlock.NodeRecoveringEvent{Node: "n1", Since: at, Until: at, HadMarker: true})
 			},
-			"DEBUG node recovers node=n1 since=1970-01-01 00:00:00 +0000 UTC until=1970-01-01 00:00:00 +0000 UTC restarted=true",
+			"DEBUG node recovers node=n1 since=1970-01-01 00:00:00 +0000 UTC until=1970-01-01 00:00:00 +0000 UTC had_marker=true",
 		},
 	} {
 		l = lines{}
@@ -148,5 +150,90 @@ func TestLogHooksDoNotRepeatClientWarnings(t *testing.T) {
 		require.Equal(t, 1, told["lease ended"])
 		require.Equal(t, 2, told["node failed"])
 		require.Positive(t, told["renewal failed"])
+	})
+}
+
+// refusingNode is a node that answers each operation and each probe with a refusal while refuses is set.
+type refusingNode struct {
+	node.Node
+	refuses atomic.Bool
+}
+
+func (n *refusingNode) refusal() error {
+	return &node.Error{Node: n.Name(), Reason: node.ErrMisconfigured, Err: errors.New("it evicts keys")}
+}
+
+func (n *refusingNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	n.Node.Do(ctx, ops, replies)
+	if n.refuses.Load() {
+		for i := range replies {
+			replies[i] = node.Reply{Err: n.refusal()}
+		}
+	}
+}
+
+func (n *refusingNode) Probe(ctx context.Context) error {
+	if n.refuses.Load() {
+		return n.refusal()
+	}
+	return n.Node.Probe(ctx)
+}
+
+// The log lines about a node are true in each case: a server that comes back with its data, as after a restart from
+// disk, a failover, or when its first replica attaches; one that comes back empty; one that answers, but refuses.
+func TestLogLinesOfNodeEvents(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var l lines
+		refusing := &refusingNode{Node: f.Nodes[2]}
+		client := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Logger = slog.New(&l)
+			cfg.Nodes[2] = refusing
+		})
+		use := func() {
+			t.Helper()
+			lease, err := client.RedLock("job").TryAcquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Release(t.Context()))
+			fleet.Settle()
+		}
+		use()
+		for _, c := range []struct {
+			name  string
+			event func()
+			line  string
+			end   func()
+			last  string
+		}{
+			{
+				"it comes back with its data", func() { f.Nodes[0].Save(); f.Nodes[0].Crash() },
+				"node recovers: it may have forgotten locks; holders keep theirs, and it grants no new ones until the recovery ends, had_marker=true",
+				func() { time.Sleep(fleet.RecoveryTime) }, "node has recovered: it grants new locks again",
+			},
+			{
+				"it comes back empty", func() { f.Nodes[0].Flush() },
+				"node recovers: it may have forgotten locks; holders keep theirs, and it grants no new ones until the recovery ends, had_marker=false",
+				func() { time.Sleep(fleet.RecoveryTime) }, "node has recovered: it grants new locks again",
+			},
+			{
+				"it refuses", func() { refusing.refuses.Store(true) },
+				"node failed: it gets only probes until one succeeds",
+				func() { refusing.refuses.Store(false); time.Sleep(time.Second) }, "node is in use again: a probe succeeded",
+			},
+		} {
+			l.texts = nil
+			c.event()
+			use()
+			require.Len(t, l.texts, 1, c.name)
+			message, attrs, _ := strings.Cut(l.texts[0], " node=")
+			if _, had, found := strings.Cut(attrs, "had_marker="); found {
+				message += ", had_marker=" + had
+			}
+			require.Equal(t, "WARN "+c.line, message, c.name)
+			c.end()
+			use()
+			use() // the first answer may come after the decision
+			require.Len(t, l.texts, 2, c.name)
+			require.Contains(t, l.texts[1], "INFO "+c.last+" node=", c.name)
+		}
 	})
 }

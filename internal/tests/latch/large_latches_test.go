@@ -98,6 +98,92 @@ func TestWaitersReadSizesOfLargeLatch(t *testing.T) {
 	})
 }
 
+// Many clients wait for a latch that counts down slowly. While the sizes grow, no waiter reads ids, although the sizes
+// do not rule out for ten seconds that the latch is done.
+func TestWaitersReadNoIDsWhileALargeLatchGrows(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), largeLatch))
+		done, read, _ := startWaiters(t, f, 64)
+		for i := 0; i < largeLatch; i += 10 {
+			countTogether(t, l, i, i+10)
+			time.Sleep(100 * time.Millisecond)
+		}
+		for _, d := range done {
+			require.NoError(t, <-d)
+		}
+		require.Zero(t, read.Load(), "ids that the waiters read")
+	})
+}
+
+// Each node lacks ids of a latch that is done, and many clients wait for it. Few of them read the ids, as
+// one reader restores them for all.
+func TestFewOfManyWaitersMergeIDsOfLargeLatch(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		const waiters = 64
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), largeLatch))
+		fleet.Settle()
+		const part = largeLatch / 3
+		for i := range f.Nodes {
+			f.Stop(i)
+			countTogether(t, l, i*part, (i+1)*part)
+			f.Start(i)
+			time.Sleep(time.Second)
+		}
+		done, read, _ := startWaiters(t, f, waiters)
+		took := f.Elapsed(func() {
+			for _, d := range done {
+				require.NoError(t, <-d)
+			}
+		})
+		require.LessOrEqual(t, took, 2*time.Second)
+		const all = 2 * largeLatch // that the nodes have together
+		require.LessOrEqual(t, read.Load(), int64(all*waiters/2), "ids that the waiters read")
+		require.Positive(t, read.Load())
+		t.Logf("%d ids were read by %d waiters, %v times all", read.Load(), waiters, float64(read.Load())/all)
+	})
+}
+
+// A waiter for a large latch glances at it about once a second while nothing happens.
+func TestWaiterForLargeLatchPollsRarely(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c, last := latchEvents(f)
+		l := c.Latch("a")
+		require.NoError(t, l.Set(t.Context(), largeLatch))
+		last()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, l.Await(ctx), context.DeadlineExceeded)
+		require.InDelta(t, 70, last().Rounds, 12)
+	})
+}
+
+// Many clients wait for a large latch when a node loses its memory. Few of them restore it.
+func TestFewOfManyWaitersRestoreALargeLatch(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		const waiters = 64
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), largeLatch))
+		const some = largeLatch / 2
+		countTogether(t, l, 0, some)
+		done, read, written := startWaiters(t, f, waiters)
+		time.Sleep(5 * time.Second)
+		require.Zero(t, read.Load())
+		f.Nodes[0].Flush()
+		time.Sleep(4 * time.Second)
+		require.GreaterOrEqual(t, written.Load(), int64(some), "the waiters have restored the latch")
+		require.LessOrEqual(t, read.Load(), int64(3*some*waiters/2), "ids that the waiters read")
+		t.Logf("%d ids were read and %d written by %d waiters", read.Load(), written.Load(), waiters)
+		f.Stop(1)
+		countTogether(t, l, some, largeLatch)
+		for _, d := range done {
+			require.NoError(t, <-d)
+		}
+		f.Start(1)
+	})
+}
+
 // Each node lacks ids that other nodes have. Each waiter reads each id of a node at most once, and writes missing ids
 // back to the nodes.
 func TestWaitersMergeIDsOfLargeLatch(t *testing.T) {

@@ -230,6 +230,37 @@ func TestResumeCountsNoNodeThatForgot(t *testing.T) {
 	}
 }
 
+// A few nodes may have an earlier proposal of the acquisition instead of the token: the last one did not reach them. They
+// prove nothing, neither that the lease is over nor that the token is wrong.
+func TestResumeBesideAnEarlierProposal(t *testing.T) {
+	for earlier, want := range map[int]error{1: quorumlock.ErrNoQuorum, 2: quorumlock.ErrInvalid} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			lock := f.Client().RedLock("job").With(fixed)
+			first := left(t, lock)
+			fleet.Settle()
+			do := func(i int, kind node.Kind, token uint64) {
+				t.Helper()
+				replies := make([]node.Reply, 1)
+				f.Nodes[i].Do(t.Context(), []node.Op{{
+					Kind: kind, Names: first.Names(), Owner: first.Owner(), Token: token, TTL: quorumlock.DefaultTTL, Limits: f.Limits,
+				}}, replies)
+				require.NoError(t, replies[0].Err)
+			}
+			do(2, node.Release, 0)
+			for i := range earlier {
+				do(i, node.Release, 0)
+				do(i, node.Acquire, first.Token()-1)
+			}
+			_, err := f.Client().RedLock("job").With(fixed).Resume(t.Context(), first.Owner(), first.Token())
+			require.ErrorIs(t, err, want)
+			if earlier == 1 {
+				require.NotErrorIs(t, err, quorumlock.ErrInvalid)
+				require.ErrorContains(t, err, "the owner holds the lock with another token")
+			}
+		})
+	}
+}
+
 // Nodes that do not answer leave it open whether the lease is valid. A later call can succeed.
 func TestResumeWithoutAMajority(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {

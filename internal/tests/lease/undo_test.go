@@ -160,3 +160,53 @@ func TestReleaseCountsNodeThatWasNeverAsked(t *testing.T) {
 		require.NoError(t, lease.Release(t.Context()), "n1 has confirmed, and n3 never had the lock")
 	})
 }
+
+// A TryAcquire is denied while a slow node has not answered it. The holder releases, and the same client tries again. Its
+// first attempt may have been granted late on the slow node. The undo of that grant goes ahead of the second attempt, so
+// the first never denies the second, however slow the request or the answer is.
+func TestOwnLateAttemptDoesNotDenyTheNext(t *testing.T) {
+	const ms = time.Millisecond
+	delays := []time.Duration{0, 20 * ms, 100 * ms, 300 * ms}
+	late, granted := 0, 0
+	try := func(t *testing.T, f *fleet.Fleet, all bool, slow, muted, pause time.Duration) {
+		held := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		c, wires := f.WiredClient(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 150*ms, 250*ms })
+		fleet.AcquireAndRelease(t, c.RedLock("warm"))
+		fleet.Settle()
+		job := c.MultiLock("job")
+		if !all {
+			job = c.RedLock("job")
+			wires[1].Severed.Store(true) // so the slow node is needed
+		}
+		wires[2].Slow.Store(int64(slow))
+		wires[2].Muted.Store(int64(muted))
+		_, err := job.TryAcquire(t.Context())
+		require.Error(t, err)
+		require.NoError(t, held.Release(t.Context()))
+		fleet.Settle() // Wait until all nodes have released it.
+		time.Sleep(pause)
+		if len(f.Nodes[2].Keys()) > 0 {
+			late++
+		}
+		lease, err := job.TryAcquire(t.Context())
+		require.NotErrorIs(t, err, quorumlock.ErrHeld)
+		if err == nil {
+			granted++
+			require.NoError(t, lease.Release(t.Context()))
+		}
+		time.Sleep(2 * time.Second)
+		f.RequireNoKeys()
+	}
+	for _, all := range []bool{true, false} {
+		for _, slow := range delays {
+			for _, muted := range delays {
+				for _, pause := range []time.Duration{0, 10 * ms, 30 * ms, 110 * ms, 210 * ms, 320 * ms, 450 * ms} {
+					fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) { try(t, f, all, slow, muted, pause) })
+				}
+			}
+		}
+	}
+	t.Logf("%d late grants were on the slow node when the next attempt began, and %d attempts were granted", late, granted)
+	require.Positive(t, late)
+	require.Positive(t, granted)
+}

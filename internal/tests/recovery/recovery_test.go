@@ -291,13 +291,13 @@ func TestRecoveryIsReported(t *testing.T) {
 		}
 		fleet.Settle()
 		require.Equal(t, []quorumlock.NodeRecoveringEvent{{
-			Node: "n2", Since: began, Until: began.Add(fleet.RecoveryTime), Restarted: true,
+			Node: "n2", Since: began, Until: began.Add(fleet.RecoveryTime), HadMarker: true,
 		}}, events)
 		f.Nodes[1].Flush()
 		require.NoError(t, lease.Extend(t.Context()))
 		fleet.Settle()
 		require.Len(t, events, 2)
-		require.False(t, events[1].Restarted)
+		require.False(t, events[1].HadMarker)
 
 		status, err := client.RedLock("job").Inspect(t.Context())
 		require.NoError(t, err)

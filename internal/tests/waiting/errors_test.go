@@ -3,6 +3,7 @@ package waiting_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -124,4 +125,56 @@ func TestErrorsOfWaitersThatGiveUp(t *testing.T) {
 			f.RequireNoKeys()
 		})
 	})
+}
+
+// Another client holds the lock, and then a node goes out during the wait. With a majority lock, the other nodes prove
+// that the lock is held, whichever node answers first. A MultiLock could not be acquired without that node even if the
+// holder released it. So its error is that of the last attempt, and the earlier denials are out of date.
+func TestErrorOfAWaitDuringWhichANodeGoesOut(t *testing.T) {
+	const latency = 5 * time.Millisecond
+	for name, goesOut := range map[string]func(f *fleet.Fleet){
+		"recovering": func(f *fleet.Fleet) { f.Nodes[0].Flush() },
+		"down":       func(f *fleet.Fleet) { f.Stop(0) },
+	} {
+		for first := range 3 {
+			for _, all := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, node %d answers first, MultiLock %v", name, first, all), func(t *testing.T) {
+					fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+						lease := fleet.MustAcquire(t, f.Client().MultiLock("job"))
+						var attempts []error
+						client, wires := f.WiredClient(func(cfg *quorumlock.Config) {
+							cfg.Hooks.AttemptFailed = func(e quorumlock.AttemptFailedEvent) { attempts = append(attempts, e.Err) }
+						})
+						for i := range wires {
+							if i != first {
+								wires[i].Muted.Store(int64(latency))
+							}
+						}
+						job := client.RedLock("job")
+						if all {
+							job = client.MultiLock("job")
+						}
+						time.AfterFunc(500*time.Millisecond, func() { goesOut(f) })
+						ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+						defer cancel()
+						_, err := job.Acquire(ctx)
+						fleet.Settle()
+						require.ErrorIs(t, err, context.DeadlineExceeded)
+						require.NoError(t, lease.Err(), "the lock was held all the time")
+						require.ErrorIs(t, attempts[0], quorumlock.ErrHeld)
+						switch {
+						case !all:
+							require.ErrorIs(t, err, quorumlock.ErrHeld)
+						case first == 0:
+							require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+							require.NotErrorIs(t, err, quorumlock.ErrHeld)
+						}
+						if name == "down" {
+							f.Start(0)
+						}
+					})
+				})
+			}
+		}
+	}
 }
