@@ -31,7 +31,7 @@ import (
 //
 // A node that has lost its memory (a restart, a failover, a flush) does not count until it gets
 // back the ids that it forgot. Calls on the latch give it back while a majority remembers: waiters
-// within a second or two, CountDown and Count at once. A deletion of the latch also makes the node
+// within a second or two, CountDown and Count within a second. A deletion of the latch also makes the node
 // count again, for everything after it. Until then it is one node less, and calls fail with a
 // [*NoQuorumError] if too few are left. Two cases cannot be repaired:
 //

@@ -59,7 +59,34 @@ func DrawLatches(seed uint64) *Case {
 		}
 		began = end + d.UpTo(ttl/20)
 	}
+	if seed%16 == 9 && len(c.Nodes) == 3 { // from a source of its own, so that other cases stay the same
+		drawer{workload.NewDrawer(seed, 12), nil}.lateCountCase(c)
+	}
 	return c
+}
+
+// lateCountCase: a client counts down, and reaches one node at once, the second one late, and the third one not at all.
+// Meanwhile the first node loses its memory, and a rival reads the latch and restores it there. Later the rival does not
+// reach the second node.
+func (d drawer) lateCountCase(c *Case) {
+	c.Opened, c.Timeout, c.Sound = true, ttl/3, 2
+	c.Clients[holder].Wall, c.Clients[rival].Wall = 0, 0
+	c.Weather = Weather{Least: c.Weather.Least, Most: c.Weather.Least + d.UpTo(ttl/500)}
+	c.Tasks, c.Faults = nil, nil
+	const first = 2 // the others never lose their memory
+	second := d.IntN(2)
+	began := d.Between(ttl/100, ttl)
+	at := began + d.Between(ttl/10, ttl)
+	lost := at + 2*c.Weather.Most + d.UpTo(ttl/200)
+	late := at + d.Between(ttl/50, ttl/3)
+	d.callsOf(c, rival, began, workload.LatchCall{Kind: history.Set, Count: 3})
+	d.callsOf(c, holder, at, countDown(0))
+	d.callsOf(c, rival, lost+d.Between(ttl/500, ttl/50), workload.LatchCall{Kind: history.Count})
+	d.callsOf(c, rival, late+d.Between(ttl/20, ttl/2), workload.LatchCall{Kind: history.Count})
+	c.breaks(faultinject.Part, at-d.UpTo(ttl/50), late, second, holder)
+	c.breaks(faultinject.Part, at-d.UpTo(ttl/50), late+ttl, 1-second, holder)
+	c.breaks(faultinject.Part, late+d.UpTo(ttl/50), late+ttl, second, rival)
+	d.loses(c, lost, first)
 }
 
 // spareMajority keeps a majority of the nodes from losing their memory; others lose it instead.

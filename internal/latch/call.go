@@ -249,11 +249,11 @@ func (x *Call) Delete() Outcome {
 		if begun {
 			r.kind, r.ask = node.Latch, node.LatchOp{Exact: true, Generation: token, Void: true}
 		}
-		confirmed := func() bool { return r.granted.Len() >= x.latches.need }
+		confirmed := func() bool { return r.deletedOn().Len() >= x.latches.need }
 		r.enough = func(*quorum.LatchView) bool { return confirmed() && (!first || r.setAgain == 0) }
 		_, stop := x.runRound(r)
 		r.mu.Lock()
-		isConfirmed := confirmed() // perhaps while the round still waits for the other nodes
+		isConfirmed := confirmed() && (r.done || !r.late()) // perhaps while the round still waits for the other nodes
 		r.mu.Unlock()
 		if stop != NotStopped && !isConfirmed {
 			return r, r.stopped(stop)

@@ -78,8 +78,9 @@ type Latches struct {
 	generations map[string]uint64
 	sweepAt     int
 	// refilling are the latches for which a call gives ids back to nodes that forgot them.
-	refilling map[string]struct{}
-	watchers  map[*watcher]struct{}
+	// postponed are the latches for which a round will do that in a moment.
+	refilling, postponed map[string]struct{}
+	watchers             map[*watcher]struct{}
 	// batches has the last batch of count-downs of each latch, while any call is in it.
 	batches map[latchKey]*batch
 }
@@ -91,6 +92,7 @@ func New(env Env) *Latches {
 		need:        quorum.Majority().Need(env.Nodes.Len()),
 		generations: make(map[string]uint64),
 		refilling:   make(map[string]struct{}),
+		postponed:   make(map[string]struct{}),
 		watchers:    make(map[*watcher]struct{}),
 		batches:     make(map[latchKey]*batch),
 	}
@@ -131,12 +133,32 @@ func (l *Latches) beginRefill(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, busy := l.refilling[name]
+	_, later := l.postponed[name]
+	if busy || later {
+		return false
+	}
 	l.refilling[name] = struct{}{}
-	return !busy
+	return true
 }
 
 func (l *Latches) endRefill(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.refilling, name)
+}
+
+// postponeRefill reports whether the caller may give ids of a latch back later: no other round will.
+// endPostponement must follow.
+func (l *Latches) postponeRefill(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, later := l.postponed[name]
+	l.postponed[name] = struct{}{}
+	return !later
+}
+
+func (l *Latches) endPostponement(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.postponed, name)
 }

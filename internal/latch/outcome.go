@@ -73,6 +73,9 @@ func (r *round) shortage() *Shortage {
 	s := &Shortage{Need: r.need(), Total: len(r.answers)}
 	for i, a := range r.answers {
 		err := r.nodes[i].err
+		if c := r.confirmation; c != nil && c.errs[i] != nil {
+			err = c.errs[i]
+		}
 		switch {
 		case err != nil:
 		case !a.Told:
@@ -87,7 +90,7 @@ func (r *round) shortage() *Shortage {
 		s.Refusals = append(s.Refusals, Refusal{Node: i, Err: err})
 	}
 	if r.deletes {
-		s.Agreed = r.granted.Len()
+		s.Agreed = r.deletedOn().Len()
 	}
 	return s
 }

@@ -3,6 +3,7 @@ package latch
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
@@ -41,8 +42,10 @@ type round struct {
 	// setAgain are the nodes that confirmed a deletion, and yet had the latch set right after it: its
 	// generation had begun there before.
 	setAgain quorum.Set
-	// began is when the round began, as a token by the client's clock.
-	began uint64
+	// began is when the round began, as a token by the client's clock. sentAt is the same by its
+	// monotonic clock.
+	began  uint64
+	sentAt time.Duration
 	// readings counts how often the round has read all ids again, since a node may have lost its
 	// memory during the round.
 	readings int
@@ -58,6 +61,8 @@ type round struct {
 	bySizes bool
 	// outcome is the view that decided the round; later answers do not change it.
 	outcome quorum.LatchView
+	// confirmation is set if the round took too long, and is confirmed.
+	confirmation *confirmation
 }
 
 // nodeState is the state of one node in a round, apart from its answers.
@@ -67,6 +72,8 @@ type nodeState struct {
 	// recoveryEnd is the end of the node's recovery, by its marker. With born, it identifies one
 	// memory of the node.
 	recoveryEnd, born int64
+	// refillable is when the node's last loss will be refillAfter ago, by the clock of the client.
+	refillable time.Duration
 	// lost is the recovery end of a loss that may have happened during the round. That loss started
 	// the reading lostBefore. readBefore is the latest reading in which the node listed its ids.
 	lost                   int64
@@ -124,6 +131,7 @@ func (r *round) send() {
 
 func (r *round) sendLocked() {
 	nodes := r.env().Nodes
+	r.sentAt = r.env().Clock.Now()
 	r.began = uint64(max(r.env().Clock.Wall().UnixMicro(), 0))
 	if r.ask.List {
 		r.beginReading()
@@ -216,6 +224,9 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 	}
 	n.recoveryEnd, n.born, n.err, r.summaries[i] = s.Until, s.Born, nil, a
 	r.summaries[i].IDs = nil
+	if a.Memory != 0 {
+		n.refillable = r.env().Clock.Now() + untilRefillable(r.env().Limits, reply.Recovering)
+	}
 	granted := reply.Outcome == node.Granted
 	if granted {
 		r.granted = r.granted.With(i)
@@ -275,12 +286,17 @@ func (r *round) read(c *dispatch.Call, s *node.LatchState) (all []string, more b
 // forgot reports whether enough witnesses have been read since a node lost its memory. Only then do
 // they have everything that the node may have forgotten. An earlier answer of a witness may lack a
 // count-down that reached both later. If the loss may have happened during the round, all ids are
-// read again. Requires r.mu.
+// read again. After a loss of a moment ago, the reading waits: the ids of a prompt round may still be on
+// their way to the witnesses. Requires r.mu.
 func (r *round) forgot(i int, v *quorum.LatchView) (known bool) {
 	if r.answers[i].ForgotBefore(r.began, r.skew()) {
 		return true
 	}
 	n := &r.nodes[i]
+	if wait := n.refillable - r.env().Clock.Now(); wait > 0 {
+		r.repairLater(wait)
+		return false
+	}
 	if n.lost != n.recoveryEnd {
 		r.readings++
 		n.lost, n.lostBefore = n.recoveryEnd, r.readings
@@ -297,10 +313,13 @@ func (r *round) forgot(i int, v *quorum.LatchView) (known bool) {
 
 // view is the combined answers, or the repair target once enough nodes have that but not yet what
 // was added since. Requires r.mu.
-func (r *round) view() quorum.LatchView {
-	v := r.merged()
+func (r *round) view() quorum.LatchView { return r.viewOf(r.answers) }
+
+// viewOf is view for other answers. Requires r.mu.
+func (r *round) viewOf(answers []quorum.LatchAnswer) quorum.LatchView {
+	v := r.mergedOf(answers)
 	if t := r.repairTarget; t != nil && v.Known && v.Holders < r.need() && t.Alike(&v) {
-		if holders := t.HeldBy(r.answers); holders >= r.need() {
+		if holders := t.HeldBy(answers); holders >= r.need() {
 			full := v.Full
 			v, v.Holders, v.Full = *t, holders, full
 		}
@@ -313,22 +332,28 @@ func (r *round) sizes() quorum.LatchView {
 	return quorum.ViewLatch(r.summaries, r.need(), nil, r.skew())
 }
 
-// skew is how far clocks may differ, in the unit of tokens.
+// skew is how far clocks may differ, in the unit of tokens, and how much later than a loss a prompt
+// round may end that began before it.
 func (r *round) skew() uint64 {
-	return uint64(r.env().Limits.MaxClockSkew.Microseconds())
+	limits := r.env().Limits
+	return uint64((limits.MaxClockSkew + refillAfter(limits)).Microseconds())
 }
 
 // merged is the combined answers. Requires r.mu.
-func (r *round) merged() quorum.LatchView {
+func (r *round) merged() quorum.LatchView { return r.mergedOf(r.answers) }
+
+func (r *round) mergedOf(answers []quorum.LatchAnswer) quorum.LatchView {
 	var known []string
-	if r.anyGeneration || r.generation == r.latest() {
+	if r.anyGeneration || r.generation == latestOf(answers) {
 		known = r.known
 	}
-	return quorum.ViewLatch(r.answers, r.need(), known, r.skew())
+	return quorum.ViewLatch(answers, r.need(), known, r.skew())
 }
 
-func (r *round) latest() (generation uint64) {
-	for _, a := range r.answers {
+func (r *round) latest() (generation uint64) { return latestOf(r.answers) }
+
+func latestOf(answers []quorum.LatchAnswer) (generation uint64) {
+	for _, a := range answers {
 		generation = max(generation, a.Generation)
 	}
 	return generation
@@ -373,7 +398,7 @@ func (r *round) repair() {
 // decide a round that is still reading ids: if enough nodes have enough ids, the ids do not matter.
 // Requires r.mu.
 func (r *round) decideIfDone(news bool) {
-	if r.done {
+	if r.done || r.confirmation != nil {
 		return
 	}
 	var v quorum.LatchView
@@ -385,13 +410,22 @@ func (r *round) decideIfDone(news bool) {
 			v, r.bySizes = s, true
 		}
 	}
-	if r.unanswered == 0 || v.Known && r.enough(&v) || r.deletes && r.enough(&v) {
-		r.done, r.outcome = true, v
-		if r.anyGeneration { // a later answer may know of a deletion after the call
-			r.anyGeneration, r.generation = false, r.latest()
-		}
-		close(r.decided)
+	switch decided := r.unanswered == 0 || v.Known && r.enough(&v) || r.deletes && r.enough(&v); {
+	case !decided:
+	case r.proves(&v) && r.late():
+		r.confirm()
+	default:
+		r.finish(v)
 	}
+}
+
+// finish ends the round. Requires r.mu.
+func (r *round) finish(v quorum.LatchView) {
+	r.done, r.outcome = true, v
+	if r.anyGeneration { // a later answer may know of a deletion after the call
+		r.anyGeneration, r.generation = false, r.latest()
+	}
+	close(r.decided)
 }
 
 // anyForgot reports whether an answer is of a node that has lost its memory. Requires r.mu.

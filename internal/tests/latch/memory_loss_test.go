@@ -41,6 +41,14 @@ func forEachLoss(t *testing.T, test func(t *testing.T, f *fleet.Fleet, save func
 	}
 }
 
+// restores requires that the latch still needs this many count-downs. The read notices that a node has lost some, and
+// restores them a moment later.
+func restores(t *testing.T, l *quorumlock.Latch, want int) {
+	t.Helper()
+	left(t, l, want)
+	time.Sleep(time.Second)
+}
+
 // Different majorities read a latch before and after a memory loss. No read may forget a count-down.
 func TestLatchReadsAcrossMemoryLoss(t *testing.T) {
 	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
@@ -222,7 +230,7 @@ func TestMemoryLossBeforeMissedDelete(t *testing.T) {
 		fleet.Settle()
 		save()
 		lose(0)
-		left(t, l, 3) // The first node has been restored.
+		restores(t, l, 3) // The first node has been restored.
 		time.Sleep(f.Limits.Recovery())
 		f.Stop(0)
 		require.NoError(t, l.Delete(t.Context()))
@@ -233,8 +241,7 @@ func TestMemoryLossBeforeMissedDelete(t *testing.T) {
 		lose(1)
 		f.Start(0)
 		time.Sleep(2 * time.Second)
-		left(t, l, 1)
-		fleet.Settle() // Once all nodes have been read after the loss, the missing ids are restored.
+		restores(t, l, 1) // Once all nodes have been read after the loss, the missing ids are restored.
 		f.Stop(2)
 		time.Sleep(2 * time.Second)
 		left(t, l, 1)
@@ -249,8 +256,7 @@ func TestSecondMemoryLossOfRestoredNode(t *testing.T) {
 		require.NoError(t, l.Set(t.Context(), 3))
 		fleet.Settle()
 		f.Nodes[1].Flush()
-		left(t, l, 3)
-		fleet.Settle()
+		restores(t, l, 3)
 		f.Nodes[1].Save() // The node saves the latch as it was restored after the first loss.
 		f.Stop(2)
 		counts(t, l, "x")
