@@ -217,12 +217,14 @@ func (c *Cluster) tryAwait(ctx context.Context, what string, cond func() bool) e
 	return errors.Join(ctx.Err(), fmt.Errorf("not seen within %v: %s%s", startTimeout, what, states.String()))
 }
 
-// TryAwaitHealthy waits until all servers that run see the cluster serve all slots, three of them are masters, and the
-// others follow a master. A master that was replaced a moment ago does not know it yet.
+// TryAwaitHealthy waits until all servers that run see the cluster serve all slots, three of them are masters, the
+// others follow a master, and all know that. A master that was replaced a moment ago does not know it yet. And masters
+// do not vote for a replica that they take for a master.
 func (c *Cluster) TryAwaitHealthy(ctx context.Context) error {
 	return c.tryAwait(ctx, "the cluster is healthy", func() bool {
 		masters := 0
-		for _, s := range c.servers {
+		var replicas []string
+		for i, s := range c.servers {
 			if s.PID() == 0 {
 				continue
 			}
@@ -235,9 +237,28 @@ func (c *Cluster) TryAwaitHealthy(ctx context.Context) error {
 				masters++
 			} else if is["master_link_status"] != "up" {
 				return false
+			} else {
+				replicas = append(replicas, c.ids[i])
 			}
 		}
-		return masters == clusterMasters
+		return masters == clusterMasters && c.allKnow(ctx, replicas)
+	})
+}
+
+// allKnow reports whether all servers that run know that these are replicas.
+func (c *Cluster) allKnow(ctx context.Context, replicas []string) bool {
+	return !slices.ContainsFunc(c.servers, func(s *Server) bool {
+		if s.PID() == 0 {
+			return false
+		}
+		nodes, err := c.command(ctx, s, "CLUSTER", "NODES")
+		known := 0
+		for line := range strings.Lines(nodes) {
+			if fields := strings.Fields(line); slices.Contains(replicas, fields[0]) && strings.Contains(fields[2], "slave") {
+				known++
+			}
+		}
+		return err != nil || known < len(replicas)
 	})
 }
 
