@@ -407,10 +407,14 @@ type latchNode struct {
 // forgetful is a node that has lost its memory and has not answered since.
 var forgetful = latchNode{forgot: true, certain: math.MaxUint64}
 
+// beforeRestoring is how long no client restores a node after a loss, and the least time between a loss and a later Set
+// or deletion that makes up for it (ADR 59).
+var beforeRestoring = limits.Recovery()/8*5/4 + time.Millisecond
+
 func newLatchNode(s *node.LatchState) latchNode {
 	began := max(s.Until-limits.Recovery().Microseconds(), 0)
 	return latchNode{
-		forgot: began > 0, certain: uint64(began + maxSkew.Microseconds()),
+		forgot: began > 0, certain: uint64(began + (maxSkew + beforeRestoring).Microseconds()),
 		generation: s.Generation, since: s.Since, set: s.Count > 0, whole: s.Whole,
 	}
 }
