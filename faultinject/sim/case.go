@@ -80,8 +80,8 @@ type Task struct {
 	Late bool
 	// Latch is the call of the latch that it makes instead, if any.
 	Latch *workload.LatchCall
-	// Left is how it leaves its lease to its heirs; nil if it has none.
-	Left *legacy
+	// Left is how it leaves its lease to its successors; nil if it has none.
+	Left *succession
 }
 
 // dropped is the parts that [Shrink] has removed from a case.

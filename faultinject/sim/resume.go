@@ -17,7 +17,7 @@ import (
 // resuming watches leases that clients resume.
 type resuming struct {
 	mu sync.Mutex
-	// estates are the leases that tasks leave to heirs, by their owners.
+	// estates are the leases that tasks leave to successors, by their owners.
 	estates          map[string]*estate
 	resumed, refused int
 }
@@ -52,8 +52,8 @@ type proof struct {
 	ran, came time.Duration
 }
 
-// bequeath starts the heirs of a lease that was just granted.
-func (w *world) bequeath(heirs *sync.WaitGroup, p *process, lease *quorumlock.Lease, t Task, index int) {
+// bequeath starts the successors of a lease that was just granted.
+func (w *world) bequeath(successors *sync.WaitGroup, p *process, lease *quorumlock.Lease, t Task, index int) {
 	if t.Left == nil {
 		return
 	}
@@ -62,11 +62,11 @@ func (w *world) bequeath(heirs *sync.WaitGroup, p *process, lease *quorumlock.Le
 	w.resuming.estates[owner] = &estate{token: token}
 	w.resuming.mu.Unlock()
 	w.resuming.add(w.now(), p, lease)
-	for i, h := range t.Left.Heirs {
-		heirs.Go(func() { w.inherit(t, h, owner, token, index, i) })
+	for i, h := range t.Left.Successors {
+		successors.Go(func() { w.inherit(t, h, owner, token, index, i) })
 	}
 	if t.Left.Forced > 0 {
-		heirs.Go(func() { w.releaseOwner(t, owner, token, index) })
+		successors.Go(func() { w.releaseOwner(t, owner, token, index) })
 	}
 }
 
@@ -166,11 +166,11 @@ func (w *world) releaseOwner(t Task, owner string, token uint64, index int) {
 	_ = release()
 }
 
-// inherit makes an heir resume a lease, and use it.
-func (w *world) inherit(t Task, h heir, owner string, token uint64, index, number int) {
+// inherit makes a successor resume a lease, and use it.
+func (w *world) inherit(t Task, h successor, owner string, token uint64, index, number int) {
 	time.Sleep(h.After + taskOffset(index)/7*time.Duration(number+1))
 	t.Client, t.Hold, t.Extend = h.Client, h.Hold, h.Extend
-	t.Left = &legacy{Ends: h.Ends}
+	t.Left = &succession{Ends: h.Ends}
 	rng := rand.New(rand.NewPCG(w.c.Seed, uint64(1000+16*index+number)))
 	for range h.Again + 1 {
 		p := w.process(h.Client)
@@ -186,7 +186,7 @@ func (w *world) inherit(t Task, h heir, owner string, token uint64, index, numbe
 }
 
 // resume makes one attempt to resume a lease. It returns nil if that failed.
-func (w *world) resume(p *process, t Task, h heir, owner string, token uint64, index int) *quorumlock.Lease {
+func (w *world) resume(p *process, t Task, h successor, owner string, token uint64, index int) *quorumlock.Lease {
 	began := w.now()
 	due := w.mustResume(owner)
 	if h.Wrong {
@@ -236,7 +236,7 @@ func (w *world) mustResume(owner string) bool {
 	return quiet && w.now()+4*weather.Most+resumeMargin < e.until && !e.freed(nil)
 }
 
-// resumeMargin is the time that a resumption takes beyond the network: a heir's client may be busy.
+// resumeMargin is the time that a resumption takes beyond the network: a successor's client may be busy.
 const resumeMargin = 50 * time.Millisecond
 
 // proven checks that as many nodes proved a resumed lease as the rule needs, and that it ends before they let go.

@@ -25,8 +25,8 @@ func (w *world) perform(index int, t Task) {
 		t.TTL = ttl
 	}
 	rng := rand.New(rand.NewPCG(w.c.Seed, uint64(200+index)))
-	var heirs sync.WaitGroup
-	defer heirs.Wait()
+	var successors sync.WaitGroup
+	defer successors.Wait()
 	for range t.Again + 1 {
 		p := w.process(t.Client)
 		if p == nil || !p.awake() || w.now() > span && t.Again > 0 {
@@ -36,7 +36,7 @@ func (w *world) perform(index int, t Task) {
 		if lease == nil {
 			continue
 		}
-		w.bequeath(&heirs, p, lease, t, index)
+		w.bequeath(&successors, p, lease, t, index)
 		w.use(p, lease, t, rng, index)
 	}
 }

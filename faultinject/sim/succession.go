@@ -7,18 +7,18 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
 
-// legacy is how a task leaves its lease to other clients, which resume it.
-type legacy struct {
+// succession is how a task leaves its lease to other clients, which resume it.
+type succession struct {
 	// Ends is how the lease ends for the task.
 	Ends ending
 	// Forced is when a client releases the owner by force, counted from the grant; 0 if none does.
-	Forced time.Duration
-	By     int
-	Heirs  []heir
+	Forced     time.Duration
+	By         int
+	Successors []successor
 }
 
-// heir is a client that resumes a lease.
-type heir struct {
+// successor is a client that resumes a lease.
+type successor struct {
 	Client int
 	// After is the time of its first attempt, counted from the grant. Again is how often it tries again after an error.
 	After time.Duration
@@ -59,22 +59,22 @@ func DrawResuming(seed uint64) *Case {
 	default:
 		for i := range c.Tasks {
 			if d.IntN(3) > 0 {
-				d.bequeaths(c, &c.Tasks[i])
+				d.drawSuccession(c, &c.Tasks[i])
 			}
 		}
 	}
 	return c
 }
 
-// bequeaths makes a task leave its lease to heirs. A task of a directed case has no heirs by itself.
-func (d drawer) bequeaths(c *Case, t *Task) {
+// drawSuccession makes a task leave its lease to successors. A task of a directed case has no successors by itself.
+func (d drawer) drawSuccession(c *Case, t *Task) {
 	t.Fixed, t.TTL, t.Careless = true, workload.Pick(d.Drawer, 0, 0, 0, ttl*7/10), false
 	t.Reads, t.Downgrade, t.Nested, t.Late, t.MinHold = false, false, false, false, 0
 	t.Hold = d.UpTo(workload.Pick(d.Drawer, time.Millisecond, ttl/4, ttl*9/10))
 	if t.Endless { // its lock would block others for a TTL, after the faults too
 		t.Endless, t.Patience = false, 3*ttl
 	}
-	t.Left = &legacy{Ends: workload.Pick(d.Drawer, detaches, detaches, detaches, d.ending())}
+	t.Left = &succession{Ends: workload.Pick(d.Drawer, detaches, detaches, detaches, d.ending())}
 	if d.One(6) {
 		t.Left.Forced, t.Left.By = d.UpTo(2*ttl), d.IntN(len(c.Clients))
 	}
@@ -83,18 +83,18 @@ func (d drawer) bequeaths(c *Case, t *Task) {
 		after = d.UpTo(t.Hold) // it resumes a lease that the first client still has
 	}
 	for range 1 + d.IntN(3) {
-		h := d.heir(c)
+		h := d.successor(c)
 		after += d.UpTo(workload.Pick(d.Drawer, 5*time.Millisecond, ttl/10, ttl/4, 3*ttl/2))
 		h.After = after
 		if d.IntN(3) > 0 {
 			after += h.Hold
 		}
-		t.Left.Heirs = append(t.Left.Heirs, h)
+		t.Left.Successors = append(t.Left.Successors, h)
 	}
 }
 
-func (d drawer) heir(c *Case) heir {
-	return heir{
+func (d drawer) successor(c *Case) successor {
+	return successor{
 		Client: d.IntN(len(c.Clients)), Again: d.IntN(3), Wrong: d.One(12),
 		Hold: d.UpTo(workload.Pick(d.Drawer, time.Millisecond, ttl/2, 2*ttl)), Extend: d.One(2), Ends: d.ending(),
 	}
@@ -105,7 +105,7 @@ func (d drawer) ending() ending {
 }
 
 // putBackCase: a holder releases the lock, and a rival has it for a moment. Then the holder's requests arrive a second
-// time, and put the holder back. An heir must not resume that. Or the holder is released by force, and its requests
+// time, and put the holder back. A successor must not resume that. Or the holder is released by force, and its requests
 // arrive again.
 func (d drawer) putBackCase(c *Case) {
 	c.Opened, c.Timeout = true, ttl/3
@@ -115,7 +115,7 @@ func (d drawer) putBackCase(c *Case) {
 	began, held := d.Between(ttl/100, ttl), d.Between(ttl/50, ttl/10)
 	c.wants(holder, began, held)
 	c.Tasks[0].Extend = d.IntN(4) > 0
-	left, spread := &legacy{Ends: releases}, ttl*6/10
+	left, spread := &succession{Ends: releases}, ttl*6/10
 	if d.One(3) {
 		left.Ends, left.Forced, left.By = dies, held, rival
 		spread = 2 * ttl // beyond the end of the locks
@@ -126,7 +126,7 @@ func (d drawer) putBackCase(c *Case) {
 }
 
 // broughtBackCase: a holder releases the lock, and a rival has it for a moment. Then nodes restart with old data, which
-// have the holder's lock. An heir must not resume that.
+// have the holder's lock. A successor must not resume that.
 func (d drawer) broughtBackCase(c *Case) {
 	c.Opened, c.Timeout = true, ttl/3
 	c.Clients[holder].Wall, c.Clients[rival].Wall = 0, 0
@@ -142,11 +142,11 @@ func (d drawer) broughtBackCase(c *Case) {
 			c.breaks(faultinject.Kill, at, at+d.UpTo(time.Millisecond), i, faultinject.All)
 		}
 	}
-	d.leavesTo(c, &legacy{Ends: releases}, lost-began, ttl*6/10)
+	d.leavesTo(c, &succession{Ends: releases}, lost-began, ttl*6/10)
 }
 
-// sharedCase: an heir resumes a lease and releases it, and the holder goes on and extends it. That must put nothing
-// back which another heir could resume.
+// sharedCase: a successor resumes a lease and releases it, and the holder goes on and extends it. That must put nothing
+// back which another successor could resume.
 func (d drawer) sharedCase(c *Case) {
 	c.Opened, c.Timeout = true, ttl/3
 	c.Clients[holder].Wall, c.Clients[rival].Wall = 0, 0
@@ -155,17 +155,17 @@ func (d drawer) sharedCase(c *Case) {
 	c.wants(holder, d.Between(ttl/100, ttl), d.Between(ttl, 2*ttl))
 	c.Tasks[0].Extend = true
 	after := d.Between(ttl/20, ttl/2)
-	d.leavesTo(c, &legacy{Ends: d.ending()}, after+ttl/10, ttl*6/10)
-	first := &c.Tasks[0].Left.Heirs[0]
+	d.leavesTo(c, &succession{Ends: d.ending()}, after+ttl/10, ttl*6/10)
+	first := &c.Tasks[0].Left.Successors[0]
 	first.After, first.Hold, first.Ends = after, d.UpTo(ttl/20), releases
 }
 
-// leavesTo makes the first task leave its lease to heirs. They try from some time on, counted from its grant.
-func (d drawer) leavesTo(c *Case, left *legacy, after, spread time.Duration) {
+// leavesTo makes the first task leave its lease to successors. They try from some time on, counted from its grant.
+func (d drawer) leavesTo(c *Case, left *succession, after, spread time.Duration) {
 	for range 4 {
-		h := d.heir(c)
+		h := d.successor(c)
 		h.After, h.Wrong, h.Again, h.Hold = after+d.UpTo(spread), false, 2, d.UpTo(ttl/4)
-		left.Heirs = append(left.Heirs, h)
+		left.Successors = append(left.Successors, h)
 	}
 	c.Tasks[0].Fixed, c.Tasks[0].Left = true, left
 }
