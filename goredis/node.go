@@ -151,7 +151,7 @@ func unsupported(what string) error {
 	return fmt.Errorf("goredis: %w: %s", errors.ErrUnsupported, what)
 }
 
-// settings are the options of a node. Failover and cluster options have the same fields as those of one server, and more.
+// settings are the options of a node. redis.Options has the fields that failover and cluster options repeat.
 type settings struct {
 	redis.Options
 	addresses     []string

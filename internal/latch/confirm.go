@@ -1,6 +1,7 @@
 package latch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/dispatch"
@@ -97,8 +98,8 @@ func (r *round) deletedOn() (nodes quorum.Set) {
 func (r *round) confirm() {
 	env := r.env()
 	c := &confirmation{
-		round: r, answers: append([]quorum.LatchAnswer(nil), r.answers...), summaries: append([]quorum.LatchAnswer(nil), r.summaries...),
-		nodes: append([]nodeState(nil), r.nodes...), errs: make([]error, len(r.nodes)),
+		round: r, answers: slices.Clone(r.answers), summaries: slices.Clone(r.summaries), nodes: slices.Clone(r.nodes),
+		errs: make([]error, len(r.nodes)),
 	}
 	var asked quorum.Set
 	for i, a := range r.answers {
