@@ -52,8 +52,8 @@ type proof struct {
 	ran, came time.Duration
 }
 
-// bequeath starts the successors of a lease that was just granted.
-func (w *world) bequeath(successors *sync.WaitGroup, p *process, lease *quorumlock.Lease, t Task, index int) {
+// startSuccessors starts the successors of a lease that was just granted.
+func (w *world) startSuccessors(successors *sync.WaitGroup, p *process, lease *quorumlock.Lease, t Task, index int) {
 	if t.Left == nil {
 		return
 	}

@@ -36,7 +36,7 @@ func (w *world) perform(index int, t Task) {
 		if lease == nil {
 			continue
 		}
-		w.bequeath(&successors, p, lease, t, index)
+		w.startSuccessors(&successors, p, lease, t, index)
 		w.use(p, lease, t, rng, index)
 	}
 }
