@@ -24,6 +24,7 @@ func TestMemoryConforms(t *testing.T) {
 }
 
 func TestRedisConforms(t *testing.T) {
+	t.Parallel()
 	server := redisproc.Start(t)
 	nodetest.Run(t, func(t *testing.T) nodetest.Subject { return redisSubject(t, server, server.Addr()) })
 }
@@ -31,6 +32,7 @@ func TestRedisConforms(t *testing.T) {
 // Proxies and old configurations may use the old protocol. A server may also listen on a Unix
 // socket.
 func TestRedisConformsOverRESP2AndASocket(t *testing.T) {
+	t.Parallel()
 	server := redisproc.Start(t)
 	address := "unix://" + server.Socket() + "?protocol=2"
 	nodetest.Run(t, func(t *testing.T) nodetest.Subject { return redisSubject(t, server, address) })

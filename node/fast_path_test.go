@@ -330,6 +330,7 @@ func (w *twins) spoil() {
 
 // The fast paths of the scripts give the same results after any history.
 func TestFastPathsOfScripts(t *testing.T) {
+	t.Parallel()
 	w := newTwins(t)
 	w.listens("c")
 	for seed := range uint64(12) {
@@ -390,6 +391,7 @@ func (w *twins) turn() {
 
 // The fast paths for waiters give the same results after any history.
 func TestFastPathsOfWaiters(t *testing.T) {
+	t.Parallel()
 	w := newTwins(t)
 	w.listens("c")
 	for seed := range uint64(10) {

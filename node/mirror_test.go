@@ -702,6 +702,7 @@ func (p *mirror) disturb() {
 // TestMirror: after any history, a server and the in-memory node give the same answers, send the same messages, and
 // know the same.
 func TestMirror(t *testing.T) {
+	t.Parallel()
 	p := newMirror(t)
 	for seed := range uint64(24) {
 		p.begin(seed)
@@ -716,6 +717,7 @@ func TestMirror(t *testing.T) {
 
 // TestMirrorOfPools is TestMirror for slots of a pool.
 func TestMirrorOfPools(t *testing.T) {
+	t.Parallel()
 	p := newMirror(t)
 	for seed := range uint64(16) {
 		p.begin(seed)

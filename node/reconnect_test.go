@@ -101,6 +101,7 @@ func TestRedisSurvivesIdleConnectionsThatTheServerCloses(t *testing.T) {
 
 // The same over TLS, where a server that closes says so in a record.
 func TestRedisSurvivesIdleTLSConnectionsThatTheServerCloses(t *testing.T) {
+	t.Parallel()
 	server := start(t, redisproc.WithTLS())
 	opt, err := node.ParseAddress("rediss://" + server.TLSAddr())
 	require.NoError(t, err)
