@@ -136,12 +136,21 @@ func killsOldConnection(t *testing.T, c *redisproc.Cluster) {
 	t.Helper()
 	owner, seed := c.Owner(marker), c.OtherMaster(marker)
 	var dialled []string
+	var conns []net.Conn // A connection that nothing references is closed by the garbage collector.
+	t.Cleanup(func() {
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	})
 	silent := new(atomic.Bool)
 	opt := node.Options{Tag: "ql", ClientOption: rueidis.ClientOption{
 		InitAddress: []string{owner.Addr(), seed.Addr()}, ConnWriteTimeout: patience, ClientName: "silent",
 		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			dialled = append(dialled, addr)
 			conn, err := d.DialContext(ctx, "tcp", addr)
+			if err == nil {
+				conns = append(conns, conn)
+			}
 			return silentConn{conn, silent}, err
 		},
 	}}

@@ -174,7 +174,7 @@ func (i *initialiser) otherLimits() error {
 func (i *initialiser) inUse() error {
 	what := "may have forgotten locks that are still held"
 	if !slices.ContainsFunc(i.report.Nodes, func(n admin.NodeReport) bool { return n.State == admin.Recovering && !n.HadMarker }) {
-		what = "recover, as they restarted or had their limits changed"
+		what = "recover, as they restarted, failed over, got their first replica, or had their limits changed"
 	}
 	return fmt.Errorf("nothing was opened, as not all nodes are new: %s %s. "+
 		"Wait: all nodes open by themselves in %s", i.names(inState(admin.Recovering)), what, span(i.left()))

@@ -81,7 +81,7 @@ func TestInitDoesNotHurryNodesThatAllRestarted(t *testing.T) {
 	r := servers.init(t)
 	assert.Equal(t, exitNoQuorum, r.code)
 	assert.Equal(t, 3, strings.Count(r.stdout, ": recovering for another "))
-	assert.Contains(t, r.stderr, "not all nodes are new: all nodes recover, as they restarted or had their limits changed. Wait: ")
+	assert.Contains(t, r.stderr, "not all nodes are new: all nodes recover, as they restarted, failed over, got their first replica, or had their limits changed. Wait: ")
 	servers.requireGives(t, exitNoQuorum)
 }
 
