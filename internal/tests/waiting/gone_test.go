@@ -36,10 +36,12 @@ func TestUndoOfAWaiterThatHasGoneQueuesNothing(t *testing.T) {
 					}
 				}
 				s.After = fleet.OnAcquire(func() { time.Sleep(100 * time.Millisecond) }) // the reply is on its way
+				// All nodes are free when the waiter is woken, so all of them grant.
+				s.Message = func(node.Message) bool { time.Sleep(time.Millisecond); return true }
 			})
 		}
 		require.NoError(t, before.Release(t.Context())) // wakes the waiter
-		fleet.Settle()
+		time.Sleep(50 * time.Millisecond)
 		require.Len(t, f.Nodes[0].Keys(), 1, "the nodes have granted")
 		cancel()
 		<-waiter.Done
