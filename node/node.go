@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Kind says what an [Op] asks of a node.
+// Kind says what an [Op] asks of a node. A new kind has a script (scripts.go), arguments (command.go), a
+// reply (decode.go), its counterpart in memory_ops.go, and promises in package nodetest.
 type Kind uint8
 
 // The kinds of operation. Each is idempotent: a repeated or duplicated operation changes nothing that the

@@ -15,8 +15,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// Each misconfiguration with the check that must find it, its severity, and its advice. The doctor must find no other
-// problem.
+// misconfigurations lists faulty set-ups. For each, the doctor must report one check and no other problem, exit with the
+// code, and print the texts in says.
 var misconfigurations = []struct {
 	name string
 	// arrange sets it up, and returns the nodes and flags for the doctor.
@@ -126,17 +126,17 @@ var misconfigurations = []struct {
 		require.NoError(t, err)
 		return servers.nodes(), nil
 	}, "marker", exitErrors, []string{"the key quorumlock:fences was not written by the library", "DEL quorumlock:fences quorumlock:node"}},
-	{"other limits", func(t *testing.T) (string, []string) {
+	{"nodes set up for other limits", func(t *testing.T) (string, []string) {
 		servers := newFleet(t, 3, redisproc.WithAOF())
 		servers.open(t, quick)
 		return servers.nodes(), nil
 	}, "limits", exitErrors, []string{"MaxTTL 2s and MaxClockSkew 100ms, not 10s and 1s", "quorumlock init --change-limits --max-ttl 10s --max-clock-skew 1s"}},
-	{"the clock of one server", func(t *testing.T) (string, []string) {
+	{"one server has a wrong clock", func(t *testing.T) (string, []string) {
 		servers := healthy(t, redisproc.WithFaketime())
 		servers[1].SetClock(-3 * time.Second)
 		return servers.nodes(), nil
 	}, "clock", exitErrors, []string{"the clock is 3s (±", "behind this machine's", "chronyc tracking"}},
-	{"the clock of this machine", func(t *testing.T) (string, []string) {
+	{"this machine has a wrong clock", func(t *testing.T) (string, []string) {
 		return healthy(t, redisproc.WithClock(-3*time.Second)).nodes(), nil
 	}, "clock", exitErrors, []string{"the nodes agree on the time, and are 3s (±", "Correct the clock of this machine"}},
 	{"replicas without min-replicas-to-write", func(t *testing.T) (string, []string) {
@@ -145,7 +145,7 @@ var misconfigurations = []struct {
 		servers.settle(t)
 		return servers.nodes(), nil
 	}, "replication", exitWarnings, []string{"min-replicas-to-write is 0", "CONFIG SET min-replicas-to-write 1"}},
-	{"a master behind Sentinel that would go on alone", func(t *testing.T) (string, []string) {
+	{"a master behind Sentinel without min-replicas-to-write", func(t *testing.T) (string, []string) {
 		servers := healthy(t)
 		redisproc.StartReplica(t, servers[0])
 		servers.settle(t)
@@ -160,7 +160,7 @@ var misconfigurations = []struct {
 		servers := healthy(t)
 		return servers[0].Addr() + "," + servers[1].Addr() + "," + greeter(t), nil
 	}, "reachable", exitErrors, []string{"protocol error", "Correct the address"}},
-	{"a lag that is longer than MaxClockSkew", func(t *testing.T) (string, []string) {
+	{"min-replicas-max-lag exceeds MaxClockSkew", func(t *testing.T) (string, []string) {
 		servers := healthy(t)
 		redisproc.StartReplica(t, servers[0])
 		redisproc.StartReplica(t, servers[0])
@@ -229,8 +229,8 @@ func TestDoctorFinds(t *testing.T) {
 	}
 }
 
-// settle writes new markers on open nodes whose identity changed with a first replica, so that they do not recover
-// now. It does the same on nodes that cannot be opened.
+// settle writes markers with the servers' current replication ids, so that the nodes do not recover. Tests need it after a
+// first replica attached, and where quorumlock init cannot run.
 func (f fleet) settle(t *testing.T) {
 	t.Helper()
 	for _, s := range f {

@@ -158,11 +158,13 @@ func (d *doctorText) fine(report *doctor.Report) {
 			ids[everywhere] = append(ids[everywhere], c.ID)
 		case c.Severity == doctor.Unknown:
 			var unknown []string
+			noted := false
 			for _, f := range c.Findings {
 				unknown = append(unknown, f.Nodes...)
+				noted = noted || f.Severity == doctor.Note
 			}
 			slices.Sort(unknown)
-			if len(slices.Compact(unknown)) < d.nodes {
+			if !noted && len(slices.Compact(unknown)) < d.nodes {
 				ids[elsewhere] = append(ids[elsewhere], c.ID)
 			}
 		}

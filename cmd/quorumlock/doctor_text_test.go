@@ -62,15 +62,8 @@ func TestDoctorSample(t *testing.T) {
 	printed := inWords(t, sick(), false)
 	text, err := os.ReadFile("../../docs/doctor.md")
 	require.NoError(t, err)
-	var sample strings.Builder
-	for line := range strings.Lines(printed) {
-		if line != "\n" {
-			sample.WriteString("    ")
-		}
-		sample.WriteString(line)
-	}
-	if !strings.Contains(string(text), "\n"+sample.String()+"\n") {
-		t.Errorf("docs/doctor.md has another sample than:\n%s", sample.String())
+	if !strings.Contains(string(text), "\n```text\n"+printed+"```\n") {
+		t.Errorf("docs/doctor.md has another sample than:\n%s", printed)
 	}
 	for line := range strings.Lines(printed) {
 		assert.LessOrEqual(t, len([]rune(line))-1, helpColumns, line)

@@ -16,7 +16,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// countWire is a client's connection to a node. It records the ids of count-downs, and each exchange takes a round trip.
+// countWire is a client's connection to a node. It records the ids of count-downs, and delays each
+// exchange by a round trip.
 type countWire struct {
 	node.Node
 	mu   sync.Mutex
