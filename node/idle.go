@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// A server closes connections that have been idle for a while, and so do NAT gateways and load balancers.
-// rueidis reads only while it waits for a reply. So it would notice with the next operation, which then
+// Servers, NAT gateways and load balancers may close connections that have been idle for a while. rueidis
+// reads only while it waits for a reply. So it notices a closed connection only when the next operation
 // fails. Therefore an idle connection is checked before it is used.
 
 const (
 	// idleAfter is how long a connection is unused before it counts as idle. The check costs a system call,
 	// which operations in quick succession do not pay.
 	idleAfter = time.Millisecond
-	// recordTime bounds the time to read TLS records from the socket. Few servers send any.
+	// recordTime bounds the time to read TLS records from the socket. Few servers send records outside a reply.
 	recordTime = 20 * time.Millisecond
 )
 
-// sound reports whether an idle connection can be used. It neither blocks nor sends anything. It refuses a
-// connection only if the server closed it, or sent bytes without a request. It may accept a broken one: if
-// the connection breaks after the check, or the system or the dialler allows no check. The exchange then
-// finds out.
+// sound reports whether an idle connection can be used. It sends no command. It waits for at most
+// recordTime, and only if TLS records have arrived. It refuses a connection that is closed or has failed, or
+// that holds bytes that no request asked for. It may accept a broken connection, if that breaks after the
+// check, or if the system or the dialler allows no check. The exchange then fails.
 //
-// watched says that a goroutine of rueidis waits for bytes on the connection. It then reads the TLS records.
+// If watched is set, a goroutine of rueidis reads the connection and its TLS records, so sound must not.
 func sound(conn net.Conn, watched bool) bool {
 	secure, isTLS := conn.(*tls.Conn)
 	if isTLS {

@@ -13,8 +13,8 @@ import (
 )
 
 // A script unpacks the values that the packer packed. The test covers the text lengths at which
-// the encoding changes. It also covers the maximum number of texts and several arguments at once.
-func TestPackerAsServersReadIt(t *testing.T) {
+// the encoding changes. It also covers the largest batch, and several arguments at once.
+func TestServerUnpacksPackedTexts(t *testing.T) {
 	server := redisproc.Start(t)
 	r, err := OpenRedis(server.Addr())
 	require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestPackerAsServersReadIt(t *testing.T) {
 	for _, n := range []int{0, 1, 31, 32, 255, 256, 1<<16 - 1, 1 << 16, 1 << 17} {
 		texts = append(texts, []string{strings.Repeat("\x00\xff{a", n)[:n], "", "end"})
 	}
-	many := make([]string, 5*maxSpan+5)
+	many := make([]string, 1+6*maxSpan) // as a batch of reservations has
 	for i := range many {
 		many[i] = strconv.Itoa(i)
 	}
@@ -55,8 +55,8 @@ func TestPackerAsServersReadIt(t *testing.T) {
 	}
 }
 
-// The next exchange reuses the buffer of the last one. A timed-out exchange keeps its buffer,
-// because it may still be sent.
+// The next exchange reuses the buffer of the last one. After a reset, there is a new buffer: rueidis may
+// still send from the old one.
 func TestPackerMemory(t *testing.T) {
 	var l link
 	pack := func(text string) string {

@@ -180,9 +180,9 @@ const (
 	Healed
 	// Denied: nothing was changed, except that a Waiter has its entries. Another owner has one of the names
 	// or, for a fair Acquire, an earlier waiter the right to it. For Renew, the owner may have been forced
-	// off. For Resume, the Holder may be the owner itself: with another token, or the same one if the node proves nothing:
-	// a late operation has put the name back, or the token is older than the last recovery. For Open, the marker has changed; for Resize, the node knows a later
-	// size.
+	// off. For Resume, the Holder may be the owner itself, with another token. It has the same token if the
+	// node cannot prove the lease: a late operation put the name back, or the token is older than the last
+	// recovery. For Open, the marker has changed. For Resize, the node knows a later size.
 	Denied
 	// Released: at least one name was removed; for Leave, one entry.
 	Released

@@ -42,7 +42,7 @@ func (c *Claims) expiries() []time.Duration {
 // An answer of a recovering node counts only as a re-assertion: this owner's claim there must
 // still be active. Such a node has forgotten to whom it gave the lock before. So its answer
 // alone does not show that no other owner has a claim there. An active claim of this owner
-// shows that. (DESIGN: counting a heal.)
+// shows that.
 //
 // A confirmation never makes a claim end earlier, in any order of the answers.
 func (c *Claims) Confirm(i int, sent, ttl, now time.Duration, recovering bool) bool {

@@ -34,7 +34,7 @@ func (l *longest) Shutdown(context.Context) error { return nil }
 
 func took(s trace.ReadOnlySpan) time.Duration { return s.EndTime().Sub(s.StartTime()) }
 
-// show prints the span, and its events.
+// show prints the span and its last events.
 func (l *longest) show(out io.Writer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

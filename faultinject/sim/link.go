@@ -190,7 +190,7 @@ func (x *exchange) run(alive bool) bool {
 		x.ran = l.server.world.now()
 		l.server.Do(context.Background(), x.ops, x.replies)
 		l.server.world.ran(l, x)
-		l.server.forgetful(x)
+		l.server.maybeForget(x)
 	}
 	return true
 }

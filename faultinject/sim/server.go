@@ -23,7 +23,7 @@ type server struct {
 	rng *rand.Rand
 	// down counts the faults that keep it from running, paused the faults that suspend it.
 	down, paused int
-	// life counts its starts: a connection does not outlive one.
+	// life counts the faults that broke all connections. The restarts of maybeForget leave connections open.
 	life int
 	// backlog is the requests that arrived during a pause.
 	backlog []func(alive bool)
@@ -66,16 +66,16 @@ func (s *server) currentLife() int {
 	return s.life
 }
 
-// saveFromTimeToTime updates its disk, which is some time behind.
+// saveFromTimeToTime saves the server's data at random intervals, so the saved copy is often out of date.
 func (s *server) saveFromTimeToTime(ctx context.Context, rng *rand.Rand) {
 	for pause(ctx, time.Duration(rng.Int64N(int64(ttl)/2))) {
 		s.Save()
 	}
 }
 
-// forgetful makes the server lose its memory soon after a grant, if the weather says so: all of it, or the part that
-// has not reached its disk.
-func (s *server) forgetful(x *exchange) {
+// maybeForget makes the server lose its memory soon after a grant, with the probability Weather.Forget. It loses all
+// data, or only the data not yet saved.
+func (s *server) maybeForget(x *exchange) {
 	granted := false
 	for i, r := range x.replies {
 		granted = granted || (x.ops[i].Kind == node.Acquire || r.Latch != nil) && r.Outcome == node.Granted
@@ -101,8 +101,8 @@ func (s *server) forgetful(x *exchange) {
 	})
 }
 
-// begin injects a fault. Faults that an in-memory node cannot have are ignored: it does not run out of memory, and
-// its locks do not expire by a clock that steps.
+// begin injects a fault. It panics on faults that need a real server: an in-memory node does not run out of memory,
+// and its locks do not expire by a clock that steps.
 func (s *server) begin(fault faultinject.Fault) {
 	switch fault {
 	case faultinject.Clock, faultinject.Memory, faultinject.Lose:
@@ -133,7 +133,7 @@ func (s *server) begin(fault faultinject.Fault) {
 	}
 }
 
-// restart restores the data on its disk. Its subscriptions end.
+// restart brings the server back with the data that was saved last. All subscriptions end.
 func (s *server) restart() {
 	for _, sub := range s.subscribers() {
 		sub.send(frame{kind: end})
@@ -143,7 +143,7 @@ func (s *server) restart() {
 	s.world.latch.lost(s.world, s.index)
 }
 
-// flush makes it forget everything.
+// flush deletes all data of the server.
 func (s *server) flush() {
 	s.Flush()
 	s.world.latch.lost(s.world, s.index)
@@ -213,6 +213,7 @@ func length(step faultinject.Step) string {
 	}
 }
 
+// killOnRequest kills a client process, and starts it again after step.For.
 func (w *world) killOnRequest(step faultinject.Step) {
 	w.mu.Lock()
 	p := w.processes[step.Client]

@@ -87,10 +87,11 @@ var readQueues = []promise{
 		x.receives()
 	}},
 	{"a reader that comes wakes readers behind it, but no writer", func(x *trial) {
-		x.want(node.Granted, acquire("o1", short, "a"))
+		x.held("a")
 		x.waits(0, readsFor("c:1", 1, "a"))
 		x.waits(1, readsFor("c:2", 2, "a"))
 		x.waits(2, fairly("c:w", 3, "a"))
+		x.want(node.Granted, shortenTo(short, "o1", "a"))
 		x.Pass(short)
 		x.gets(readsFor("c:1", 1, "a"))
 		x.receives(woken(reads("c:2"), "a"))

@@ -1,9 +1,15 @@
 package nodetest
 
-import "github.com/quorumlock/quorumlock/node"
+import (
+	"time"
 
-func shorten(owner string, names ...string) node.Op {
-	return node.Op{Kind: node.Shorten, Names: names, Owner: owner, TTL: brief}
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func shorten(owner string, names ...string) node.Op { return shortenTo(brief, owner, names...) }
+
+func shortenTo(ttl time.Duration, owner string, names ...string) node.Op {
+	return node.Op{Kind: node.Shorten, Names: names, Owner: owner, TTL: ttl}
 }
 
 var shortening = []promise{

@@ -749,6 +749,7 @@ func TestDeletionIsConfirmedThoughANodeHangs(t *testing.T) {
 		other := f.Client().Latch("job")
 		require.NoError(t, other.Set(t.Context(), 2))
 		time.Sleep(time.Second)
+		f.Stop(2) // Its answer could hide the deletion from the other client.
 		c, spies := f.SpiedClient()
 		slow, hangs := make(chan struct{}), make(chan struct{})
 		spies[1].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { <-slow } })
