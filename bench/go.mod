@@ -59,3 +59,6 @@ replace (
 	github.com/quorumlock/quorumlock/faultinject => ../faultinject
 	github.com/quorumlock/quorumlock/interop => ../interop
 )
+
+// The tests of redsync import a newer one, which not every module proxy has.
+replace github.com/redis/rueidis/rueidiscompat => github.com/redis/rueidis/rueidiscompat v1.0.69
