@@ -42,12 +42,12 @@ func empty() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(longest/unit), digits)
 }
 
-// Record adds the time d, which n operations took.
-func (h *Histogram) Record(hint int, d time.Duration, n int) {
+// Record adds the time that an operation took.
+func (h *Histogram) Record(hint int, d time.Duration) {
 	s := &h.shards[hint%len(h.shards)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.h.RecordValues(min(int64(d/unit), int64(longest/unit)), int64(n)) // it is within the limits
+	_ = s.h.RecordValue(min(int64(d/unit), int64(longest/unit))) // it is within the limits
 }
 
 // Encode returns the histogram as text, for [Summarise].

@@ -11,9 +11,9 @@ import (
 func TestHistogramsAreMerged(t *testing.T) {
 	a, b := NewHistogram(), NewHistogram()
 	for i := 1; i <= 99; i++ {
-		a.Record(i, time.Duration(i)*time.Microsecond, 1)
+		a.Record(i, time.Duration(i)*time.Microsecond)
 	}
-	b.Record(0, time.Millisecond, 1)
+	b.Record(0, time.Millisecond)
 	encoded := make([][]byte, 2)
 	var err error
 	encoded[0], err = a.Encode()
@@ -40,7 +40,9 @@ func TestEmptyHistogram(t *testing.T) {
 
 func TestHistogramTakesTheLongest(t *testing.T) {
 	h := NewHistogram()
-	h.Record(0, time.Hour, 3)
+	for range 3 {
+		h.Record(0, time.Hour)
+	}
 	e, err := h.Encode()
 	require.NoError(t, err)
 	l, err := Summarise([][]byte{e})

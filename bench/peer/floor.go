@@ -125,20 +125,12 @@ func closeAll(clients []rueidis.Client) {
 	}
 }
 
-// owners names the owners of locks. Its prefix differs between the processes of a cell, because they start one after
-// the other.
-type owners struct {
-	prefix string
-	last   atomic.Uint64
-}
-
-func newOwners() *owners { return &owners{prefix: strconv.FormatInt(time.Now().UnixNano(), 36) + ":"} }
-
-func (o *owners) next() string { return o.prefix + strconv.FormatUint(o.last.Add(1), 10) }
-
 // floorClient is a client of the floors. They differ in how a call gets to the nodes.
 type floorClient struct {
-	*owners
+	// prefix begins the names of owners. It differs between the processes of a cell, because they start one after the
+	// other.
+	prefix  string
+	owners  atomic.Uint64 // so far
 	ttl     string
 	clients []rueidis.Client
 	// send sends a call to a node. The answer goes into the channel, which has room for it.
@@ -153,7 +145,8 @@ func openFloor(ctx context.Context, o Options) (*floorClient, error) {
 		return nil, err
 	}
 	c := &floorClient{
-		owners: newOwners(), ttl: strconv.FormatInt(o.TTL.Milliseconds(), 10), clients: clients, stop: make(chan struct{}),
+		prefix: strconv.FormatInt(time.Now().UnixNano(), 36) + ":", ttl: strconv.FormatInt(o.TTL.Milliseconds(), 10),
+		clients: clients, stop: make(chan struct{}),
 	}
 	c.send = func(ctx context.Context, node int, call call, answers chan<- answer) {
 		c.running.Go(func() { answers <- call.run(ctx, clients[node]) })
@@ -162,6 +155,9 @@ func openFloor(ctx context.Context, o Options) (*floorClient, error) {
 }
 
 func (c *floorClient) Lock(name string, _ int) Lock { return &floorLock{client: c, name: name} }
+
+// next names the next owner of a lock.
+func (c *floorClient) next() string { return c.prefix + strconv.FormatUint(c.owners.Add(1), 10) }
 
 // Close ends the connections first: otherwise stragglers would wait forever for a hanging node.
 func (c *floorClient) Close(context.Context) error {
@@ -209,11 +205,12 @@ func openGroup(ctx context.Context, o Options) (*floorClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	var senders []*sender[groupCall]
+	lasting := context.WithoutCancel(ctx)
+	var senders []*sender
 	for _, client := range c.clients {
-		s := newSender(sendGroup(context.WithoutCancel(ctx), client))
+		s := &sender{client: client, wake: make(chan struct{}, 1)}
 		senders = append(senders, s)
-		c.running.Go(func() { s.run(c.stop) })
+		c.running.Go(func() { s.run(lasting, c.stop) })
 	}
 	c.send = func(_ context.Context, node int, call call, answers chan<- answer) {
 		senders[node].put(groupCall{call, answers})
@@ -221,34 +218,17 @@ func openGroup(ctx context.Context, o Options) (*floorClient, error) {
 	return c, nil
 }
 
-// sendGroup returns a function that sends calls to a node as one batch.
-func sendGroup(ctx context.Context, client rueidis.Client) func([]groupCall) {
-	var commands rueidis.Commands
-	return func(batch []groupCall) {
-		commands = commands[:0]
-		for _, q := range batch {
-			commands = append(commands, q.command(client))
-		}
-		for i, reply := range client.DoMulti(ctx, commands...) {
-			batch[i].answer <- answerOf(reply)
-		}
-	}
-}
-
 // sender sends to one node, one batch at a time: everything that was queued while the last batch was in flight.
-type sender[Q any] struct {
-	exchange func(batch []Q)
+type sender struct {
+	client   rueidis.Client
+	commands rueidis.Commands // of the last batch, whose memory is reused
 	wake     chan struct{}
 
 	mu    sync.Mutex
-	queue []Q
+	queue []groupCall
 }
 
-func newSender[Q any](exchange func([]Q)) *sender[Q] {
-	return &sender[Q]{exchange: exchange, wake: make(chan struct{}, 1)}
-}
-
-func (s *sender[Q]) put(q Q) {
+func (s *sender) put(q groupCall) {
 	s.mu.Lock()
 	s.queue = append(s.queue, q)
 	s.mu.Unlock()
@@ -259,15 +239,15 @@ func (s *sender[Q]) put(q Q) {
 }
 
 // swap takes the queue, and leaves an empty one that reuses the memory of the last batch.
-func (s *sender[Q]) swap(last []Q) (gathered []Q) {
+func (s *sender) swap(last []groupCall) (gathered []groupCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	gathered, s.queue = s.queue, last[:0]
 	return gathered
 }
 
-func (s *sender[Q]) run(stop <-chan struct{}) {
-	var batch []Q
+func (s *sender) run(ctx context.Context, stop <-chan struct{}) {
+	var batch []groupCall
 	for {
 		select {
 		case <-s.wake:
@@ -275,7 +255,18 @@ func (s *sender[Q]) run(stop <-chan struct{}) {
 			return
 		}
 		if batch = s.swap(batch); len(batch) > 0 {
-			s.exchange(batch)
+			s.exchange(ctx, batch)
 		}
+	}
+}
+
+// exchange sends a batch, and answers its calls.
+func (s *sender) exchange(ctx context.Context, batch []groupCall) {
+	s.commands = s.commands[:0]
+	for _, q := range batch {
+		s.commands = append(s.commands, q.command(s.client))
+	}
+	for i, reply := range s.client.DoMulti(ctx, s.commands...) {
+		batch[i].answer <- answerOf(reply)
 	}
 }

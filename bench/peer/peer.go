@@ -19,7 +19,6 @@ const (
 	Ours  Kind = "ours"  // this library
 	Limit Kind = "limit" // not a lock one could use: what the least costs
 	Other Kind = "other" // another library on the same servers
-	Apart Kind = "apart" // another kind of system
 )
 
 // Peer is one implementation of locks.
@@ -50,7 +49,7 @@ type Peer struct {
 
 // Options configure a client.
 type Options struct {
-	// Addresses are the nodes' addresses as host:port, or for a peer that is Apart, the address of its own server.
+	// Addresses are the nodes' addresses as host:port.
 	Addresses []string
 	// TTL is the time after which nodes drop a lock that is not renewed.
 	TTL time.Duration
@@ -101,12 +100,6 @@ type Meeter interface {
 	Meets() bool
 }
 
-// Batcher is a client that acquires many locks at once, instead of one for each caller.
-type Batcher interface {
-	// Batch returns a lock that stands for all these names.
-	Batch(names []string) Lock
-}
-
 // Checker is a lock that knows whether it was lost.
 type Checker interface {
 	// Valid reports whether the lock is still held.
@@ -120,9 +113,8 @@ var errDenied = errors.New("held by another")
 func All() []Peer {
 	return []Peer{
 		redlock, multilock, fair, noHandover,
-		floor, floorGroup, pipe, queue,
-		redsyncGo, redsyncGoFailFast, redsyncRueidis, redsyncRueidisFailFast,
-		redislockOne, redissonRedLock, redissonMultiLock, redissonOne, etcdMutex,
+		floor, floorGroup, queue,
+		redsyncPeer, redislockOne, redissonRedLock, redissonMultiLock, redissonOne,
 		semaphore, readers, mixed, oneWriter, latch, join, striped,
 	}
 }

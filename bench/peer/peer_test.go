@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 // TestEveryPeerExcludes: each peer must be a lock. While one client holds it, another cannot.
 func TestEveryPeerExcludes(t *testing.T) {
 	for _, p := range All() {
-		if p.Kind == Apart || p.Open == nil || slices.Contains([]string{"semaphore", "rwlock-readers", "latch"}, p.Name) {
-			continue // it needs a server or a program of its own, which few have, or is shared
+		if p.Open == nil || slices.Contains([]string{"semaphore", "rwlock-readers", "latch"}, p.Name) {
+			continue // it needs a program of its own, which few have, or is shared
 		}
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
@@ -131,23 +131,6 @@ func open(t *testing.T, p Peer, o Options) Client {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 	return c
-}
-
-func TestBatchAcquiresAllItsLocks(t *testing.T) {
-	var o Options
-	o.TTL = time.Minute
-	servers := redisproc.StartN(t, 3)
-	for _, s := range servers {
-		o.Addresses = append(o.Addresses, s.Addr())
-	}
-	c := open(t, pipe, o)
-	batch := c.(Batcher).Batch([]string{"a", "b", "c"})
-	for range 3 {
-		require.NoError(t, batch.Acquire(t.Context()))
-		require.NoError(t, batch.Release(t.Context()))
-	}
-	require.NoError(t, batch.Acquire(t.Context()))
-	require.Eventually(t, func() bool { return len(servers[0].Keys()) == 3 }, patience, 10*time.Millisecond)
 }
 
 // TestQueueSkipsAWaiterThatLeft: the turn passes by a waiter that has left, to the next one in another client.

@@ -54,10 +54,7 @@ func (r *Report) figures(picture string) (text, svg string) {
 			fmt.Fprintf(&b, "\n### %s\n\n%s", title, table(cs, rs, r.rows).markdown())
 		}
 	}
-	of := func(scenario string) []*Row {
-		rs, _ := r.rowsOf(scenario)
-		return rs
-	}
+	of := r.rowsOf
 	b.WriteString(r.conditions())
 	fmt.Fprintf(&b, "\n### Goals\n\n%s", r.goals().markdown())
 

@@ -240,16 +240,6 @@ func TestErrorsAreEscaped(t *testing.T) {
 	assert.NotContains(t, text, "<script>")
 }
 
-func TestEtcdHasATableOfItsOwn(t *testing.T) {
-	text, charts := New(runner.Options{Rounds: 1}, nil, []cell.Result{
-		measured(1, "redlock", 1, "", 0), measured(1, "etcd", 1, "", 0),
-	}).markdown()
-	_, apart, found := strings.Cut(text, "Another kind of system:")
-	require.True(t, found)
-	assert.Contains(t, apart, "| etcd |")
-	assert.NotContains(t, charts["faults.svg"], "etcd")
-}
-
 // TestChartsOfZeros: every chart can be drawn from one cell with only zeros, as of a peer that failed.
 func TestChartsOfZeros(t *testing.T) {
 	for _, s := range runner.Scenarios() {

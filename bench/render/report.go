@@ -98,20 +98,15 @@ func (r *Report) markdown() (text string, charts map[string]string) {
 		fmt.Fprintf(&b, "\n## Goals\n\n%s", goals.markdown())
 	}
 	for _, s := range runner.Scenarios() {
-		rs, apart := r.rowsOf(s.Name)
-		if len(rs)+len(apart) == 0 {
+		rs := r.rowsOf(s.Name)
+		if len(rs) == 0 {
 			continue
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.Title, s.About)
 		cs := columns(s.Name)
-		if len(rs) > 0 {
-			of, unit := unitOf(rs[0].Load)
-			charts[s.Name+".svg"] = newChart(s.Title, unit, cs, rs, r.rows, of).svg()
-			fmt.Fprintf(&b, "\n%s\n![%s](%s.svg)\n", table(cs, rs, r.rows).markdown(), unit, s.Name)
-		}
-		if len(apart) > 0 {
-			fmt.Fprintf(&b, "\nAnother kind of system:\n\n%s", table(cs, apart, r.rows).markdown())
-		}
+		of, unit := unitOf(rs[0].Load)
+		charts[s.Name+".svg"] = newChart(s.Title, unit, cs, rs, r.rows, of).svg()
+		fmt.Fprintf(&b, "\n%s\n![%s](%s.svg)\n", table(cs, rs, r.rows).markdown(), unit, s.Name)
 	}
 	b.WriteString("\n## Peers\n\n")
 	for _, p := range peer.All() {
@@ -134,19 +129,14 @@ func unitOf(l cell.Load) (of figure, unit string) {
 	}
 }
 
-// rowsOf returns the rows of a scenario. The rows of other kinds of systems are separate.
-func (r *Report) rowsOf(scenario string) (rs, apart []*Row) {
+// rowsOf returns the rows of a scenario.
+func (r *Report) rowsOf(scenario string) (rs []*Row) {
 	for _, row := range r.rows {
-		if row.Scenario != scenario {
-			continue
-		}
-		if p, err := peer.Find(row.Peer); err == nil && p.Kind == peer.Apart {
-			apart = append(apart, row)
-		} else {
+		if row.Scenario == scenario {
 			rs = append(rs, row)
 		}
 	}
-	return rs, apart
+	return rs
 }
 
 // inOrder returns the different words, in the order in which they first occur.

@@ -31,8 +31,7 @@ func measure(ctx context.Context, o Options, c cell.Cell) cell.Result {
 type measurement struct {
 	cell    cell.Cell
 	peer    peer.Peer
-	nodes   *cluster.Cluster // nil where the peer has a server of its own
-	etcd    *cluster.Etcd
+	nodes   *cluster.Cluster
 	dir     string
 	workers []*child
 	// patience is how long remaining keys may take to expire.
@@ -60,7 +59,7 @@ func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Res
 	if err != nil {
 		return nil, err
 	}
-	before := m.snapshot(ctx)
+	before := m.nodes.Snapshot(ctx)
 	began := time.Now()
 	if err := m.say(); err != nil {
 		return nil, err
@@ -69,7 +68,7 @@ func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Res
 	steady := m.cell.Load == cell.Wait || m.cell.Load == cell.Hold
 	time.Sleep(m.cell.Settle)
 	if steady {
-		before, began = m.snapshot(ctx), time.Now()
+		before, began = m.nodes.Snapshot(ctx), time.Now()
 	}
 	broken, err := m.breakNodes(ctx)
 	if err != nil {
@@ -78,7 +77,7 @@ func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Res
 	var after cluster.Snapshot
 	if steady {
 		time.Sleep(m.cell.Duration)
-		after = m.snapshot(ctx)
+		after = m.nodes.Snapshot(ctx)
 	}
 	passed := time.Since(began)
 	outcomes, err := m.hear("measure", m.cell.Settle+m.cell.Duration+runTimeout)
@@ -86,7 +85,7 @@ func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Res
 		return nil, err
 	}
 	if !steady {
-		after, passed = m.snapshot(ctx), time.Since(began)
+		after, passed = m.nodes.Snapshot(ctx), time.Since(began)
 	}
 	r, err := merge(m.cell, ready, outcomes)
 	if err != nil {
@@ -139,10 +138,14 @@ func (m *measurement) start(ctx context.Context, source cluster.Source) (err err
 	if m.peer, err = peer.Find(m.cell.Peer); err != nil {
 		return err
 	}
-	addresses, err := m.startServers(ctx, source)
-	if err != nil {
+	n := m.cell.Nodes
+	if m.peer.Most > 0 {
+		n = min(m.peer.Most, n)
+	}
+	if m.nodes, err = cluster.Start(ctx, source, n, m.cell.Network, m.cell.Fault, m.cell.Bad); err != nil {
 		return err
 	}
+	addresses := m.nodes.Addresses()
 	if m.peer.Marked {
 		cfg := peer.Config(peer.Options{Addresses: addresses, TTL: m.cell.TTL})
 		if err := m.nodes.Mark(ctx, cfg); err != nil {
@@ -167,23 +170,6 @@ func (m *measurement) start(ctx context.Context, source cluster.Source) (err err
 	return nil
 }
 
-func (m *measurement) startServers(ctx context.Context, source cluster.Source) (addresses []string, err error) {
-	if m.peer.Kind == peer.Apart {
-		if m.etcd, err = cluster.StartEtcd(ctx); err != nil {
-			return nil, err
-		}
-		return []string{m.etcd.Address()}, nil
-	}
-	n := m.cell.Nodes
-	if m.peer.Most > 0 {
-		n = min(m.peer.Most, n)
-	}
-	if m.nodes, err = cluster.Start(ctx, source, n, m.cell.Network, m.cell.Fault, m.cell.Bad); err != nil {
-		return nil, err
-	}
-	return m.nodes.Addresses(), nil
-}
-
 // jobs returns the jobs of a cell's workers. The lock that others wait for is held by a worker of its own: waiting
 // for a lock of the same process may cost nothing.
 func jobs(c cell.Cell) (jobs []worker.Job) {
@@ -195,13 +181,6 @@ func jobs(c cell.Cell) (jobs []worker.Job) {
 		jobs = append(jobs, worker.Job{Cell: c, Index: c.Processes, Holder: true})
 	}
 	return jobs
-}
-
-func (m *measurement) snapshot(ctx context.Context) cluster.Snapshot {
-	if m.nodes == nil {
-		return nil
-	}
-	return m.nodes.Snapshot(ctx)
 }
 
 // say tells all workers to continue.
@@ -227,13 +206,11 @@ func (m *measurement) hear(what string, patience time.Duration) ([]cell.Outcome,
 
 // finish repairs the nodes, counts the remaining keys, and closes the clients.
 func (m *measurement) finish(ctx context.Context, r *cell.Result) error {
-	if m.nodes != nil {
-		if err := m.nodes.Mend(ctx, m.cell.Fault, m.cell.Bad); err != nil {
-			return err
-		}
-		if err := m.countKeys(ctx, r); err != nil {
-			return err
-		}
+	if err := m.nodes.Mend(ctx, m.cell.Fault, m.cell.Bad); err != nil {
+		return err
+	}
+	if err := m.countKeys(ctx, r); err != nil {
+		return err
 	}
 	if err := m.say(); err != nil {
 		return err
@@ -269,9 +246,6 @@ func (m *measurement) close() error {
 	if m.nodes != nil {
 		errs = append(errs, m.nodes.Close())
 	}
-	if m.etcd != nil {
-		errs = append(errs, m.etcd.Close())
-	}
 	if m.dir != "" {
 		errs = append(errs, os.RemoveAll(m.dir))
 	}
@@ -282,14 +256,10 @@ func (m *measurement) close() error {
 func (m *measurement) breakNodes(ctx context.Context) (*restart, error) {
 	deadline := time.Now().Add(m.cell.Duration)
 	time.Sleep(m.cell.After)
-	switch {
-	case m.nodes == nil:
-		return nil, nil
-	case m.cell.Fault == cluster.Restarted:
+	if m.cell.Fault == cluster.Restarted {
 		return m.restart(ctx, deadline)
-	default:
-		return nil, m.nodes.Break(ctx, m.cell.Fault, m.cell.Bad)
 	}
+	return nil, m.nodes.Break(ctx, m.cell.Fault, m.cell.Bad)
 }
 
 // restart is the times of a node's restart, by [cell.Now].

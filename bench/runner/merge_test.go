@@ -12,7 +12,9 @@ import (
 
 func TestMergedResult(t *testing.T) {
 	h := cell.NewHistogram()
-	h.Record(0, time.Millisecond, 5)
+	for range 5 {
+		h.Record(0, time.Millisecond)
+	}
 	encoded, err := h.Encode()
 	require.NoError(t, err)
 	outcome := cell.Outcome{

@@ -170,7 +170,7 @@ func TestImpossibleCellsAreLeftOut(t *testing.T) {
 	var told []string
 	tell := func(format string, _ ...any) { told = append(told, format) }
 	cells := []cell.Cell{
-		{Peer: "etcd"}, {Peer: "floor", Nodes: 3}, {Peer: "floor", Nodes: 5}, {Peer: "floor", Nodes: 3, Fault: cluster.Hung, Bad: 1},
+		{Peer: "redisson-redlock"}, {Peer: "floor", Nodes: 3}, {Peer: "floor", Nodes: 5}, {Peer: "floor", Nodes: 3, Fault: cluster.Hung, Bad: 1},
 	}
 	left := possible(cells, cluster.Source{}, tell)
 	assert.Equal(t, cells[1:], left)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -46,15 +45,12 @@ func Run(ctx context.Context, o Options, cells []cell.Cell, tell func(format str
 
 // possible drops the cells that cannot be measured here, and logs why.
 func possible(cells []cell.Cell, source cluster.Source, tell func(format string, args ...any)) (left []cell.Cell) {
-	_, noEtcd := exec.LookPath(cluster.EtcdProgram)
 	dropped := map[string]int{}
 	for _, c := range cells {
 		p, _ := peer.Find(c.Peer) // the plan knows them all
 		switch {
 		case p.Available != nil && p.Available() != nil:
 			dropped["with Redisson, which needs Maven and a JDK"]++
-		case c.Peer == peer.Etcd && noEtcd != nil:
-			dropped["with etcd, which is not installed"]++
 		case !source.Breakable() && c.Fault != cluster.None && c.Fault != cluster.Slow:
 			dropped["that break nodes, as the nodes are not ours"]++
 		case !source.Breakable() && c.Nodes > len(source.Addresses):

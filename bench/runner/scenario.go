@@ -30,14 +30,14 @@ type Scenario struct {
 var (
 	// contenders are the peers that can wait for a lock.
 	contenders = []string{
-		"redlock", "fair", "nohandover", "multilock", "redsync", "redsync-failfast", "redsync-rueidis",
-		"redsync-rueidis-failfast", "redislock-1node", "redisson-redlock", "redisson-multilock", "redisson-1node", "etcd",
+		"redlock", "fair", "nohandover", "multilock", "redsync", "redislock-1node",
+		"redisson-redlock", "redisson-multilock", "redisson-1node",
 	}
 	// kinds are the kinds of locks of this library, beside the plain one.
 	kinds     = []string{"semaphore", "rwlock-readers", "rwlock-mixed", "latch", "join", "striped"}
 	everybody = []string{
-		"redlock", "multilock", "floor", "floor-group", "pipe", "redsync", "redsync-failfast", "redsync-rueidis",
-		"redsync-rueidis-failfast", "redislock-1node", "redisson-redlock", "redisson-multilock", "redisson-1node", "etcd",
+		"redlock", "multilock", "floor", "floor-group", "redsync", "redislock-1node",
+		"redisson-redlock", "redisson-multilock", "redisson-1node",
 	}
 )
 
@@ -126,10 +126,7 @@ func Scenarios() []Scenario {
 			Name: "faults", Title: "Nodes that hang, die, or are slow",
 			About: "Locks that are free, again; when measuring begins, some of the nodes are stopped (SIGSTOP) or killed. A slow one takes 50 ms longer each way, from the start. The keys that are left are counted when the nodes are back and up to a TTL has passed.",
 			Full: []Matrix{{
-				Peers: []string{
-					"redlock", "floor", "floor-group", "redsync", "redsync-failfast", "redsync-rueidis", "redsync-rueidis-failfast",
-					"redisson-redlock",
-				},
+				Peers: []string{"redlock", "floor", "floor-group", "redsync", "redisson-redlock"},
 				Sizes: in(1, 16), Loads: []cell.Load{cell.Cycle},
 				Faults: []Breakage{
 					{},
@@ -155,7 +152,7 @@ func Scenarios() []Scenario {
 			Name: "recovery", Title: "A node that comes back without its memory",
 			About: "Locks that are free. When a quarter of the time has passed, a node is killed, and restarted at once. It has forgotten its locks, so this library takes none from it until those have expired: after MaxTTL + MaxClockSkew, which is 1.5 s here, with a TTL of 1 s. Other peers take locks from it at once, even locks that are still held. Beside the load, 100 leases are held where the peer renews them; none should be lost. The other nodes are a majority, so no caller should have to wait; pause is the longest time in which no operation ended.",
 			Full: []Matrix{{
-				Peers: []string{"redlock", "floor", "redsync", "redsync-rueidis"}, Sizes: in(1, 16), Loads: []cell.Load{cell.Cycle},
+				Peers: []string{"redlock", "floor", "redsync"}, Sizes: in(1, 16), Loads: []cell.Load{cell.Cycle},
 				Faults: []Breakage{{}, {Fault: cluster.Restarted, Bad: 1}}, Longer: 4, AtLeast: 4 * time.Second,
 			}},
 			Quick: []Matrix{{
@@ -189,7 +186,7 @@ func Scenarios() []Scenario {
 			Name: "nodes", Title: "The number of nodes",
 			About: "Locks that are free, on more and more nodes. The cost of an operation should grow no faster than they do.",
 			Full: []Matrix{{
-				Peers: []string{"redlock", "floor", "floor-group", "redsync", "redsync-rueidis"}, Sizes: in(1, 128),
+				Peers: []string{"redlock", "floor", "floor-group", "redsync"}, Sizes: in(1, 128),
 				Nodes: []int{1, 3, 5, 7, 9}, Loads: []cell.Load{cell.Cycle},
 			}},
 			Quick:  []Matrix{{Peers: []string{"redlock"}, Nodes: []int{9}}},

@@ -27,8 +27,7 @@ const (
 type load struct {
 	*worker
 	callers []*caller
-	// weight is the number of operations in one call of a caller.
-	weight                  int64
+
 	acquire, release, delay *cell.Histogram
 
 	began    atomic.Pointer[time.Time] // of the measured time
@@ -47,32 +46,19 @@ type load struct {
 
 func newLoad(w *worker) *load {
 	l := &load{
-		worker: w, weight: 1,
+		worker: w, timeline: make([]atomic.Int64, w.Cell.Duration/cell.Step),
 		acquire: cell.NewHistogram(), release: cell.NewHistogram(), delay: cell.NewHistogram(),
-		timeline: make([]atomic.Int64, w.Cell.Duration/cell.Step),
 	}
 	n := w.Callers
-	batcher, batches := w.client.(peer.Batcher)
-	switch {
-	case w.Cell.Load == cell.Hold:
+	if w.Cell.Load == cell.Hold {
 		n = 0
-	case batches:
-		n, l.weight = 1, int64(w.Callers)
 	}
 	for i := range n {
 		c := &caller{load: l, number: w.First + i, slot: w.First + i}
 		if w.Cell.Load.Contended() {
 			c.slot = 0
 		}
-		if batches {
-			var names []string
-			for i := range w.Callers {
-				names = append(names, cell.LockName(w.First+i))
-			}
-			c.use(batcher.Batch(names))
-		} else {
-			c.use(w.client.Lock(cell.LockName(c.slot), c.number))
-		}
+		c.use(w.client.Lock(cell.LockName(c.slot), c.number))
 		if w.Cell.Load == cell.Zipf {
 			random := rand.New(rand.NewPCG(uint64(c.number), 0))
 			c.zipf = rand.NewZipf(random, cell.ZipfExponent, 1, cell.ZipfNames-1)
@@ -273,15 +259,15 @@ func (c *caller) operate(ctx, lasting context.Context) (number int64, err error)
 	if err != nil {
 		c.failed(err)
 	}
-	c.all.Add(c.weight)
+	c.all.Add(1)
 	began := c.began.Load()
 	if began == nil || start.Before(*began) {
 		return g.number, nil
 	}
-	c.acquire.Record(c.number, acquired.Sub(start), int(c.weight))
-	c.release.Record(c.number, released.Sub(releasing), int(c.weight))
+	c.acquire.Record(c.number, acquired.Sub(start))
+	c.release.Record(c.number, released.Sub(releasing))
 	if g.sinceRelease > 0 && c.Cell.Load.Contended() {
-		c.delay.Record(c.number, time.Duration(g.sinceRelease), 1)
+		c.delay.Record(c.number, time.Duration(g.sinceRelease))
 	}
 	if c.measured.Load() {
 		c.count(g, released.Sub(*began))
@@ -321,14 +307,14 @@ func (c *caller) leaving() {
 
 // count records an operation that ended at the given time after the begin of the measured time.
 func (c *caller) count(g grant, after time.Duration) {
-	c.ops.Add(c.weight)
+	c.ops.Add(1)
 	c.ended(cell.Now())
-	c.grants.Add(c.weight)
+	c.grants.Add(1)
 	if g.switched {
 		c.switches.Add(1)
 	}
 	if at := int(after / cell.Step); at < len(c.timeline) {
-		c.timeline[at].Add(c.weight)
+		c.timeline[at].Add(1)
 	}
 }
 

@@ -90,10 +90,3 @@ func (c *Calls) Aim(nodes int, op node.Op) {
 
 // To is the call to node i.
 func (c *Calls) To(i int) *Call { return &c.calls[i] }
-
-// NewCall returns a call of an operation to node i.
-func NewCall(i int, op *node.Op, to Receiver) *Call {
-	c := &Call{Op: op, To: to}
-	c.setNode(i)
-	return c
-}

@@ -217,7 +217,7 @@ func (c *client) keys() (n int) {
 
 // answered is a call of an acquisition to node i that was sent at the given time.
 func answered(i int, sent time.Duration) *dispatch.Call {
-	c := dispatch.NewCall(i, &node.Op{}, dispatch.Ignore)
+	c := dispatch.NewCalls(i+1, node.Op{}).To(i)
 	c.Sent = sent
 	return c
 }
