@@ -395,11 +395,11 @@ func (c *Cluster) nodeTimeout(ctx context.Context, s *Server) (time.Duration, er
 // TryMove moves the slot of a key to another master, with all keys in it, as redis-cli does. It calls during with the
 // old owner while half of the keys are at either server.
 func (c *Cluster) TryMove(ctx context.Context, key string, to *Server, during func(from *Server)) error {
-	from, err := c.TryOwner(ctx, key)
+	slot, err := c.slot(ctx, key)
 	if err != nil {
 		return err
 	}
-	slot, err := c.slot(ctx, key)
+	from, err := c.agreedOwner(ctx, slot)
 	if err != nil {
 		return err
 	}
@@ -437,6 +437,26 @@ func (c *Cluster) TryMoveAtOnce(ctx context.Context, key string, to *Server) (mo
 		owner, err := c.TryOwner(ctx, key)
 		return err == nil && owner == to
 	})
+}
+
+// agreedOwner waits until all servers that run name the same owner of a slot. A server that imports a slot takes no news of
+// it. If it had not heard of a failover before, the slot would have no owner in its view, and the cluster would be down.
+func (c *Cluster) agreedOwner(ctx context.Context, slot string) (owner *Server, err error) {
+	number, err := strconv.Atoi(slot)
+	if err != nil {
+		return nil, err
+	}
+	err = c.tryAwait(ctx, "all servers name the same owner of slot "+slot, func() bool {
+		owner = nil
+		return !slices.ContainsFunc(c.servers, func(s *Server) bool {
+			seen := c.ownerSeenBy(ctx, s, number)
+			if owner == nil {
+				owner = seen
+			}
+			return s.PID() != 0 && (seen == nil || seen != owner)
+		})
+	})
+	return owner, err
 }
 
 func (c *Cluster) setSlot(ctx context.Context, slot string, at *Server, state string, other *Server) error {
