@@ -30,6 +30,7 @@ type cluster struct {
 func startCluster(t testing.TB, n int, opts ...redisproc.Option) *cluster {
 	t.Helper()
 	watchdog.Watch(t, longest()) // It watches until the servers have been closed.
+	_ = testkit.StrainOf(t)      // What the test asserts of progress is compared with the machine since now.
 	c := &cluster{t: t, servers: redisproc.StartN(t, n, opts...)}
 	c.open(quorumlock.Config{}.Limits())
 	return c
@@ -288,7 +289,7 @@ func eventually(t testing.TB, within time.Duration, cond func() bool, expected s
 // staysValid requires that a lease stays valid for the given time, through all faults of the test.
 func staysValid(t testing.TB, lease *quorumlock.Lease, span time.Duration) {
 	t.Helper()
-	strain, stall := testkit.MeasureStrain(t), endingStall(lease)
+	strain, stall := testkit.StrainOf(t), endingStall(lease)
 	select {
 	case <-lease.Context().Done():
 		strain.Broken(t, stall, "the lease stays valid; it has ended: %v", context.Cause(lease.Context()))
@@ -308,7 +309,7 @@ func endingStall(lease *quorumlock.Lease) time.Duration {
 // backedByAll requires that renewals put a lease on all nodes, and that it stays valid meanwhile.
 func backedByAll(t testing.TB, lease *quorumlock.Lease, within time.Duration) {
 	t.Helper()
-	strain, stall := testkit.MeasureStrain(t), endingStall(lease)
+	strain, stall := testkit.StrainOf(t), endingStall(lease)
 	eventually(t, within, func() bool {
 		if err := lease.Err(); err != nil {
 			strain.Broken(t, stall, "the lease stays valid; it has ended: %v", err)

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,6 +32,23 @@ func MeasureStrain(t testing.TB) *Strain {
 		close(stop)
 		<-stopped
 	})
+	return s
+}
+
+// strains has the measurements of tests, by the name of the test.
+var strains sync.Map
+
+// StrainOf returns the measurement of a test, or of the test that it is a part of. It begins one if there is none: so the
+// first caller decides since when a test measures.
+func StrainOf(t testing.TB) *Strain {
+	for name := t.Name(); name != ""; name = name[:max(strings.LastIndexByte(name, '/'), 0)] {
+		if s, ok := strains.Load(name); ok {
+			return s.(*Strain)
+		}
+	}
+	s := MeasureStrain(t)
+	strains.Store(t.Name(), s)
+	t.Cleanup(func() { strains.Delete(t.Name()) })
 	return s
 }
 

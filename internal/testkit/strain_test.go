@@ -26,6 +26,16 @@ func TestStrain(t *testing.T) {
 	})
 }
 
+func TestStrainOf(t *testing.T) {
+	var first *Strain
+	t.Run("test", func(t *testing.T) {
+		first = StrainOf(t)
+		require.Same(t, first, StrainOf(t))
+		t.Run("part", func(t *testing.T) { require.Same(t, first, StrainOf(t)) })
+	})
+	require.NotSame(t, first, StrainOf(t), "the test has ended, and so has its measurement")
+}
+
 // skipping notes how it is skipped.
 type skipping struct {
 	testing.TB
