@@ -247,14 +247,17 @@ func (w *world) latchAfterFaults(newcomer *process) {
 	defer cancel()
 	latch := newcomer.client.Latch(latchName)
 	err := cmp.Or(latch.Delete(bound), latch.Set(bound, len(old)))
+	// The calls follow one another. On a slow network each is confirmed, and so takes four messages one after another.
+	calls, cancel := context.WithTimeout(context.Background(), time.Duration(len(old))*2*time.Second)
+	defer cancel()
 	for i, p := range old {
-		if left, wrong := latch.Count(bound); err == nil && (wrong != nil || left != len(old)-i) {
+		if left, wrong := latch.Count(calls); err == nil && (wrong != nil || left != len(old)-i) {
 			w.violated(Counting, "a latch was set to %d anew, %d ids counted down, and %d are left: %v", len(old), i, left, wrong)
 		}
-		err = cmp.Or(err, p.client.Latch(latchName).CountDown(bound, "again "+p.label))
+		err = cmp.Or(err, p.client.Latch(latchName).CountDown(calls, "again "+p.label))
 	}
 	for _, p := range old {
-		err = cmp.Or(err, p.client.Latch(latchName).Await(bound))
+		err = cmp.Or(err, p.client.Latch(latchName).Await(calls))
 	}
 	if err != nil {
 		w.violated(Progress, "R and 2 s after the faults the latch cannot be deleted, set and counted down: %v", err)
