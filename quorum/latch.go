@@ -35,11 +35,11 @@ type LatchView struct {
 	// Generation is the latest generation that any node reported. The other fields are about it.
 	Generation uint64
 	// Count is the number to which the latch is set, or 0. Chosen is set if enough witnesses agree on
-	// it. Disputed is set if nodes differ and no number has enough nodes. Since is the smallest
-	// token of any Set that nodes reported.
-	Count            int
-	Since            uint64
-	Chosen, Disputed bool
+	// it. Otherwise Rival is another number that some node has, or 0 if there is none. Since is the
+	// smallest token of any Set that nodes reported.
+	Count, Rival int
+	Since        uint64
+	Chosen       bool
 	// IDs are all ids that have counted down, sorted. The slice may share memory with an answer.
 	IDs []string
 	// Holders is how many nodes have everything in this view. The view may be told only once enough
@@ -139,7 +139,7 @@ func UnionOfIDs(a, b []string) []string {
 // of reports whether an answer is about the given generation.
 func (a LatchAnswer) of(generation uint64) bool { return a.Told && a.Generation == generation }
 
-// elect sets Count, Chosen and Disputed.
+// elect sets Count, Chosen and Rival.
 //
 // Only witnesses choose. A node that lost its memory may have had another number before, which enough
 // nodes had agreed on.
@@ -155,7 +155,6 @@ func (v *LatchView) elect(answers []LatchAnswer, need int, skew uint64) {
 				n++
 			}
 		}
-		v.Disputed = v.Disputed || v.Count != 0 && v.Count != a.Count
 		if n > most || n == most && a.Count < v.Count {
 			most, v.Count = n, a.Count
 		}
@@ -167,7 +166,11 @@ func (v *LatchView) elect(answers []LatchAnswer, need int, skew uint64) {
 		}
 	}
 	v.Chosen = v.Count > 0 && agreed >= need
-	v.Disputed = v.Disputed && !v.Chosen
+	for _, a := range answers {
+		if !v.Chosen && a.of(v.Generation) && a.Count != 0 && a.Count != v.Count {
+			v.Rival = a.Count
+		}
+	}
 }
 
 // Member reports whether a node is a witness for what did not happen in this generation.

@@ -103,10 +103,10 @@ func TestViewLatch(t *testing.T) {
 			Known: true, Count: 3, Since: 100, Chosen: true, IDs: []string{"x"}, Holders: 1,
 		}},
 		{"a node that may have forgotten another number does not choose", answers{set(3), lost(500, since(600, set(4))), since(600, set(4))}, nil, quorum.LatchView{
-			Known: true, Count: 4, Since: 100, Disputed: true,
+			Known: true, Count: 4, Since: 100, Rival: 3,
 		}},
 		{"without one it is disputed", answers{set(3), set(2), {}}, nil, quorum.LatchView{
-			Known: true, Count: 2, Since: 100, Disputed: true, Holders: 1,
+			Known: true, Count: 2, Since: 100, Rival: 3, Holders: 1,
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func (l *latchNodes) told(from []int, full bool, id string) []quorum.LatchAnswer
 func (l *latchNodes) mend(v quorum.LatchView, answers []quorum.LatchAnswer, full bool) (arrived bool) {
 	for i, a := range answers {
 		refill := full && v.Count > 0 && !v.Member(a, l.skew)
-		if !a.Told || !v.Known || v.Disputed || v.Holds(a) && !refill {
+		if !a.Told || !v.Known || v.Rival != 0 || v.Holds(a) && !refill {
 			continue
 		}
 		send := func() {
@@ -241,7 +241,7 @@ func (l *latchNodes) countDown(id string, token uint64) {
 		}
 	}
 	l.attempted[id] = l.time
-	if v := l.settle(from, false, id, []string{id}); v.Known && !v.Disputed && v.Holders >= l.need {
+	if v := l.settle(from, false, id, []string{id}); v.Known && v.Rival == 0 && v.Holders >= l.need {
 		l.turn(v.Generation)
 		if v.Count > 0 {
 			l.confirmed[id] = true
@@ -253,7 +253,7 @@ func (l *latchNodes) countDown(id string, token uint64) {
 
 func (l *latchNodes) read() {
 	v := l.settle(l.some(), true, "", nil)
-	if !v.Known || v.Disputed || v.Holders < l.need {
+	if !v.Known || v.Rival != 0 || v.Holders < l.need {
 		return
 	}
 	l.turn(v.Generation)
@@ -279,7 +279,7 @@ func (l *latchNodes) glance() {
 		answers[i].IDs = nil
 	}
 	v := quorum.ViewLatch(answers, l.need, nil, l.skew)
-	if !v.Known || v.Disputed || v.Generation < l.deleted {
+	if !v.Known || v.Rival != 0 || v.Generation < l.deleted {
 		return
 	}
 	if v.Full >= l.need {
@@ -319,7 +319,7 @@ func (l *latchNodes) setTo(count int) {
 		}
 	}
 	v := l.settle(from, false, "", nil)
-	if v.Known && !v.Disputed && v.Count == count && v.Holders >= l.need {
+	if v.Known && v.Rival == 0 && v.Count == count && v.Holders >= l.need {
 		l.turn(v.Generation)
 		l.set = true
 	}

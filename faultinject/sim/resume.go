@@ -137,6 +137,14 @@ func (r *resuming) freedByOther(lease *quorumlock.Lease) bool {
 	return e != nil && e.freed(lease)
 }
 
+// forcedOff reports whether a client has begun to release the owner by force.
+func (r *resuming) forcedOff(owner string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.estates[owner]
+	return e != nil && e.forced
+}
+
 // freed reports whether a client has freed the lock, except the client of one lease. Requires the mutex.
 func (e *estate) freed(except *quorumlock.Lease) bool {
 	return e.forced || slices.ContainsFunc(e.handles, func(h *handle) bool {

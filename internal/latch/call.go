@@ -160,29 +160,16 @@ func (x *Call) Set(n int) Outcome {
 		switch {
 		case stop != NotStopped:
 			return r, r.stopped(stop)
-		case v.Known && v.Disputed, v.Known && v.Count > 0 && v.Count != n:
-			return r, Outcome{Result: OtherCount, Count: r.otherCount(&v, n), Chosen: v.Chosen}
+		case v.Known && v.Count > 0 && v.Count != n:
+			return r, Outcome{Result: OtherCount, Count: v.Count, Chosen: v.Chosen}
+		case v.Known && v.Rival != 0:
+			return r, Outcome{Result: OtherCount, Count: v.Rival}
 		case !v.Known || v.Count == 0 || v.Holders < x.latches.need:
 			return r, r.short()
 		default:
 			return r, Outcome{}
 		}
 	})
-}
-
-// otherCount returns a number other than n to which some node says the latch is set.
-func (r *round) otherCount(v *quorum.LatchView, n int) int {
-	if v.Count != n {
-		return v.Count
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.answers {
-		if a.Generation == v.Generation && a.Count != 0 && a.Count != n {
-			return a.Count
-		}
-	}
-	return 0
 }
 
 // giveBack lets a round refill the nodes that have lost their memory. It reads all ids, so only one
@@ -218,7 +205,7 @@ func (x *Call) read(r *round, fine func(*quorum.LatchView) bool) (*quorum.LatchV
 	switch {
 	case stop != NotStopped:
 		o = r.stopped(stop)
-	case v.Known && v.Disputed:
+	case v.Known && v.Rival != 0:
 		o = Outcome{Result: OtherCount, Count: v.Count}
 	case !v.Known || v.Full < x.latches.need && v.Holders < x.latches.need && !fine(&v):
 		o = r.short()

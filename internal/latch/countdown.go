@@ -47,7 +47,7 @@ func (x *Call) CountDown(id string) Outcome {
 		switch {
 		case stop != NotStopped:
 			return r, r.stopped(stop)
-		case v.Known && v.Disputed:
+		case v.Known && v.Rival != 0:
 			return r, Outcome{Result: OtherCount, Count: v.Count}
 		case !v.Known || v.Holders < x.latches.need:
 			return r, r.short()

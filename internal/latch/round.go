@@ -366,7 +366,7 @@ func latestOf(answers []quorum.LatchAnswer) (generation uint64) {
 // the others knew after the loss; see forgot. Requires r.mu.
 func (r *round) repair() {
 	v := r.merged()
-	if r.deletes || !v.Known || v.Disputed {
+	if r.deletes || !v.Known || v.Rival != 0 {
 		return
 	}
 	if r.repairTarget == nil || !r.repairTarget.Alike(&v) {
