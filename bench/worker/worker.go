@@ -130,13 +130,20 @@ func (w *worker) open() (err error) {
 		return fmt.Errorf("%s: open a client: %w", w.peer.Name, err)
 	}
 	// The first acquire and release make the client connect to the nodes.
-	first := w.client.Lock(fmt.Sprintf("bench:prepare:%d", w.Index), peer.NoCaller)
-	if err := first.Acquire(ctx); err != nil {
-		return fmt.Errorf("the first acquire: %w", err)
+	for try := 0; ; try++ {
+		first := w.client.Lock(fmt.Sprintf("bench:prepare:%d:%d", w.Index, try), peer.NoCaller)
+		if err := first.Acquire(ctx); err != nil {
+			return fmt.Errorf("the first acquire: %w", err)
+		}
+		// On a busy machine a release may time out. Another name is tried until one is released.
+		err := first.Release(ctx)
+		if err == nil {
+			return w.hold()
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("the first release: %w", err)
+		}
 	}
-	// A release that times out on a busy machine does no harm: the name is for this worker only.
-	_ = first.Release(ctx)
-	return w.hold()
 }
 
 // holders is the number of goroutines that acquire and release the held leases.
