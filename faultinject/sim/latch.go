@@ -260,7 +260,7 @@ func (w *world) latchAfterFaults(newcomer *process) {
 		err = cmp.Or(err, p.client.Latch(latchName).Await(calls))
 	}
 	if err != nil {
-		w.violated(Progress, "R and 2 s after the faults the latch cannot be deleted, set and counted down: %v", err)
+		w.violated(Progress, "R and 2 s after the faults, with 2 s for each client, the latch cannot be deleted, set and counted down: %v", err)
 	}
 }
 

@@ -30,7 +30,7 @@ type cluster struct {
 func startCluster(t testing.TB, n int, opts ...redisproc.Option) *cluster {
 	t.Helper()
 	watchdog.Watch(t, longest()) // It watches until the servers have been closed.
-	_ = testkit.StrainOf(t)      // What the test asserts of progress is compared with the machine since now.
+	_ = testkit.StrainOf(t)      // It measures from now on how late the machine is.
 	c := &cluster{t: t, servers: redisproc.StartN(t, n, opts...)}
 	c.open(quorumlock.Config{}.Limits())
 	return c
