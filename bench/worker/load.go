@@ -242,6 +242,7 @@ func (c *caller) letPass(number int64) {
 // with the context lasting, which does not end.
 func (c *caller) operate(ctx, lasting context.Context) (number int64, err error) {
 	c.arrive()
+	measured := c.measured.Load()
 	start := time.Now()
 	c.renew()
 	if err := c.lock.Acquire(ctx); err != nil {
@@ -260,17 +261,18 @@ func (c *caller) operate(ctx, lasting context.Context) (number int64, err error)
 		c.failed(err)
 	}
 	c.all.Add(1)
-	began := c.began.Load()
-	if began == nil || start.Before(*began) {
+	if !measured {
 		return g.number, nil
 	}
+	// The times of an operation count if it began in the measured time. It may end later: to leave it out then would
+	// hide the slow ones.
 	c.acquire.Record(c.number, acquired.Sub(start))
 	c.release.Record(c.number, released.Sub(releasing))
 	if g.sinceRelease > 0 && c.Cell.Load.Contended() {
 		c.delay.Record(c.number, time.Duration(g.sinceRelease))
 	}
 	if c.measured.Load() {
-		c.count(g, released.Sub(*began))
+		c.count(g, released.Sub(*c.began.Load()))
 	}
 	return g.number, nil
 }
