@@ -108,6 +108,7 @@ func TestWrongUsage(t *testing.T) {
 		{"latch set l 0 --embedded 3", "a latch cannot be set to 0"},
 		{"latch await quorumlock:l --embedded 3", "reserved"},
 		{"latch await l --wait -1s --embedded 3", "--wait -1s is negative"},
+		{"latch down l id --wait 0s --embedded 3", "--wait 0s leaves no time"},
 		{"latch await l --ttl 1s --embedded 3", "TTL 1s of a latch is under 10s"},
 		{"release --force k --nodes a --owner x:1 --permit 1", "--owner and --permit exclude each other"},
 		{"run --embedded 3 --key k", "no command to run"},

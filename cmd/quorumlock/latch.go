@@ -80,8 +80,11 @@ func (a *app) latchCommand() *cobra.Command {
 
 func (a *app) latch(c *cobra.Command, f latchFlags, name string, run func(context.Context, *quorumlock.Latch) error) error {
 	given := c.Flags().Changed("wait")
-	if given && f.wait < 0 {
+	switch {
+	case given && f.wait < 0:
 		return wrongUsage(c, fmt.Errorf("--wait %v is negative", f.wait))
+	case given && f.wait == 0 && c.Name() != "await":
+		return wrongUsage(c, errors.New("--wait 0s leaves no time to ask the nodes"))
 	}
 	if err := a.nodes.check(c); err != nil {
 		return err

@@ -49,14 +49,16 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *session {
 	require.NoError(t, err)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	// This test keeps the programs' end open: once all programs have closed it, reads may fail before they have
+	// returned what was written.
+	t.Cleanup(func() { _ = tty.Close() })
 	require.NoError(t, cmd.Start())
-	require.NoError(t, tty.Close())
 	s := &session{t: t, user: user, cmd: cmd}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	return s
 }
 
-// sees reads until the terminal shows the text.
+// sees reads until the terminal shows the text, for patience at most.
 func (s *session) sees(text string) {
 	s.t.Helper()
 	for !bytes.Contains(s.seen, []byte(text)) {
@@ -67,6 +69,7 @@ func (s *session) sees(text string) {
 
 func (s *session) more() {
 	s.t.Helper()
+	require.NoError(s.t, s.user.SetReadDeadline(time.Now().Add(patience)))
 	buf := make([]byte, 4096)
 	n, err := s.user.Read(buf)
 	require.NoError(s.t, err, "after %q", s.seen)

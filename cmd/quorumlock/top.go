@@ -28,8 +28,8 @@ an owner's id.
 
   NODES   the number of nodes on which the holder has the lock
   TTL     how long enough nodes keep the lock without renewal
-  HELD    how long it has been held, by the clock of the holder. Nodes know that for the
-          first --max-ttl plus --max-clock-skew of a lease; ">" marks a lower bound
+  HELD    how long it has been held, by the clock of the holder. ">" marks a lower bound,
+          for a holder without a token, such as a client of Redisson
   WAIT    the number of waiters: each client counts once, unless its waiters are fair. For
           a semaphore, the waiters for any permit
 

@@ -78,7 +78,7 @@ func TestTopOnce(t *testing.T) {
 	r := call(t, "top", "--nodes", servers.nodes())
 	assert.Zero(t, r.code, "without a terminal it looks once")
 	assert.Contains(t, r.stdout, "4 of 5 nodes answer (3 needed), 2 locks held, 0 waiting\n")
-	assert.Regexp(t, `(?m)^job +4/5 +\d\.\ds +>?\d+s +0 +[^ ]+/\d+ +nightly report$`, r.stdout)
+	assert.Regexp(t, `(?m)^job +4/5 +\d+\.\ds +>?\d+s +0 +[^ ]+/\d+ +nightly report$`, r.stdout)
 	assert.NotContains(t, r.stdout, "\x1b")
 
 	servers[1].Kill()
