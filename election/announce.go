@@ -99,7 +99,12 @@ func (e *Election) show(ctx context.Context, t *term, value string) error {
 		return over
 	}
 	//nolint:contextcheck // the value lasts as long as the term, and ctx does not
-	context.AfterFunc(lease.Context(), func() { e.restoreLater(t, lease, value) })
+	lost := context.AfterFunc(t.lease.Context(), func() { e.releaseLater(t, lease) })
+	//nolint:contextcheck // so does this
+	context.AfterFunc(lease.Context(), func() {
+		lost()
+		e.restoreLater(t, lease, value)
+	})
 	e.tell(ctx)
 	return nil
 }
@@ -111,6 +116,19 @@ func (e *Election) restoreLater(t *term, lost *quorumlock.Lease, value string) {
 	defer e.mu.Unlock()
 	if e.term == t && t.value == lost {
 		e.tells.Go(func() { e.restore(t, lost, value) })
+	}
+}
+
+// releaseLater gives a value back if its term was lost. The lead function may ignore that, and go on. Its value must not
+// keep the next leader from a Proclaim. Run waits for it before it returns.
+func (e *Election) releaseLater(t *term, value *quorumlock.Lease) {
+	if err := t.lease.Err(); !errors.Is(err, quorumlock.ErrLost) && !errors.Is(err, quorumlock.ErrHoldLimit) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.term == t {
+		e.tells.Go(func() { e.drop(context.Background(), value) })
 	}
 }
 

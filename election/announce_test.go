@@ -309,6 +309,7 @@ func TestValuesOfFormerTerms(t *testing.T) {
 			leader, err = observer.Leader(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, "of b", leader.Value)
+			require.NoError(t, f.Proclaim(atOnce, "of b again"), "the former leader has released its values")
 			former.leave <- nil
 			_, _ = a.stop(), b.stop()
 		})
