@@ -30,7 +30,11 @@ func newBehindProxy(t *testing.T) behindProxy {
 		require.NoError(t, err)
 	}
 	p := startProxy(t, server.Addr())
-	n, err := node.OpenRedis(p.Addr())
+	opt, err := node.ParseOptions(p.Addr())
+	require.NoError(t, err)
+	// A node repeats a question only within its timeout, and a busy machine may stop the test for a second.
+	opt.ConnWriteTimeout, opt.Dialer.Timeout = 20*time.Second, 20*time.Second
+	n, err := node.New(opt)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })
 	return behindProxy{t, p, n}

@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/ory/dockertest/v3/docker"
 )
@@ -64,8 +65,17 @@ func (d *driver) Pause(ctx context.Context) error {
 	case state.Paused:
 		return nil
 	}
-	return d.await(ctx, d.client.PauseContainer)
+	for try := 1; ; try++ {
+		err := d.await(ctx, d.client.PauseContainer)
+		if err == nil || try == maxPauses || !strings.Contains(err.Error(), "unable to freeze") {
+			return err
+		}
+	}
 }
+
+// maxPauses is how often a container is paused until that succeeds. On a busy machine not all processes may be frozen
+// in the time that the runtime grants. It thaws them again then.
+const maxPauses = 10
 
 func (d *driver) Resume(ctx context.Context) error {
 	state, err := d.state(ctx)
