@@ -137,12 +137,16 @@ func (r *resuming) freedByOther(lease *quorumlock.Lease) bool {
 	return e != nil && e.freed(lease)
 }
 
-// forcedOff reports whether a client has begun to release the owner by force.
-func (r *resuming) forcedOff(owner string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e := r.estates[owner]
-	return e != nil && e.forced
+// forcedOff reports whether a client has begun to release the owner of a lease by force, or one of its names less
+// than a TTL ago.
+func (w *world) forcedOff(lease *quorumlock.Lease, names []string) bool {
+	w.resuming.mu.Lock()
+	e := w.resuming.estates[lease.Owner()]
+	forced := e != nil && e.forced
+	w.resuming.mu.Unlock()
+	return forced || slices.ContainsFunc(w.c.Tampers, func(t Tamper) bool {
+		return t.Force && slices.Contains(names, t.Name) && t.At <= w.now() && w.now() < t.At+ttl
+	})
 }
 
 // freed reports whether a client has freed the lock, except the client of one lease. Requires the mutex.

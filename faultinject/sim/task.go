@@ -194,7 +194,7 @@ func (w *world) extend(p *process, lease *quorumlock.Lease, t Task) {
 	err := lease.Extend(context.Background())
 	w.note("%s extends %v by hand: %v", p.label, t.Names, err)
 	least := t.TTL*98/100 - 2*time.Millisecond - (w.now() - began)
-	if left := lease.Remaining(); err == nil && !t.Careless && lease.Err() == nil && left < least && !w.resuming.forcedOff(lease.Owner()) {
+	if left := lease.Remaining(); err == nil && !t.Careless && lease.Err() == nil && left < least && !w.forcedOff(lease, t.Names) {
 		w.violated(Finality, "%s was told that it extended %v, and has %v left instead of %v", p.label, t.Names, left, least)
 	}
 }
