@@ -12,19 +12,19 @@ import (
 func (l *link) call(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
 	ctx, cancel := l.bound(ctx)
 	defer cancel()
-	results, panicked := run(ctx, l.client, cmds)
+	results, panicked := run(ctx, l.client, cmds, nil)
 	if panicked {
 		l.discard()
 	}
 	return results
 }
 
-// run runs commands.
+// run runs commands. The result of a single one is appended to single.
 //
 // rueidis trusts the lengths that a server announces, and panics on absurd ones. The panic is in this
 // goroutine, except on a connection whose exchanges overlap, and the guard below rueidis forestalls it. A node
 // that breaks the protocol must not end the program, so the panic becomes an error of that node.
-func run(ctx context.Context, client rueidis.Client, cmds []rueidis.Completed) (results []rueidis.RedisResult, panicked bool) {
+func run(ctx context.Context, client rueidis.Client, cmds []rueidis.Completed, single []rueidis.RedisResult) (results []rueidis.RedisResult, panicked bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			panicked = true
@@ -35,7 +35,7 @@ func run(ctx context.Context, client rueidis.Client, cmds []rueidis.Completed) (
 		}
 	}()
 	if len(cmds) == 1 {
-		return []rueidis.RedisResult{client.Do(ctx, cmds[0])}, false
+		return append(single, client.Do(ctx, cmds[0])), false
 	}
 	return client.DoMulti(ctx, cmds...), false
 }

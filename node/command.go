@@ -87,12 +87,6 @@ func (w *writer) ofSlot(s *script) *script {
 	return own
 }
 
-// begin begins the commands of another exchange, for this number of operations.
-func (w *writer) begin(operations int) {
-	w.numerals.begin(2 * operations) // a token and the offset of a fence
-	w.packer.clear()
-}
-
 // evalsha makes the command that names the operations' script by its digest; eval makes the one with the full
 // text.
 func evalsha(b rueidis.Builder, w *writer, ops []Op) rueidis.Completed {

@@ -5,27 +5,25 @@ import (
 	"strings"
 )
 
-// digitBuffer writes the numbers of all operations of an exchange into one piece of memory.
+// digitBuffer turns numbers into texts that share memory: many texts cost one allocation. A text stays valid,
+// since its memory is not written again.
 type digitBuffer struct {
 	text strings.Builder
-	// expected is the maximum of numbers. The next number is first written into one.
-	expected int
-	one      [20]byte
+	// one is where the next number is written first.
+	one [20]byte
 }
 
-// begin begins another piece of memory, for this many numbers. Earlier texts stay valid.
-func (n *digitBuffer) begin(expected int) {
-	n.text.Reset()
-	n.expected = expected
-}
+// digitMemory is how much memory texts share, in bytes.
+const digitMemory = 512
 
 func (n *digitBuffer) unsigned(v uint64) string { return n.add(strconv.AppendUint(n.one[:0], v, 10)) }
 
 func (n *digitBuffer) signed(v int64) string { return n.add(strconv.AppendInt(n.one[:0], v, 10)) }
 
 func (n *digitBuffer) add(digits []byte) string {
-	if n.text.Cap() == 0 {
-		n.text.Grow(n.expected * len(n.one))
+	if n.text.Cap()-n.text.Len() < len(digits) {
+		n.text.Reset()
+		n.text.Grow(digitMemory)
 	}
 	from := n.text.Len()
 	n.text.Write(digits)

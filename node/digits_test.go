@@ -19,8 +19,7 @@ func TestNumerals(t *testing.T) {
 	require.Equal(t, strconv.FormatInt(math.MinInt64, 10), n.signed(math.MinInt64))
 	require.Equal(t, strconv.FormatUint(math.MaxUint64, 10), n.unsigned(math.MaxUint64))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
-		n.begin(3)
-		for v := range uint64(3) {
+		for v := range uint64(digitMemory / len(n.one)) {
 			_ = n.unsigned(math.MaxUint64 - v)
 		}
 	}), 1.)

@@ -89,7 +89,7 @@ func (w *twins) run(ops ...Op) {
 	`, w.now/1e6, w.now%1e6)
 	var said [2]string
 	for i := range w.clients {
-		w.writer.begin(len(ops))
+		w.writer.packer.clear()
 		command := eval(w.clients[i].B(), &w.writer, ops)
 		args := append([]string{}, command.Commands()...)
 		for from, to := range detours {

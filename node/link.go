@@ -75,6 +75,8 @@ type workspace struct {
 	spans    []opRange
 	commands rueidis.Commands
 	writer   writer
+	// single has the result of an exchange with one command.
+	single [1]rueidis.RedisResult
 }
 
 // The uses of a link. idle must be zero.

@@ -60,7 +60,7 @@ func TestServerUnpacksPackedTexts(t *testing.T) {
 func TestPackerMemory(t *testing.T) {
 	var l link
 	pack := func(text string) string {
-		l.writer.begin(1)
+		l.writer.packer.clear()
 		l.writer.packer.begin()
 		l.writer.packer.add(text)
 		return l.writer.packer.end()

@@ -287,7 +287,7 @@ func decodeRepeat(ops []Op, result rueidis.RedisResult, replies []Reply) {
 func (r *Redis) send(ctx context.Context, w *workspace, spans []opRange, ops []Op, build func(rueidis.Builder, *writer, []Op) rueidis.Completed) []rueidis.RedisResult {
 	l := &r.link
 	client, began := l.client, deadline(0)
-	w.writer.begin(len(ops))
+	w.writer.packer.clear()
 	w.commands = w.commands[:0]
 	for _, s := range spans {
 		w.commands = append(w.commands, build(client.B(), &w.writer, ops[s.from:s.to]))
@@ -300,7 +300,7 @@ func (r *Redis) send(ctx context.Context, w *workspace, spans []opRange, ops []O
 	l.users++
 	l.sharers++
 	<-r.connToken
-	results, panicked := run(ctx, client, commands)
+	results, panicked := run(ctx, client, commands, w.single[:0])
 	r.connToken <- struct{}{}
 	l.users--
 	if l.client == client {
