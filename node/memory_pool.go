@@ -137,13 +137,18 @@ func (m *Memory) precedingInPool(pool, id string, need int, s slotView) (left ti
 		}
 		e := q[place]
 		count, rest := wanted(e.id), e.woken+wakePrivilege(e.id)-m.clock.Now()
+		missing := taken + count - len(s.free)
 		switch {
-		case e.expected && rest <= 0:
+		case count > s.state.Size, e.expected && rest <= 0:
 			place++
 			continue
-		case !e.expected && taken+count > len(s.free):
-			return s.after(taken + count - len(s.free)), true, place == 0
+		case !e.expected && missing > 0 && m.listens(e.id):
+			return s.after(missing), true, place == 0
 		case e.expected:
+		case missing > 0:
+			q = m.dropAt(pool, place)
+			dead++
+			continue
 		case m.deliver(Woken, vacated(pool, s.free[taken:taken+count]), e.id):
 			m.recordWake(pool, place)
 			rest = wakePrivilege(e.id)
@@ -193,7 +198,7 @@ func (m *Memory) wakeSlots(p Pool, except string, freed []int) {
 		frozen := e.expected && e.woken+wakePrivilege(e.id) <= m.clock.Now()
 		name := vacated(p.Name, nil)
 		switch {
-		case e.id == except, frozen && (spare == 0 || !fits):
+		case e.id == except, count > s.state.Size, frozen && (spare == 0 || !fits):
 			place++
 			continue
 		case kind == Woken && e.expected && !frozen:
@@ -208,7 +213,12 @@ func (m *Memory) wakeSlots(p Pool, except string, freed []int) {
 			}
 			continue
 		case kind != Standby && !fits:
-			return
+			if m.listens(e.id) {
+				return
+			}
+			q = m.dropAt(p.Name, place)
+			dead++
+			continue
 		case kind != Standby:
 			name = vacated(p.Name, s.free[given:given+count])
 		}

@@ -118,6 +118,17 @@ func (m *Memory) deliver(kind MessageKind, name, id string) bool {
 	return m.publish(Waiter{ID: id}.client(), Message{Kind: kind, Waiter: id, Name: name, Fence: m.fence(name)})
 }
 
+// listens reports whether the client of a waiter has a subscriber. The scripts find that out by a message that
+// clients ignore.
+func (m *Memory) listens(id string) bool {
+	for b := range m.inboxes {
+		if b.client == (Waiter{ID: id}).client() && !b.lost {
+			return true
+		}
+	}
+	return false
+}
+
 // precedenceOver is the function precedence in queue.lua.
 func (m *Memory) precedenceOver(name, id string) (left time.Duration, first bool) {
 	place, dead, q := 0, 0, m.queued(name)

@@ -93,8 +93,10 @@ func (m *Memory) renewRead(op Op) Reply {
 		m.addReader(name, op.Owner, ttl)
 		m.restoreFence(name, op)
 	}
-	m.restoreEntry(written, op.Waiter)
+	queued := slices.DeleteFunc(slices.Clone(op.Names), func(name string) bool { return m.queued(name).rank(op.Waiter.ID) < 0 })
+	m.restoreEntry(queued, op.Waiter)
 	m.wakeAll(written, "")
+	m.wakeAll(queued, "")
 	return m.renewed(outcome, left)
 }
 
@@ -192,12 +194,18 @@ func (m *Memory) firstWriter(name, id string, h Holder) (left time.Duration, fir
 		case e.expected:
 			return e.woken + wakePrivilege(e.id) - m.clock.Now(), i == 0
 		case slices.ContainsFunc(q[:i], func(e queueEntry) bool { return reads(e.id) }):
-			return wakePrivilege(e.id), false
-		case m.deliver(Woken, name, e.id):
-			m.recordWake(name, i)
+			left, first = m.precedenceOver(name, e.id)
+		}
+		if left > 0 {
+			return left, first
+		}
+		if m.deliver(Woken, name, e.id) {
+			if place := m.queues[name].rank(e.id); place >= 0 {
+				m.recordWake(name, place)
+			}
 			return wakePrivilege(e.id), i == 0
 		}
-		m.dropAt(name, i)
+		m.dropEntry(name, e.id)
 	}
 	return basePrivilege, false
 }

@@ -81,7 +81,8 @@ func ForcedNotice(owner, name string) (channel, text string) {
 }
 
 // decodeMessage parses a message of the script function reached: kind, fence, length of the waiter's id, each
-// with a space after it, then the id and the name. Any other text comes from a program outside this library.
+// with a space after it, then the id and the name. It ignores the kind alive, by which scripts find out whether an
+// inbox has a subscriber. Any other text comes from a program outside this library.
 func decodeMessage(text string) (m Message, ok bool) {
 	kind, rest, _ := strings.Cut(text, " ")
 	fence, rest, _ := strings.Cut(rest, " ")

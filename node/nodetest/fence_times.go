@@ -75,16 +75,18 @@ var fenceTimes = []promise{
 	{"a fence does not expire", func(x *trial) {
 		x.Forget()
 		x.open(fleeting)
-		token, r := x.timely(fleeting.MaxClockSkew, acquire("o1", short, "a"))
-		x.outcome(node.Granted, r)
-		x.do(release("o1", "a"))
-		x.Pass(2 * fleeting.Recovery())
+		var token uint64
+		var r node.Reply
 		for range 100 {
-			x.do(renew("o2", fleeting.MaxTTL, "a"))
-			if r = x.do(proposing(x.now(), acquire("o3", short, "a")))[0]; r.Outcome == node.Denied {
+			token, r = x.timely(fleeting.MaxClockSkew, acquire("o1", short, "a"))
+			x.outcome(node.Granted, r)
+			x.do(release("o1", "a"))
+			x.Pass(2 * fleeting.Recovery())
+			r = last(x.do(renew("o2", fleeting.MaxTTL, "a"), proposing(x.now(), acquire("o3", short, "a"))))
+			if r.Outcome == node.Denied {
 				break
 			}
-			x.do(release("o3", "a")) // the machine was too slow: o2 had ended, or the token was too old
+			x.do(release("o2", "a"), release("o3", "a")) // too slow: o2 had ended, or the token was too old
 		}
 		x.outcome(node.Denied, r)
 		assert.Equal(x, token, r.Holder.Token)

@@ -97,6 +97,29 @@ var pooledWaits = []promise{
 		x.receives(woken("c:1", vacant("0")))
 		x.want(node.Granted, fair(take(2, "o2", 1)))
 	}},
+	{"a dead waiter that wants more slots than are free is passed over by a release", func(x *trial) {
+		x.want(node.Granted, take(3, "o1", 0), take(3, "o2", 1, 2))
+		x.full(waiting("dead:1*3", 1, take(3, "o3", 0, 1, 2)), 3)
+		x.full(waiting("c:2", 2, take(3, "o4", 0)), 3)
+		x.want(node.Released, give(3, "o1", 0))
+		x.receives(woken("c:2", vacant("0")))
+		x.want(node.Granted, fair(waiting("c:2", 2, take(3, "o4", 0))))
+	}},
+	{"and by the next attempt", func(x *trial) {
+		x.want(node.Granted, take(3, "o1", 0, 1))
+		x.full(waiting("dead:1*3", 1, take(3, "o2", 0, 1, 2)), 3, 2)
+		x.want(node.Granted, fair(waiting("c:2", 2, take(3, "o3", 2))))
+		x.receives()
+	}},
+	{"a waiter that wants more slots than there are blocks no other", func(x *trial) {
+		x.want(node.Granted, take(3, "o1", 0, 1, 2))
+		x.full(waiting("c:1*3", 1, take(3, "o2", 0, 1, 2)), 3)
+		x.full(waiting("c:2", 2, take(3, "o3", 0)), 3)
+		x.want(node.Granted, resize(2, 1))
+		x.want(node.Released, give(3, "o1", 0, 1, 2))
+		x.receives(woken("c:2", vacant("0")))
+		x.want(node.Granted, fair(take(3, "o4", 1)), fair(waiting("c:2", 2, take(3, "o3", 0))))
+	}},
 	{"a pool that grows wakes", func(x *trial) {
 		x.want(node.Granted, take(1, "o1", 0))
 		x.full(waiting("c:1", 1, take(1, "o2", 0)), 1)

@@ -120,6 +120,20 @@ var readQueues = []promise{
 			}
 		}
 	}},
+	{"however many readers before them are past their deadlines", func(x *trial) {
+		x.held("a")
+		for i := range 100 {
+			op := readsFor(fmt.Sprint("c:", i), int64(i), "a")
+			op.Waiter.Keep = short
+			x.do(op)
+		}
+		x.do(readsFor("c:last", 100, "a"))
+		x.want(node.Released, release("o1", "a"))
+		x.Pass(short)
+		x.gets(fair(read("r", long, "a")))
+		for x.inbox.next().Waiter != reads("c:last") {
+		}
+	}},
 	{"a writer is not woken while others read", func(x *trial) {
 		x.gets(read("r1", long, "a"), read("r2", long, "a"))
 		x.waits(0, fairly("c:w", 1, "a"))
@@ -158,14 +172,40 @@ var readQueues = []promise{
 		x.receivesOf(name, woken("c:w1", name), standby("c:w2", name), woken("c:w2", name))
 	}},
 	{"but a writer is not woken before its turn, while a reader waits before it", func(x *trial) {
+		id := node.ReaderID("c:1", privilege)
 		name, replies := x.promptly(func(name string) []node.Op {
-			return []node.Op{
-				acquire("o1", long, name), readsFor("c:1", 1, name), fairly("c:w", 2, name), release("o1", name),
-				readsFor("c:2", 3, name),
-			}
+			first := fair(waiting(id, 1, read("r1", long, name)))
+			return []node.Op{acquire("o1", long, name), first, fairly("c:w", 2, name), release("o1", name), readsFor("c:2", 3, name)}
 		})
 		x.yields(name, 2, last(replies))
-		x.receivesOf(name, woken(reads("c:1"), name), standby("c:w", name))
+		x.receivesOf(name, woken(id, name), standby("c:w", name))
+	}},
+	{"a dead reader before a writer does not keep a later reader out", func(x *trial) {
+		x.held("a")
+		x.do(readsFor("dead:1", 1, "a"))
+		x.waits(1, fairly("c:w", 2, "a"))
+		x.waits(2, readsFor("c:2", 3, "a"))
+		x.want(node.Granted, shortenTo(short, "o1", "a"))
+		x.Pass(short)
+		x.do(readsFor("c:2", 3, "a"))
+		x.receives(woken("c:w", "a"))
+		x.Pass(privilege)
+		x.gets(readsFor("c:2", 3, "a"))
+	}},
+	{"nor does one that is woken and does not come", func(x *trial) {
+		x.held("a")
+		x.waits(0, readsFor("c:1", 1, "a"))
+		x.waits(1, fairly("c:w", 2, "a"))
+		x.waits(2, readsFor("c:2", 3, "a"))
+		x.want(node.Granted, shortenTo(short, "o1", "a"))
+		x.Pass(short)
+		x.do(readsFor("c:2", 3, "a"))
+		x.receives(woken(reads("c:1"), "a"))
+		x.Pass(calm)
+		x.do(readsFor("c:2", 3, "a"))
+		x.receives(woken("c:w", "a"))
+		x.Pass(privilege)
+		x.gets(readsFor("c:2", 3, "a"))
 	}},
 	{"woken readers that do not come block a writer for their turn only", func(x *trial) {
 		x.held("a")
@@ -194,6 +234,16 @@ var readQueues = []promise{
 		x.receives(woken(reads("c:1"), "a"))
 		x.gets(readsFor("c:1", 2, "a"))
 		x.waits(0, fairly("c:w2", 3, "a"))
+	}},
+	{"and where it does not hold the name", func(x *trial) {
+		x.held("a")
+		x.waits(0, fairly("c:w", 1, "a"))
+		x.want(node.Granted, shortenTo(short, "o1", "a"))
+		x.Pass(short)
+		op := keep("o of c:w", long, "a")
+		op.Waiter = node.Waiter{ID: "c:w"}
+		x.want(node.Healed, op)
+		x.gets(readsFor("c:1", 2, "a"))
 	}},
 	{"a reader that gives a partial grant back does not wake the others", func(x *trial) {
 		x.held("a")

@@ -72,12 +72,18 @@ for _, name in ipairs(absent) do
   end
 end
 raise(low, ARGV[5])
-if #written > 0 then
-  local queue = queues()
-  if ARGV[7] then
-    queue.rejoin(written, ARGV[7])
+local queued = {}
+for _, name in ipairs(ARGV[7] and KEYS or {}) do
+  local ticket = redis.pcall('ZSCORE', key('queue', name), ARGV[7])
+  if type(ticket) == 'string' then
+    queued[#queued + 1] = name
   end
+end
+if #written + #queued > 0 then
+  local queue = queues()
+  queue.rejoin(queued, ARGV[7])
   queue.wake_all(written)
+  queue.wake_all(queued)
 end
 local done = #absent + #gone > 0 and 2 or 1
 return recovering and {done, recovering[2] or life, recovering[3] or 0} or done

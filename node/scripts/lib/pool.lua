@@ -63,7 +63,7 @@ local function vacancies(pool, size)
   for i = 1, #bytes do
     bytes[i] = string.char(bytes[i])
   end
-  return {pool = pool, free = free, held = held, map = table.concat(bytes)}
+  return {pool = pool, size = size, free = free, held = held, map = table.concat(bytes)}
 end
 
 -- after returns how many ms pass until that many more slots are free, unless a holder releases one
@@ -93,10 +93,26 @@ local function pools()
     return slot(pool, table.concat(spots.free, ',', from, from + count - 1))
   end
 
+  -- lives reports whether the client of a waiter listens. Without the right to send messages, each
+  -- is taken to live.
+  local function lives(pool, waiter)
+    local ok, heard = pcall(queue.reached, 'alive', slot(pool, ''), waiter)
+    return not ok or heard
+  end
+
+  -- told wakes a waiter if enough slots are free, and reports whether it lives.
+  local function told(pool, spots, from, count, waiter)
+    if from + count - 1 > #spots.free then
+      return lives(pool, waiter)
+    end
+    return queue.reached('woken', vacated(pool, spots, from, count), waiter)
+  end
+
   -- precedence returns how many ms a waiter must leave free slots to earlier waiters, or nil, and
   -- whether only the first in the queue is in its way. Each earlier waiter with a privilege gets as
-  -- many slots as it waits for, or all free ones if there are too few. The function of the same
-  -- name in queue.lua explains the privilege.
+  -- many slots as it waits for, or all free ones if there are too few. A waiter for more slots than
+  -- the pool has does not count. The function of the same name in queue.lua explains the
+  -- privilege.
   local function precedence(pool, waiter, need, now, spots)
     local place, dead, left, taken = 0, 0, nil, 0
     while dead < attempts and place < places do
@@ -106,12 +122,15 @@ local function pools()
       end
       local deadline, since = queue.known(pool, other)
       local count = wanted(other)
-      local patience = queue.patience(other)
-      if since and since + patience <= now then
+      local patience, missing = queue.patience(other), taken + count - #spots.free
+      if count > spots.size or since and since + patience <= now then
         place = place + 1
-      elseif not since and taken + count > #spots.free then
-        return after(spots, taken + count - #spots.free), place == 0
-      elseif since or deadline and queue.reached('woken', vacated(pool, spots, taken + 1, count), other) then
+      elseif not since and not (deadline and told(pool, spots, taken + 1, count, other)) then
+        queue.dropped(pool, other)
+        dead = dead + 1
+      elseif not since and missing > 0 then
+        return after(spots, missing), place == 0
+      else
         if not since then
           queue.expect(pool, other, now)
           since = now
@@ -121,9 +140,6 @@ local function pools()
           return left, place == 0
         end
         place = place + 1
-      else
-        queue.dropped(pool, other)
-        dead = dead + 1
       end
     end
     return dead == attempts and queue.patience('') or nil, false
@@ -148,8 +164,9 @@ local function pools()
 
   -- wake wakes as many waiters from the front of the queue as there are slots for, and sends
   -- standby to the next. A waiter that was woken before and is on its way gets the message again,
-  -- with the same slots. If the first waiter needs more slots than are free, no waiter is woken:
-  -- those behind it would take what it needs. See also the function of the same name in queue.lua.
+  -- with the same slots. If the first waiter needs more slots than are free, and its client lives, no
+  -- waiter is woken: later ones would take the slots that it needs. See also the function of the same
+  -- name in queue.lua.
   local function wake(pool, size, except, freed)
     if redis.pcall('EXISTS', key('queue', pool)) ~= 1 then
       return
@@ -176,7 +193,7 @@ local function pools()
       local count = wanted(waiter)
       local frozen = since and since + queue.patience(waiter) <= now
       local name = slot(pool, '')
-      if waiter == except or frozen and (spare == 0 or taken + count > #spots.free) then
+      if waiter == except or count > size or frozen and (spare == 0 or taken + count > #spots.free) then
         place = place + 1
       elseif kind == 'woken' and since and not frozen then
         if deadline and queue.reached(kind, name, waiter) then
@@ -187,7 +204,11 @@ local function pools()
           dead = dead + 1
         end
       elseif kind ~= 'standby' and taken + count > #spots.free then
-        return
+        if deadline and lives(pool, waiter) then
+          return
+        end
+        queue.dropped(pool, waiter)
+        dead = dead + 1
       else
         if kind ~= 'standby' then
           name = vacated(pool, spots, given + 1, count)

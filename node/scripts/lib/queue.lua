@@ -109,8 +109,8 @@ local function queues(pooled)
   local silent = {}
 
   -- reached sends a message to the inbox of a waiter's client, and reports whether the inbox has a
-  -- subscriber. The inbox is the part of the waiter's id before the first colon. The name comes
-  -- last, since it may hold any bytes.
+  -- subscriber. Clients ignore the kind alive, which only finds that out. The inbox is the part of
+  -- the waiter's id before the first colon. The name comes last, since it may hold any bytes.
   local function reached(kind, name, waiter)
     local inbox = 'quorumlock:inbox:' .. string.match(waiter, '^[^:]*')
     if not silent[inbox] then
@@ -311,8 +311,8 @@ local function queues(pooled)
   end
 
   -- intent returns how many ms a reader must leave a name to an earlier writer, or nil, and whether
-  -- only that writer is next. If the name is free, and no reader waits before the writer, it is woken
-  -- now unless it was before.
+  -- only that writer is next. On a free name, readers before the writer have their turn first, like
+  -- any earlier waiter. Then the writer is woken, unless it was before.
   local function intent(name, waiter, now, free)
     local dead = 0
     while dead < attempts do
@@ -323,8 +323,13 @@ local function queues(pooled)
         return math.max(redis.call('PTTL', name), 1), true
       elseif since then
         return since + patience(other) - now, before == 0
-      elseif before > skipped then
-        return patience(other), false
+      end
+      local left, first
+      if before > skipped then
+        left, first = precedence(name, other, now)
+      end
+      if left then
+        return left, first
       elseif reached('woken', name, other) then
         expect(name, other, now)
         return patience(other), before == 0
@@ -351,6 +356,9 @@ local function queues(pooled)
     if shared and (except or redis.pcall('HGET', name, 'quorumlock:readers') ~= '1') then
       return
     end
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    prune(name, now)
     -- While other readers hold the name, no more are woken while more than half a batch is
     -- expected. Otherwise each reader of a crowd would look past all expected ones, to wake one
     -- more. Waiters are woken in order.
@@ -358,9 +366,6 @@ local function queues(pooled)
     if middle and redis.call('HGET', key('waiting', name), '+' .. middle) then
       return
     end
-    local time = redis.call('TIME')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    prune(name, now)
     local place, dead = 0, 0
     local kind, spare, reading = 'woken', 3, shared
     if except then
