@@ -115,9 +115,11 @@ func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
 		return nil, nil //nolint:nilnil // no lease, and no reason against one
 	case owner.Spec().Need < l.spec.Need:
 		return nil, ErrOverlap
-	case !l.spec.Reads && owner.Reads():
+	}
+	switch ok, isReader := owner.AddHandle(l.spec.Reads); {
+	case isReader:
 		return nil, ErrUpgrade
-	case !owner.AddHandle():
+	case !ok:
 		return nil, nil //nolint:nilnil // it ended this instant
 	}
 	nested := newLease(ctx, owner)

@@ -76,8 +76,10 @@ func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry
 // lost: a held lease does not need it. The mutex of its grant guards its fields.
 type attempt struct {
 	grant *Grant
-	// decided is closed when the attempt is won or lost.
-	decided chan struct{}
+	// decided is closed when the attempt is won or lost, and isDecided is set. Later answers may change what the
+	// proposal says.
+	decided   chan struct{}
+	isDecided bool
 	// trace records the call that acquires, or is nil.
 	trace Trace
 	// sentAt is when the attempt was sent, and roundAt when its last fan-out was.
@@ -176,7 +178,6 @@ func (a *attempt) Answer(c *dispatch.Call, r *node.Reply) {
 // countVote counts a node's answer to the acquisition with this token. Requires a.grant.mu.
 func (a *attempt) countVote(i int, sent time.Duration, token uint64, r *node.Reply) {
 	g := a.grant
-	decided := a.proposal.Decided()
 	r = a.plausible(i, token, r)
 	v := g.recordReply(i, sent, g.spec.TTL, r)
 	g.reportVote(a.trace, node.Acquire, i, sent, r, v)
@@ -193,7 +194,8 @@ func (a *attempt) countVote(i int, sent time.Duration, token uint64, r *node.Rep
 		}
 		g.ticket.Voted(i, now, r)
 	}
-	if !decided && a.proposal.Decided() {
+	if !a.isDecided && a.proposal.Decided() {
+		a.isDecided = true
 		close(a.decided)
 	}
 }

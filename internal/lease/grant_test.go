@@ -52,7 +52,8 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 		require.ErrorIs(t, l.Extend(done), ErrLost)
 		require.False(t, g.RenewOn(0), "a renewal was sent past the end")
 		require.Zero(t, c.keys())
-		require.False(t, l.AddHandle())
+		ok, _ := l.AddHandle(false)
+		require.False(t, ok)
 		require.ErrorIs(t, release(l), ErrLost, "its time was over before")
 		c.asleep(false)
 	})
@@ -197,10 +198,17 @@ func TestStragglersAndHandles(t *testing.T) {
 		a.Answer(answered(2, now+time.Second), granted())
 		require.Equal(t, before+time.Second, l.Expiry())
 
-		require.True(t, l.AddHandle())
+		ok, isReader := l.AddHandle(false)
+		require.True(t, ok)
+		require.False(t, isReader)
 		require.False(t, l.DropHandle())
+		require.NoError(t, l.Downgrade(make(chan error, 1)))
+		ok, isReader = l.AddHandle(false)
+		require.False(t, ok, "a writer cannot share a reader's lease")
+		require.True(t, isReader)
 		require.True(t, l.DropHandle())
-		require.False(t, l.AddHandle(), "the last one has gone: it is being released")
+		ok, _ = l.AddHandle(true)
+		require.False(t, ok, "the last one has gone: it is being released")
 	})
 }
 
@@ -252,5 +260,54 @@ func TestHeldGrantIsSmall(t *testing.T) {
 		require.Nil(t, l.grant.attempt)
 		require.Equal(t, c.engine.Nodes.All(), l.grant.exposedNodes())
 		require.GreaterOrEqual(t, l.grant.endOfTokens(), l.token)
+	})
+}
+
+// The token of a reader may fall with a late answer, so that an attempt that was lost no longer looks lost.
+func TestAttemptOfAReaderIsDecidedOnce(t *testing.T) {
+	inside(t, 7, func(t *testing.T, c *client) {
+		for _, n := range c.nodes {
+			n.Pause()
+			defer n.Resume()
+		}
+		s := c.majority("job")
+		s.Reads, s.HandOver = true, false
+		a := newAttempt(c.engine, s, Request{})
+		a.start()
+		knows := func(i int, token uint64) {
+			a.Answer(answered(i, 0), &node.Reply{Outcome: node.Granted, Token: token})
+		}
+		a.Answer(answered(6, 0), failed())
+		for i, token := range []uint64{10, 20, 20, 30} {
+			knows(i, token)
+		}
+		for i := range 3 { // They are asked to take the token 30.
+			a.Answer(answered(i, 0), failed())
+		}
+		<-a.decided
+		require.True(t, a.proposal.Decided())
+		knows(4, 15)
+		require.False(t, a.proposal.Decided(), "20 suffices now, which two of the others know")
+		knows(5, 30)
+		require.True(t, a.proposal.Decided())
+	})
+}
+
+// A resumed lease is also released on a node that was not asked to resume it: the former holder acquired it there.
+func TestReleaseOfAResumedLeaseReachesAllNodes(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *client) {
+		former := c.acquire(t, c.fixed())
+		require.Equal(t, 3, c.keys())
+		c.nodes[2].Pause()
+		other := c.acquire(t, c.majority("other"))
+		time.Sleep(time.Second) // the exchange is overdue, so the node is not asked now
+		l, err := c.engine.Resume(t.Context(), c.fixed(), former.grant.owner, former.Token())
+		require.NoError(t, err)
+		require.Zero(t, l.grant.claims.Expiry(2))
+		c.nodes[2].Resume()
+		require.NoError(t, release(other))
+		require.NoError(t, release(l))
+		time.Sleep(testTTL / 5) // The node is asked again by then.
+		require.Zero(t, c.keys())
 	})
 }

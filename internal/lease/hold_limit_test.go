@@ -28,7 +28,8 @@ func TestHoldLimitEndsLeaseOnTime(t *testing.T) {
 		have, _ = l.Backing()
 		require.Zero(t, have)
 		require.ErrorIs(t, extend(t.Context(), l), ErrHoldLimit)
-		require.False(t, l.AddHandle(), "nothing nests")
+		ok, _ := l.AddHandle(false)
+		require.False(t, ok, "nothing nests")
 
 		time.Sleep(2 * testTTL)
 		require.Equal(t, ErrHoldLimit, l.Err(), "the reason stays, though the TTL is over too by now")

@@ -120,7 +120,7 @@ func (l *Lease) extend(start func(g *Grant, now time.Duration)) error {
 }
 
 // Downgrade starts the renewal that turns the writer's claims into a reader's on all nodes, and
-// sends its outcome to done. From now on, this client's other writers must ask the nodes: only
+// sends its outcome to done, which has room for it. From now on, this client's other writers must ask the nodes: only
 // there do new readers notice waiting writers.
 func (l *Lease) Downgrade(done chan<- error) error {
 	g := l.grant
@@ -130,6 +130,9 @@ func (l *Lease) Downgrade(done chan<- error) error {
 	switch over := l.overAt(now); {
 	case over != nil:
 		return over
+	case g.spec.Reads:
+		done <- nil
+		return nil
 	case !g.reads && l.handles > 1:
 		return ErrShared
 	}
@@ -189,6 +192,15 @@ func (l *Lease) Leak() {
 // handOver ends the lease by giving its grant to the next waiter of this client. It sends nothing,
 // as the grant stays the same on all nodes. It reports whether a waiter took over.
 func (l *Lease) handOver() bool {
+	passed := l.pass()
+	if passed {
+		l.releaseDependents()
+	}
+	return passed
+}
+
+// pass is handOver without the releases of joint leases.
+func (l *Lease) pass() bool {
 	g := l.grant
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -232,15 +244,19 @@ func (l *Lease) DropHandle() bool {
 	return l.handles == 0
 }
 
-// AddHandle counts one handle more. It reports false if the lease is over.
-func (l *Lease) AddHandle() bool {
+// AddHandle counts one handle more, for a reader or a writer. No writer may share a reader's lease; then isReader
+// is set. Otherwise ok is false if the lease is over.
+func (l *Lease) AddHandle(reads bool) (ok, isReader bool) {
 	l.grant.mu.Lock()
 	defer l.grant.mu.Unlock()
-	if l.overAt(l.grant.engine.Clock.Now()) != nil || l.handles == 0 {
-		return false
+	switch {
+	case !reads && l.grant.reads:
+		return false, true
+	case l.overAt(l.grant.engine.Clock.Now()) != nil || l.handles == 0:
+		return false, false
 	}
 	l.handles++
-	return true
+	return true, false
 }
 
 // Err returns why the lease is over, or nil. It reads the clock: the scheduler may not have ended

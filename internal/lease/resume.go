@@ -61,10 +61,11 @@ func (r *resumption) start() {
 	for i := range n {
 		r.calls.To(i).To, r.calls.To(i).Deadline = r, g.engine.deadline(g.spec, now)
 	}
-	g.expose(g.engine.Nodes.Send(&r.calls, g.engine.Nodes.All(), func(i int, err error) bool {
+	g.engine.Nodes.Send(&r.calls, g.engine.Nodes.All(), func(i int, err error) bool {
 		r.countVote(r.calls.To(i), &node.Reply{Err: err, Unsent: true})
 		return true
-	}))
+	})
+	g.expose(g.engine.Nodes.All()) // a node that is not asked may have the lock too, from the former holder
 }
 
 // Answer counts a node's answer. An answer after the end of the round extends a lease that it has won.

@@ -7,8 +7,10 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
@@ -509,5 +511,40 @@ func TestMinHoldOfJoinedLocks(t *testing.T) {
 		require.ErrorIs(t, fleet.MustBeRefused(t, other.RedLock("a")), quorumlock.ErrHeld)
 		time.Sleep(hold/2 + time.Millisecond)
 		fleet.AcquireAndRelease(t, other.RedLock("a"))
+	})
+}
+
+// A part of a joint lease that is handed over ends all of it.
+func TestJointLeaseEndsWithAPartThatIsHandedOver(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		a, b := c.RedLock("a"), c.RedLock("b").With(quorumlock.LockOptions{MaxHold: time.Minute})
+		first := fleet.MustAcquire(t, f.Client().RedLock("a"))
+		joint, next := make(chan *quorumlock.JointLease, 1), make(chan *quorumlock.Lease, 1)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			l, err := quorumlock.Join(a, b).Acquire(t.Context())
+			assert.NoError(t, err)
+			joint <- l
+		})
+		synctest.Wait()
+		wg.Go(func() {
+			l, err := a.Acquire(t.Context())
+			assert.NoError(t, err)
+			next <- l
+		})
+		synctest.Wait()
+		require.NoError(t, first.Release(t.Context()))
+		j := <-joint
+		part := j.Leases()[0]
+		require.Equal(t, []string{"a"}, part.Names())
+		require.NoError(t, part.Release(t.Context()))
+		passed := <-next
+		require.Equal(t, part.Owner(), passed.Owner(), "the lease was handed over")
+		require.ErrorIs(t, j.Err(), quorumlock.ErrReleased)
+		_ = j.Release(t.Context())
+		require.NoError(t, fleet.MustAcquire(t, f.Client().RedLock("b")).Release(t.Context()))
+		require.NoError(t, passed.Release(t.Context()))
+		wg.Wait()
 	})
 }
