@@ -164,7 +164,7 @@ func (s *Semaphore) Slots(ctx context.Context) (slots []int, token uint64, ok bo
 	if ctx == nil {
 		return nil, 0, false
 	}
-	q := &permitQuery{pool: s.lock.spec.Slots.Pool}
+	q := &permitQuery{engine: s.lock.client.engine, pool: s.lock.spec.Slots.Pool.Name()}
 	ctx.Value(q)
 	if q.innermost == nil {
 		return nil, 0, false
@@ -192,7 +192,8 @@ func slotNumbers(s *lease.Spec) []int {
 
 // permitQuery asks a context how many permits of a pool it holds: each of its leases adds its own.
 type permitQuery struct {
-	pool    *slots.Pool
+	engine  *lease.Engine
+	pool    string
 	permits int
 	// innermost is the lease that was acquired last, even if it has ended.
 	innermost *lease.Lease
@@ -201,7 +202,7 @@ type permitQuery struct {
 // count adds the permits of a lease.
 func (q *permitQuery) count(t *lease.Lease) {
 	s := t.Spec().Slots
-	if s == nil || s.Pool != q.pool {
+	if s == nil || t.Engine() != q.engine || s.Pool.Name() != q.pool {
 		return
 	}
 	if q.innermost == nil {
@@ -225,7 +226,7 @@ func (l *Lock) permitsHeldBy(ctx context.Context) int {
 	if ctx.Value(anyKey{}) == nil {
 		return 0
 	}
-	q := &permitQuery{pool: l.spec.Slots.Pool}
+	q := &permitQuery{engine: l.client.engine, pool: l.spec.Slots.Pool.Name()}
 	ctx.Value(q)
 	return q.permits
 }

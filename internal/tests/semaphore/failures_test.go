@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -474,6 +475,23 @@ func TestPermitsInContext(t *testing.T) {
 		require.NoError(t, err)
 		_, _, ok := s.Slots(t.Context())
 		require.False(t, ok)
+	})
+}
+
+// A client forgets semaphores without permits in use. If a program keeps such a semaphore, its permits count all the same.
+func TestPermitsInContextAfterManyOtherSemaphores(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		s := c.Semaphore("jobs", 2)
+		for i := range 300 {
+			c.Semaphore(fmt.Sprint("other", i), 1)
+		}
+		lease := permits(t, s, 2)
+		_, err := c.Semaphore("jobs", 2).Acquire(lease.Context(), 1)
+		require.ErrorIs(t, err, quorumlock.ErrOverlap)
+		_, _, ok := c.Semaphore("jobs", 2).Slots(lease.Context())
+		require.True(t, ok)
+		require.NoError(t, lease.Release(t.Context()))
 	})
 }
 
