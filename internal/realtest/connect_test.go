@@ -230,7 +230,9 @@ func TestRealFirstAcquireOnRemoteNodes(t *testing.T) {
 			c.hangUp()
 			time.Sleep(roundTrip) // The client notices the closed connections after this time.
 			require.NoError(t, try("b").Release(t.Context()))
-			assert.Zero(t, down.Load())
+			if n := down.Load(); n > 0 {
+				testkit.StrainOf(t).Broken(t, 500*time.Millisecond-roundTrip, "no node counts as down, but %d did", n)
+			}
 		})
 	}
 }
