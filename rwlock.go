@@ -42,10 +42,10 @@ func (rw *RWLock) With(o LockOptions) *RWLock {
 // WaitSpin do readers overtake waiting writers. Leases of readers are not handed over; see
 // [Handover].
 //
-// A reader's token is the token of the last writer. If there has been none for some time, it is
-// larger than that, and smaller than the next writer's token. Several readers may have the same
-// token, and so may a writer and the readers after it. So the protected resource should remember
-// only the tokens of writers, and refuse readers whose token is smaller.
+// A reader's token is at least the token of the last writer, and smaller than the next writer's.
+// Several readers may have the same token, and so may a writer and the readers after it. So the
+// protected resource should remember only the tokens of writers, and refuse readers whose token is
+// smaller.
 //
 // A context that already holds the lock, as reader or writer, gets a nested lease.
 func (rw *RWLock) Read() *Lock { return rw.read }
@@ -60,7 +60,7 @@ func (rw *RWLock) Write() *Lock { return rw.write }
 // call on, use the lease only to read. Its token stays the same, and it renews itself as before.
 //
 // It returns nil once enough nodes have confirmed it that other readers can get the lock. If the
-// lease is a reader's already, it returns nil at once. It may be repeated. It fails with
+// lease was acquired by a reader, it returns nil at once. It may be repeated. It fails with
 //
 //   - a [*NoQuorumError] if too few nodes confirm it. The lease is a reader's all the same, and its
 //     renewals make the other nodes follow; for a Fixed lease, Extend does.

@@ -4,7 +4,7 @@ package quorum
 // is at most most, and no reserved token exceeds clock, in microseconds since the Unix epoch.
 //
 // clock should be the client's clock plus a short time, far less than the clocks may differ. A
-// later proposal that has to exceed the block then waits no longer than that.
+// later proposal that has to exceed the block is then ahead of the clock by little more than that.
 func Block(clock int64, token uint64, most int) uint64 {
 	last := uint64(max(clock, 0))
 	if last <= token || most <= 0 {

@@ -6,7 +6,7 @@ import "time"
 const (
 	// standbyDelay is how long the second waiter gives the first to take a free lock.
 	standbyDelay = 30 * time.Millisecond
-	// turn is how long a free lock stays reserved for a woken waiter.
+	// turn is how long a free lock stays reserved for a woken waiter at least.
 	turn = 50 * time.Millisecond
 	// spread separates the attempts of waiters that wait for the same expiry, by rank.
 	spread = 2 * time.Millisecond
@@ -57,8 +57,8 @@ func (f *Forecast) Reserved(i int, until time.Duration, rank int) {
 	f.expect(i, after(until, time.Duration(min(max(rank-1, 0), 1))*turn))
 }
 
-// Free records that no owner holds the lock on node i: the node granted, and the waiter gave
-// the grant back.
+// Free records that node i is free for the waiter: a contender gave a grant back there, or other
+// slots are free.
 func (f *Forecast) Free(i int, now time.Duration) {
 	f.expect(i, now)
 }
@@ -69,7 +69,7 @@ func (f *Forecast) Woken(i int, now time.Duration) {
 	f.releasedAt = min(f.releasedAt, now)
 }
 
-// Standby records that the lock was released on node i, and that this waiter is second there.
+// Standby records that the lock was released on node i, and that this waiter is near the head there.
 func (f *Forecast) Standby(i int, now time.Duration) {
 	f.expect(i, after(now, standbyDelay))
 }

@@ -52,8 +52,9 @@ type LatchView struct {
 }
 
 // ViewLatch combines the answers of the nodes, for a rule that needs `need` of them. The ids in
-// known are further ids of this generation that the caller knows. The clocks of nodes and
-// clients may differ by skew, in the unit of tokens.
+// known are further ids of this generation that the caller knows. skew is how far the
+// clocks of nodes and clients may differ, plus the time before a client restores a node, in the unit
+// of tokens.
 //
 // A node that lost its memory after the latch was set is no witness for what did not happen; only
 // its own ids count. A node that lost its memory at any time and does not know that the latch is

@@ -13,7 +13,7 @@ import (
 // A writer proposes a token. A node that grants also says whether it took the token, or knows one
 // as large. Once need nodes have granted and taken the token, the acquisition is won. If need nodes
 // may grant and too few took the token, the writer proposes a higher one with [Proposal.Raise] to
-// the nodes that have not failed.
+// the nodes that have neither denied nor failed.
 //
 // A reader proposes none. The nodes report the largest token they know. The reader acts under a
 // token that is at least as large as the token of every earlier writer. If too few nodes keep such
@@ -31,7 +31,8 @@ type Proposal struct {
 	token, end uint64
 	// readToken is the token under which a reader acts; 0 until it is known.
 	readToken uint64
-	// fences has the largest token that each node has reported or taken; nil if none has.
+	// fences has the largest known token of each node. It is nil until a node reports one, and has no
+	// tokens that nodes took before.
 	fences []uint64
 	// failed are the nodes that failed a fan-out of a reader. grown are the nodes whose fence has
 	// grown since they told it: they rejected a token above that one.
@@ -85,7 +86,8 @@ func (p *Proposal) Votes() *Tally { return &p.votes }
 // the lock and know a token as large.
 func (p *Proposal) Taken() *Tally { return &p.taken }
 
-// Fences returns the largest token that each node has reported or taken; nil if none has.
+// Fences returns the largest known token of each node. It is nil until a node reports one, and has no
+// tokens that nodes took before.
 func (p *Proposal) Fences() []uint64 { return p.fences }
 
 // Begin starts a fan-out, and returns the nodes to ask.
@@ -173,8 +175,9 @@ func (p *Proposal) Implausible(a Answer, maxAhead uint64) bool {
 // fences meanwhile.
 const moreRounds = 2
 
-// Decided reports whether the acquisition is won or lost. It is lost if too many nodes failed, or
-// the token was raised too often.
+// Decided reports whether the acquisition is won or lost. It is lost if too many nodes denied or
+// failed, or the token was raised too often. A late answer may lower the token of a reader, and then
+// Decided may become false again.
 func (p *Proposal) Decided() bool {
 	result := p.taken.Result()
 	return result == Won || p.taken.Unknown() > p.taken.Nodes()-p.taken.Need() ||
@@ -189,8 +192,8 @@ func (p *Proposal) NeedsHigherToken() bool { return p.taken.Result() == Lost && 
 // others. See [TokenToBeat].
 func (p *Proposal) FenceToBeat() uint64 { return TokenToBeat(p.fences, p.taken.Need()) }
 
-// Raise proposes a higher token to the nodes that have not failed. next returns a token above the
-// given one. Call Begin next. The owner stays the same, so the nodes that granted grant again.
+// Raise proposes a higher token to the nodes that have neither denied nor failed. next returns a token
+// above the given one. Call Begin next. The owner stays the same, so the nodes that granted grant again.
 func (p *Proposal) Raise(next func(above uint64) uint64) {
 	last, n, need := p.taken, p.taken.Nodes(), p.taken.Need()
 	p.taken = NewTally(n, need)

@@ -10,7 +10,7 @@ const (
 	Missing Vote = iota
 	// Granted means that the node confirmed the operation.
 	Granted
-	// Denied means that the node refused, and so did nothing.
+	// Denied means that the node refused, and gave nothing.
 	Denied
 	// Unknown means a timeout, a broken connection or an error reply: the operation may have
 	// happened. It never counts as a grant, and never proves that another owner holds the lock.

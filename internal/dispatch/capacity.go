@@ -12,8 +12,8 @@ import (
 // and renewals that can still be in time would wait behind ones that cannot. A renewal
 // that is sent later loses nothing as long as it is answered before the lease ends.
 
-// maxRenewals is how many renewals one sender queues: it sends full batches then, and
-// acquisitions leave most of a batch to renewals.
+// maxRenewals is how many renewals of one need a sender queues, or more while it has more other calls:
+// it sends full batches then, and acquisitions leave most of a batch to renewals.
 const maxRenewals = 2 * maxBatch
 
 // Capacity estimates how long a renewal that needs need nodes would take if it were sent now. ok is
@@ -48,8 +48,8 @@ type capacityState uint8
 
 const (
 	hasRoom capacityState = iota
-	// isFull: it has as many renewals as it should have. It is sending, so either it takes the
-	// next batch or its node fails, and CapacityFreed follows in both cases.
+	// isFull: it has as many such renewals as it should have, or its queue is full. It is sending, so
+	// either it takes the next batch or its node fails, and CapacityFreed follows in both cases.
 	isFull
 	refuses
 )

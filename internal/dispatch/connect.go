@@ -30,8 +30,8 @@ func (n *Nodes) Connect(i int, told chan<- Connection) {
 }
 
 // ask probes a node that is down, before any operation is risked. Or it connects a node that is not
-// down: it was never asked, or its connection was closed while it was idle. Neither says anything
-// about the node. If another goroutine asks already, that one sends the queue, and this one ends.
+// down: it was never asked, or its connection was closed while it was idle. That a node is not connected
+// says nothing about it. If another goroutine asks already, that one sends the queue, and this one ends.
 func (s *sender) ask(connecting bool) bool {
 	s.mu.Lock()
 	if s.asking {

@@ -20,7 +20,7 @@ type LateReceiver interface {
 	AnswerLate(c *Call, r *node.Reply)
 }
 
-// expectLocked sets the timeout to the deadline of a call, if the call has one.
+// expectLocked makes sure that the timer fires by the deadline of a call, if the call has one.
 func (s *sender) expectLocked(c *Call) {
 	if c.Deadline == 0 || c.answered {
 		return

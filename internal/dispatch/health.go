@@ -18,7 +18,7 @@ type health struct {
 	least, most time.Duration
 
 	// timeout follows the round-trip time as TCP's retransmission timer does (RFC
-	// 6298: smoothed mean plus a multiple of the deviation), within the bounds.
+	// 6298), but with twice its value: 2 smoothed means and 8 deviations, within the bounds.
 	timeout, mean, deviation time.Duration
 
 	// down is set from a failed exchange until the next good one; err is the failure.

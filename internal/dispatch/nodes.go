@@ -43,7 +43,7 @@ type Events interface {
 	// NodeUp says that a probe of a node that was down has succeeded.
 	NodeUp(node string)
 	// NodeRecovering says that the node has lost its memory and gives no new rights until
-	// the given time. restarted is set if it still has its data.
+	// the given time. hadMarker is set if it had its marker when the recovery began.
 	NodeRecovering(node string, since, until time.Time, hadMarker bool)
 	// NodeRecovered says that the node gives new rights again.
 	NodeRecovered(node string)
@@ -89,8 +89,8 @@ func (n *Nodes) Node(i int) node.Node { return n.senders[i].node }
 // Name is the name of node i.
 func (n *Nodes) Name(i int) string { return n.senders[i].node.Name() }
 
-// Submit queues a call to node i. Calls to one node are sent in the order of their submission,
-// except undos with Front set.
+// Submit queues a call to node i. Calls to one node that share a name are sent in the order of their
+// submission, except undos with Front set.
 //
 // An error means that the node is not asked now, and the receiver will not be told. Such a
 // call is dropped, unless it is an undo: that is kept, and sent when the node answers again.
@@ -113,7 +113,8 @@ func (n *Nodes) Send(calls *Calls, set quorum.Set, refused func(i int, err error
 
 // Leave removes a waiter from the queues of these names on node i, or from the queue for the slots
 // of a pool. The node then wakes the next waiter: the message to this one may have been the
-// only one that told of a free lock. Leave is tried again for the time that node entries last.
+// only one that told of a free lock. Leave is tried again until entry has passed, which is how long
+// nodes keep an entry.
 func (n *Nodes) Leave(i int, names []string, waiter string, pool node.Pool, entry time.Duration) {
 	// An error only means that the call is kept for later.
 	_ = n.Submit(i, &Call{

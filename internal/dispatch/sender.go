@@ -152,7 +152,7 @@ func (s *sender) refusalLocked(c *Call) (reason, err error) {
 	}
 }
 
-// pausedLocked reports whether the node is down and its next probe is not due yet.
+// pausedLocked reports whether the node is down, and its next probe is not due yet or is under way.
 func (s *sender) pausedLocked(urgent bool) bool {
 	return s.health.down && !urgent && (s.workers > 0 || s.nodes.env.Clock.Now() < s.health.probeAt)
 }

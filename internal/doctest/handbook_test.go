@@ -15,7 +15,7 @@ import (
 )
 
 // packages are the packages whose errors and log lines users see, and the prefix of their errors in the handbook.
-var packages = map[string]string{".": "", "node": "node.", "admin": "admin.", "fence": "fence.", "election": "election.", "quorum": "", "goredis": "goredis."}
+var packages = map[string]string{".": "", "node": "node.", "admin": "admin.", "fence": "fence.", "election": "election.", "quorum": "quorum.", "goredis": "goredis."}
 
 // finding is an error or log line that the handbook must explain.
 type finding struct {

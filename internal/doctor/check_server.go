@@ -92,7 +92,7 @@ func checkUsable(_ *Facts, n *Node) []Finding {
 	return []Finding{{
 		Severity: Error, Found: "the library does not use the server: " + n.Refused.Error(),
 		Why: "A node that is not used has no vote.",
-		Do:  "See the table of errors in docs/failures.md.",
+		Do:  "See the table of errors in docs/handbook.md.",
 	}}
 }
 

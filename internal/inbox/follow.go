@@ -33,7 +33,8 @@ func (s *Set) alignLocked(i int) {
 }
 
 // alignOne follows or unfollows one name, and reports whether there may be more to do. A failure is
-// tried again when something changes. Until then the waiters ask the node once a second.
+// tried again when something changes. Until then the waiters notice the releases of Redisson's
+// clients only when they ask again.
 func (s *Set) alignOne(i int, follower node.Follower) bool {
 	s.mu.Lock()
 	sub := &s.subscriptions[i]

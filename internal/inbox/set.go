@@ -29,7 +29,7 @@ const (
 // Handler gets what arrives through the subscriptions. All methods but Message are called with
 // the mutex of the Set held: they must not block, and must not call the Set.
 type Handler interface {
-	// Message is called for each message to a waiter of this client, one after another for a node.
+	// Message is called for each message to this client, one after another for a node.
 	Message(i int, m node.Message)
 	// Opened says that messages of node i arrive from now on. Earlier ones may have been missed.
 	Opened(i int)
@@ -52,7 +52,7 @@ type Set struct {
 	follows bool
 	handler Handler
 
-	// ctx ends with Close; tasks are the subscriptions that are being opened or closed.
+	// ctx ends with Close; tasks open and close subscriptions.
 	ctx    context.Context
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup

@@ -42,7 +42,8 @@ type ticket struct {
 	pollAt time.Duration
 	// rank is the fewest waiters that a node has reported before this one since the last attempt; unranked
 	// if none has. recheck is how long after that attempt to ask in any case, however high the rank: the
-	// nodes keep the ticket for longer than that. longest is the longest recheck so far. jitter shortens it.
+	// nodes keep the ticket for longer than that. longest is the longest recheck so far. jitter shortens
+	// the recheck.
 	rank             int
 	recheck, longest time.Duration
 	jitter           float64

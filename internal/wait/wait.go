@@ -1,7 +1,7 @@
 // Package wait gets leases for callers: in one attempt, or in a queue.
 //
-// The waiters of one client for one lock form a local queue, in FIFO order. Only the first of them
-// talks to the nodes. It has a ticket, its place in the queues of the nodes. A node that is freed
+// The waiters of one client for one lock form a local queue, in FIFO order. Usually only the first of
+// them talks to the nodes. It has a ticket, its place in the queues of the nodes. A node that is freed
 // sends a message to the first waiter in its queue, and the router passes the message to the
 // ticket. The ticket forecasts when an attempt is worth its cost. Package lease makes the attempt.
 //
@@ -47,9 +47,9 @@ type Latches interface {
 	SubscriptionsChanged()
 }
 
-// Queues are the local queues of one client: the waiters of one lock each. Only the first waiter of
-// a queue talks to the nodes, and only while this client does not hold the lock. A waiter behind it
-// costs the nodes nothing. It is safe for concurrent use.
+// Queues are the local queues of one client: the waiters of one lock each. Usually only the first
+// waiter of a queue talks to the nodes, while this client does not hold the lock; [waiter.mayAttempt]
+// has the exceptions. A waiter behind it costs the nodes nothing. It is safe for concurrent use.
 type Queues struct {
 	env     Env
 	engine  *lease.Engine
@@ -193,7 +193,7 @@ func (qs *Queues) SettleTime() time.Duration {
 	return min(max(4*qs.engine.Nodes.MedianLatency(), minSettle), maxSettle)
 }
 
-// contentionPause is the least upper bound of backoff, 8 latencies. A failed attempt blocks other
+// contentionPause is 8 latencies: the bound of a backoff is at least that. A failed attempt blocks other
 // contenders for 2 latencies, until its grants are undone. Shorter pauses let a few contenders on
 // slow links block each other for seconds.
 func (qs *Queues) contentionPause() time.Duration { return 8 * qs.engine.Nodes.MedianLatency() }

@@ -10,7 +10,7 @@ import (
 
 // router passes messages of the nodes to the waiters of a client: waiters for locks
 // have a ticket, and package latch knows the waiters for latches. A node sends such a message from the
-// script that frees a name: see node/scripts/inline/wake.lua and node/scripts/lib/queue.lua.
+// script that frees a name or counts a latch down: see node/scripts/inline/wake.lua and node/scripts/lib/queue.lua.
 type router struct {
 	queues        *Queues
 	subscriptions *inbox.Set
