@@ -43,7 +43,7 @@ func (h *holder) acquire(ctx context.Context) (*lease, error) {
 				notice.set(waitNotice)
 			}
 			if itself == nil {
-				itself = h.waitsForItself(attempt.Err)
+				itself = h.waitsForItself(ctx, attempt.Err)
 			}
 			if itself != nil {
 				cancel()
@@ -92,6 +92,8 @@ func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (*le
 	switch {
 	case ended != nil:
 		if got.lease != nil {
+			got.lease.WaiveMinHold() // no command has run
+			h.flags.minHold = 0
 			h.release(ctx, got.lease)
 		}
 		return nil, &exitError{code: signalCode(ended), err: fmt.Errorf("%v while waiting for the lock", ended)}
@@ -128,14 +130,75 @@ func (h *holder) sayWaiting(why error) {
 
 // waitsForItself returns the error for a lock whose holder is a quorumlock that this one runs under. That one waits
 // for this one's end. The owner id identifies it reliably, whatever names the nodes have. A single attempt waits for
-// nothing. Nor does a semaphore of several permits wait for one holder alone.
-func (h *holder) waitsForItself(err error) error {
+// nothing.
+func (h *holder) waitsForItself(ctx context.Context, err error) error {
 	var held *quorumlock.HeldError
-	if !errors.As(err, &held) || h.triesOnce() || h.flags.of > 1 || !slices.Contains(outerOwners(), quorumlock.ParseOwner(held.Owner).ID) {
+	if !errors.As(err, &held) || h.triesOnce() || len(outerOwners()) == 0 {
+		return nil
+	}
+	var owner string
+	switch {
+	case h.flags.of > 1:
+		owner = h.outerPermits(ctx)
+	case held.Owner == node.Readers:
+		owner = h.outerReader(ctx, held.Name)
+	case isOuter(held.Owner):
+		owner = held.Owner
+	}
+	if owner == "" {
 		return nil
 	}
 	return &exitError{code: exitFailure, err: fmt.Errorf(
-		"%q is held by %s, the quorumlock command that started this one: each would wait for the other", held.Name, quorumlock.DescribeOwner(held.Owner))}
+		"%q is held by %s, the quorumlock command that started this one: each would wait for the other", held.Name, quorumlock.DescribeOwner(owner))}
+}
+
+// isOuter reports whether this process runs under the lease of an owner.
+func isOuter(owner string) bool {
+	return slices.Contains(outerOwners(), quorumlock.ParseOwner(owner).ID)
+}
+
+// outerReader returns an outer quorumlock among the readers of a name, or "". A writer waits for it. So does a reader
+// behind a waiting writer. An outer quorumlock holds its locks for as long as this one runs, so one answer will do.
+func (h *holder) outerReader(ctx context.Context, name string) string {
+	if h.inspected[name] {
+		return ""
+	}
+	status, err := h.client.RedLock(name).Inspect(ctx)
+	if err != nil {
+		return ""
+	}
+	h.inspected[name] = true
+	for _, owner := range status.Owners() {
+		if isOuter(owner) {
+			return owner
+		}
+	}
+	return ""
+}
+
+// outerPermits returns an outer quorumlock that holds permits, if all others together are too few for this one; "" if
+// they may do.
+func (h *holder) outerPermits(ctx context.Context) string {
+	name := h.flags.keys[0]
+	if h.inspected[name] {
+		return ""
+	}
+	status, err := h.client.Semaphore(name, h.flags.of).Inspect(ctx)
+	if err != nil {
+		return ""
+	}
+	h.inspected[name] = true
+	owner, others := "", status.Permits
+	for _, holder := range status.Holders() {
+		if isOuter(holder.Owner) {
+			owner = holder.Owner
+			others -= len(holder.Slots)
+		}
+	}
+	if h.flags.permits <= others {
+		return ""
+	}
+	return owner
 }
 
 // rounds records the results of the last rounds of acquisition and renewal.

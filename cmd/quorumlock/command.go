@@ -105,6 +105,7 @@ func (c *command) start() error {
 		}
 	}()
 	if err := <-started; err != nil {
+		c.terminal.lent() // before the exec failed
 		c.end()
 		return notStarted(c.cmd.Args[0], err)
 	}

@@ -105,6 +105,7 @@ func TestWrongUsage(t *testing.T) {
 		{"ready --nodes a --wait -1s", "--wait -1s is negative"},
 		{"latch set l --embedded 3", "accepts 2 arg(s), received 1\nTry 'quorumlock latch set --help'."},
 		{"latch set l x --embedded 3", `COUNT "x" is not a number`},
+		{"latch wait l --embedded 3", `unknown command "wait" for "quorumlock latch"`},
 		{"latch set l 0 --embedded 3", "a latch cannot be set to 0"},
 		{"latch await quorumlock:l --embedded 3", "reserved"},
 		{"latch await l --wait -1s --embedded 3", "--wait -1s is negative"},

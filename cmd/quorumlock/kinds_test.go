@@ -216,3 +216,17 @@ func TestForcedReleaseOfAnOwner(t *testing.T) {
 	assert.Contains(t, r.stderr, `nothing was released: "k" is a latch, which has no holder`)
 	assert.NotContains(t, r.stdout, "not held")
 }
+
+// TestForcedReleaseTellsEveryFailure: no quorum for one name does not hide why nothing was done about another.
+func TestForcedReleaseTellsEveryFailure(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	servers.open(t)
+	servers.permit(t) // of the semaphore "s", on all servers
+	servers[1].Kill()
+	servers[2].Kill()
+	r := call(t, "release", "--force", "k", "s", "--nodes", servers.nodes())
+	assert.Equal(t, exitNoQuorum, r.code)
+	require.Contains(t, r.stderr, `1 of 3 nodes answered for "k"`)
+	assert.Contains(t, r.stderr, `nothing was released: no lock "s" is held, but permit`)
+}

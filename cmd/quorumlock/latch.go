@@ -34,7 +34,11 @@ const defaultLatchWait = 10 * time.Second
 
 func (a *app) latchCommand() *cobra.Command {
 	var f latchFlags
-	c := &cobra.Command{Use: "latch", Short: "Set, count down and await a latch", Long: latchHelp}
+	c := &cobra.Command{
+		Use: "latch COMMAND", DisableFlagsInUseLine: true, Short: "Set, count down and await a latch", Long: latchHelp,
+		// Otherwise an unknown command would print this help, and succeed.
+		Args: arguments(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
 	for _, sub := range []struct {
 		use, short string
 		run        func(ctx context.Context, l *quorumlock.Latch, args []string) error

@@ -81,8 +81,15 @@ func (r *releaser) release(c *cobra.Command, keys []string) error {
 	r.facts = r.watcher.Look(c.Context())
 	var failed error
 	for _, key := range keys {
-		if err := r.releaseName(c.Context(), key); err != nil {
-			failed = errors.Join(failed, err)
+		err := r.releaseName(c.Context(), key)
+		if err == nil {
+			continue
+		}
+		if text := message(err); text != "" {
+			r.say("%s", text)
+		}
+		if failed == nil || exitCode(failed) == exitFailure { // other codes say more
+			failed = &exitError{code: exitCode(err)}
 		}
 	}
 	return failed

@@ -213,7 +213,10 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	defer a.closeClient(c.Context(), client)
 
 	f.purpose = cmp.Or(f.purpose, purposeOf(args[0]))
-	h := &holder{app: a, flags: f, locks: f.locks(client), rounds: log, signals: catchSignals()}
+	h := &holder{
+		app: a, flags: f, client: client, locks: f.locks(client), rounds: log, signals: catchSignals(),
+		inspected: make(map[string]bool),
+	}
 	defer signal.Stop(h.signals)
 	return h.hold(c.Context(), command)
 }
@@ -259,10 +262,13 @@ func purposeOf(command string) string {
 type holder struct {
 	*app
 	flags   runFlags
+	client  *quorumlock.Client
 	locks   *quorumlock.Joined
 	rounds  *rounds
 	signals chan os.Signal
 	pulse   pulse
+	// inspected has the names whose holders are known not to be an outer quorumlock that keeps this one out.
+	inspected map[string]bool
 	// explained is set when the user has been told the problem of the nodes.
 	explained bool
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
 )
 
 func TestRunWaitsForTheLock(t *testing.T) {
@@ -165,4 +167,81 @@ func TestNodesThatComeBackEndTheWaiting(t *testing.T) {
 	assert.Equal(t, "ran", p.line())
 	assert.Zero(t, p.exit())
 	servers.requireClean(t)
+}
+
+// TestRunRefusesToWaitForItsSharedHold: a denial names neither readers nor all holders of permits.
+func TestRunRefusesToWaitForItsSharedHold(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		outer []string
+		inner string // flags
+		says  string
+	}{
+		"a writer below a reader":     {[]string{"--read"}, "", "125"},
+		"too many permits":            {[]string{"--of", "3", "--permits", "2"}, "--of 3 --permits 2", "125"},
+		"as many permits as are left": {[]string{"--of", "3", "--permits", "2"}, "--of 3 --permits 1", "ran"},
+		"a reader below a reader":     {[]string{"--read"}, "--read", "ran"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := newFleet(t, 3)
+			servers.open(t)
+			inner := self + " run --nodes " + servers.nodes() + " --key k " + c.inner + " -- echo ran"
+			p := begin(t, servers.on(inner+" || echo $?", c.outer...)...)
+			assert.Equal(t, c.says, p.line(), "without an answer both wait for ever")
+			assert.Zero(t, p.exit())
+			if c.says == "125" {
+				assert.Contains(t, p.stderr.String(), "the quorumlock command that started this one: each would wait for the other")
+			}
+		})
+	}
+}
+
+// TestRunRefusesToWaitBehindAWriter: the writer waits for the outer reader, and the inner reader would wait for the writer.
+func TestRunRefusesToWaitBehindAWriter(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	servers.open(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	inner := self + " run --nodes " + servers.nodes() + " --key k --read -- echo ran"
+	p := begin(t, servers.on("echo reads; read x; "+inner+" || echo $?", "--read")...)
+	require.Equal(t, "reads", p.line())
+	writer := servers.client(t)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		if lease, err := writer.RWLock("k").Write().Acquire(t.Context()); err == nil {
+			_ = lease.Release(t.Context())
+		}
+	}()
+	requireKey(t, servers, "quorumlock:queue:{k}")
+	p.reply()
+	assert.Equal(t, "125", p.line())
+	assert.Zero(t, p.exit())
+	<-written
+}
+
+// TestSignalBesideTheLeaseFreesTheLock: a lease that comes together with a signal runs no command, so --min-hold must not
+// keep others from doing the job.
+func TestSignalBesideTheLeaseFreesTheLock(t *testing.T) {
+	cfg := quorumlock.Config{Nodes: memoryNodes("n", 3)}
+	_, err := admin.Init(t.Context(), cfg)
+	require.NoError(t, err)
+	client, err := quorumlock.New(cfg)
+	require.NoError(t, err)
+	defer client.Close(t.Context())
+	f := runFlags{keys: []string{"k"}, minHold: 5 * time.Second}
+	h := &holder{app: &app{stderr: &output{w: io.Discard}}, flags: f, locks: f.locks(client)}
+	got := h.take(t.Context())
+	require.NoError(t, got.err)
+	var ended os.Signal = syscall.SIGTERM
+	_, err = h.settle(t.Context(), got, ended)
+	assert.Equal(t, 143, exitCode(err))
+	next, err := h.locks.TryAcquire(t.Context())
+	require.NoError(t, err)
+	next.Leases()[0].WaiveMinHold()
+	require.NoError(t, next.Release(t.Context()))
 }

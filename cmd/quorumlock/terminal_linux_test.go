@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -189,4 +190,18 @@ func TestColoursOnATerminal(t *testing.T) {
 	assert.True(t, wantsColour(tty), "an empty NO_COLOR means nothing")
 	t.Setenv("TERM", "dumb")
 	assert.False(t, wantsColour(tty))
+}
+
+// TestTerminalIsGivenBackByACommandThatCannotStart: its process had the foreground before the exec failed.
+func TestTerminalIsGivenBackByACommandThatCannotStart(t *testing.T) {
+	noFormat := filepath.Join(t.TempDir(), "noformat")
+	require.NoError(t, os.WriteFile(noFormat, []byte("\x00\x01"), 0o700))
+	self := selfCommand(t, "run", "--embedded", "3", "--key", "k", "--", noFormat)
+	cmd := exec.Command("sh", append([]string{"-c", `"$@"; echo "code $?"; read y; echo "then $y"`, "sh"}, self.Args...)...)
+	cmd.Env = self.Env
+	s := onTerminal(t, cmd)
+	s.sees("code 126")
+	s.types("b\n")
+	s.sees("then b")
+	assert.Zero(t, s.exit())
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -41,10 +42,13 @@ func (t *terminal) lent() {
 	}
 }
 
-// reclaim takes the foreground back from the group of a command that has ended, if that group still has it.
+// reclaim takes the foreground back from the group of a command that has ended, if that group still has it. from is nil
+// for a command that could not be executed. Its process had a group, which is gone.
 func (t *terminal) reclaim(from *os.Process) {
-	if t != nil && from != nil {
-		if now, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP); err == nil && now == from.Pid {
+	if t != nil {
+		now, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP)
+		gone := from == nil && errors.Is(unix.Kill(-now, 0), unix.ESRCH)
+		if err == nil && (gone || from != nil && now == from.Pid) {
 			_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, t.group) // a terminal that is gone needs no foreground
 		}
 	}
