@@ -276,3 +276,22 @@ func TestFailedInstrumentIsAnError(t *testing.T) {
 	_, err = quorumotel.NewHooks()
 	require.NoError(t, err, "the default global providers do nothing")
 }
+
+// TestNodeIsUpForTheNextClient: the client that took a node for down is closed. The next client of the same hooks gets
+// answers from the node and no NodeUp, since it never took the node for down.
+func TestNodeIsUpForTheNextClient(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		first := f.client()
+		f.release(f.acquire(first.RedLock("job")))
+		f.stop(0)
+		f.release(f.acquire(first.RedLock("job")))
+		require.EqualValues(t, 0, f.points("quorumlock.node.up")["node.name=n1"])
+		_ = first.Close(t.Context()) // the last release is not confirmed by n1
+		granted := func() int64 { return f.points("quorumlock.node.votes")["node.name=n1 operation=acquire vote=granted"] }
+		before := granted()
+		f.nodes[0].Start()
+		f.release(f.acquire(f.client().RedLock("job")))
+		require.Greater(t, granted(), before)
+		require.EqualValues(t, 1, f.points("quorumlock.node.up")["node.name=n1"])
+	})
+}

@@ -5,6 +5,7 @@ package measure
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/quorum"
@@ -25,7 +26,7 @@ type Recorder interface {
 
 // Hooks returns hooks that measure. group computes the value of KeyGroup from the name of a lock, or is nil.
 func Hooks(r Recorder, group func(name string) string) quorumlock.Hooks {
-	m := &meters{recorder: r, backing: backing{spare: make(map[string]int)}, groups: groups{sort: group, known: make(map[string]bool)}}
+	m := &meters{recorder: r, backing: backing{spare: make(map[string]int)}, groups: groups{sort: group, known: make(map[string]bool)}, ups: make(map[string]float64)}
 	return quorumlock.Hooks{
 		Acquired:       m.acquired,
 		Acquisition:    m.acquisition,
@@ -48,9 +49,13 @@ type meters struct {
 	recorder Recorder
 	groups   groups
 	backing  backing
-	// openedGroups and openedNodes are the groups and nodes whose counters have begun at 0. answered are the nodes
-	// for which it is known whether they answer.
-	openedGroups, openedNodes, answered seen
+	// openedGroups and openedNodes are the groups and nodes whose counters have begun at 0.
+	openedGroups, openedNodes seen
+
+	// ups has the last value of nodeUp for each node. upsMu is also held while a value is recorded, so that the two
+	// agree.
+	upsMu sync.Mutex
+	ups   map[string]float64
 }
 
 // Events have no context of their own, except acquisitions, whose context links a measurement to a trace.
@@ -161,8 +166,9 @@ func (m *meters) voted(e quorumlock.VoteEvent) {
 	labels := []Label{{KeyNode, e.Node}, {KeyOperation, e.Op.String()}}
 	if e.Vote == quorum.Unknown {
 		labels = append(labels, failed(ReasonOf(e.Err)))
-	} else if m.answered.first(e.Node) {
-		m.up(e.Node, 1) // nothing was known about it
+	} else {
+		// Either nothing was known about it, or another client of these hooks took it for down, and has not asked since.
+		m.node(e.Node, 1)
 	}
 	if !e.Unsent {
 		m.recorder.Record(background, nodeDuration, e.Took.Seconds(), labels...)
@@ -170,12 +176,14 @@ func (m *meters) voted(e quorumlock.VoteEvent) {
 	m.recorder.Record(background, nodeVotes, 1, append(labels, Label{KeyVote, e.Vote.String()})...)
 }
 
+// node records whether a node answers, if that has changed.
 func (m *meters) node(node string, up float64) {
-	m.answered.first(node)
-	m.up(node, up)
-}
-
-func (m *meters) up(node string, up float64) {
+	m.upsMu.Lock()
+	defer m.upsMu.Unlock()
+	if before, known := m.ups[node]; known && before == up {
+		return
+	}
+	m.ups[node] = up
 	m.recorder.Record(background, nodeUp, up, Label{KeyNode, node})
 }
 
