@@ -37,6 +37,9 @@ func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 	over := g.kept() == nil // the lease of a kept grant has ended before
 	if over {
 		cause = g.endLease(now, cause)
+		if !errors.Is(cause, ErrReleased) {
+			r = nil // Ended has told why it ended, and what the nodes say of it adds no second loss
+		}
 	}
 	keeps := g.mustKeep(now, cause)
 	if keeps && g.keep(now, r) && !errors.Is(cause, ErrClosed) {

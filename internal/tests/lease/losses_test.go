@@ -2,12 +2,14 @@ package lease_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -433,5 +435,37 @@ func TestTombstonesAreOnAllNodesForMaxTTL(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		require.ErrorIs(t, long.Extend(t.Context()), quorumlock.ErrLost)
 		f.RequireNoKeys()
+	})
+}
+
+// starved is a clock whose timers are late: the process did not run, and the caller runs first.
+type starved struct {
+	clock.Clock
+	by atomic.Int64
+}
+
+func (s *starved) Now() time.Duration { return s.Clock.Now() + time.Duration(s.by.Load()) }
+
+// A Release finds that the lease has reached its hold limit, before the scheduler does. Ended tells so, and nothing else
+// is told of the same lease.
+func TestReleaseAfterTheHoldLimitFindsNoLoss(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		local := &starved{Clock: f.Clock}
+		var ended []error
+		var found []quorumlock.LossFoundEvent
+		client := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Clock = local
+			cfg.Hooks.Ended = func(e quorumlock.EndedEvent) { ended = append(ended, e.Err) }
+			cfg.Hooks.LossFound = func(e quorumlock.LossFoundEvent) { found = append(found, e) }
+		})
+		lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{MaxHold: 2 * time.Second}))
+		fleet.Settle()
+		f.Free("job", lease.Owner(), 0, 1, 2)
+		local.by.Store(int64(2 * time.Second))
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrHoldLimit)
+		fleet.Settle()
+		require.Len(t, ended, 1)
+		require.ErrorIs(t, ended[0], quorumlock.ErrHoldLimit)
+		require.Empty(t, found, "LossFound follows only an Ended that reports a release")
 	})
 }
