@@ -113,7 +113,11 @@ func (l *Lease) WaiveMinHold() {
 // mustKeep reports whether the nodes must keep the grant although its lease ends now with this
 // cause. A lost lease has nothing to keep. Requires g.mu.
 func (g *Grant) mustKeep(now time.Duration, cause error) bool {
-	return now < g.lease.minHoldEnd() && !errors.Is(cause, ErrLost)
+	end := g.lease.minHoldEnd()
+	if k := g.kept(); k != nil {
+		end = k.until // a confirmation after the lease's end does not prolong a detached grant
+	}
+	return now < end && !errors.Is(cause, ErrLost)
 }
 
 // keep makes the nodes keep the grant for the rest of its MinHold, even if this process dies. Their

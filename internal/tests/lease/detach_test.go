@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -219,4 +221,45 @@ func TestDetachKeepsToTheHoldLimit(t *testing.T) {
 		fleet.Settle()
 		fleet.AcquireAndRelease(t, other)
 	})
+}
+
+// TestDetachedGrantEndsAsItWasKept: confirmations that come after Detach prolong the claims a little. The client
+// releases the lock nevertheless when the time is over that Detach promised, and keeps nothing of it.
+func TestDetachedGrantEndsAsItWasKept(t *testing.T) {
+	const ttl = 3 * time.Second
+	for name, o := range map[string]quorumlock.LockOptions{
+		"renewed for the rest of MinHold": {TTL: ttl, MinHold: 3 * ttl},
+		"renewed while it was detached":   {TTL: ttl},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				client, spies := f.SpiedClient()
+				var releases atomic.Int64
+				for _, s := range spies {
+					s.Before = func(ops []node.Op) {
+						for _, op := range ops {
+							if op.Kind == node.Release {
+								releases.Add(1)
+							}
+						}
+					}
+					s.After = func(ops []node.Op) {
+						if ops[0].Kind == node.Renew {
+							time.Sleep(100 * time.Millisecond)
+						}
+					}
+				}
+				lease := fleet.MustAcquire(t, client.RedLock("job").With(o))
+				time.Sleep(ttl / 3)
+				extended := make(chan error, 1)
+				go func() { extended <- lease.Extend(t.Context()) }()
+				time.Sleep(50 * time.Millisecond)
+				require.NoError(t, lease.Detach())
+				<-extended
+				require.Zero(t, releases.Load())
+				time.Sleep(5 * ttl)
+				require.EqualValues(t, 3, releases.Load())
+			})
+		})
+	}
 }
