@@ -142,6 +142,9 @@ func (l *Lease) Downgrade(done chan<- error) error {
 	return nil
 }
 
+// IsResumed reports whether another process acquired the lease.
+func (l *Lease) IsResumed() bool { return l.grant.resumed }
+
 // Reads reports whether the lease is a reader's.
 func (l *Lease) Reads() bool {
 	l.grant.mu.Lock()

@@ -140,7 +140,7 @@ func (g *Grant) leaveQueues() {
 func (g *Grant) releaseOp() node.Op {
 	op := g.operation(node.Release)
 	op.Announce = g.engine.Announce
-	if g.resumed && !g.reads {
+	if g.resumed {
 		op.Kind, op.TTL = node.ForceRelease, TombstoneTTL(g.engine.Limits)
 	}
 	return op

@@ -79,7 +79,12 @@ func (r *resumption) Answer(c *dispatch.Call, reply *node.Reply) {
 	case stateHeld:
 		reply = r.proof(reply)
 		v := g.recordReply(c.Node(), c.Sent, g.spec.TTL, reply)
+		r.tally.Record(c.Node(), v)
 		g.reportVote(nil, node.Resume, c.Node(), c.Sent, reply, v)
+		if r.tally.Missing() > 0 { // until all have answered, a small backing is normal
+			g.extendValidity(g.engine.Clock.Now())
+			return
+		}
 		g.applyLateVote()
 	default: // the caller has its answer
 	}

@@ -420,3 +420,43 @@ func TestResumeRevivesNoOwnerThatWasReleasedByForce(t *testing.T) {
 		}
 	}
 }
+
+// TestBackingOfALeaseThatIsResumed: nodes answer one after another, and no hook reports a small backing meanwhile.
+func TestBackingOfALeaseThatIsResumed(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		first := fleet.MustAcquire(t, f.Client().RedLock("job").With(fixed))
+		var told []int
+		client, wires := f.WiredClient(func(cfg *quorumlock.Config) {
+			cfg.Hooks.BackingChanged = func(e quorumlock.BackingEvent) { told = append(told, e.Have) }
+		})
+		for i, w := range wires {
+			w.Muted.Store(int64(i+1) * int64(time.Millisecond))
+		}
+		lease := resumed(t, client.RedLock("job").With(fixed), first)
+		time.Sleep(time.Second)
+		require.Empty(t, told)
+		require.NoError(t, lease.Release(t.Context()))
+
+		first = fleet.MustAcquire(t, f.Client().RedLock("job").With(fixed))
+		fleet.Settle()
+		f.Free("job", first.Owner(), 4)
+		lease = resumed(t, client.RedLock("job").With(fixed), first)
+		time.Sleep(time.Second)
+		require.Equal(t, []int{4}, told)
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// TestResumedLeaseIsNotDowngraded: its former holder may still write, and readers would read beside it.
+func TestResumedLeaseIsNotDowngraded(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		first := fleet.MustAcquire(t, f.Client().RWLock("job").With(fixed).Write())
+		other := f.Client().RWLock("job").With(fixed)
+		second := resumed(t, other.Write(), first)
+		var invalid *quorumlock.InvalidError
+		require.ErrorAs(t, other.Downgrade(t.Context(), second), &invalid)
+		require.NoError(t, first.Extend(t.Context()))
+		require.NoError(t, second.Release(t.Context()))
+		require.Equal(t, quorumlock.LossForced, lossOf(t, first.Extend(t.Context())).Cause)
+	})
+}
