@@ -39,7 +39,7 @@ type State string
 const (
 	// Open: the node grants locks, and did so before the call.
 	Open State = "open"
-	// Opened: the node grants locks from now on.
+	// Opened: the node recovered when the call began, and grants locks now.
 	Opened State = "opened"
 	// Recovering: the node grants locks after its recovery.
 	Recovering State = "recovering"
@@ -192,13 +192,16 @@ func (n *NodeReport) open(ctx context.Context, limits node.Limits) {
 	case reply.Err != nil:
 		return
 	case reply.Outcome == node.Denied:
-		before := n.Limits
+		before, recovered := n.Limits, n.marker.Left > 0
 		n.found(reply.Marker)
 		// Its answer was lost, or another administrator did it. New limits begin a recovery.
 		done := n.State == Open || reply.Repeated && before != limits
 		if !done || n.Limits != limits {
 			n.State, n.Err = Failed, ErrChanged
 			return
+		}
+		if recovered && n.State == Open {
+			n.State = Opened
 		}
 	case reply.Recovering > 0:
 		n.Limits, n.State, n.Left = limits, Recovering, reply.Recovering
@@ -257,9 +260,10 @@ func (r *Report) checkNew() error {
 
 // outcome returns the error for the nodes that failed, if any.
 func (r *Report) outcome() error {
-	return cmp.Or(
-		r.check(ErrChanged, func(n *NodeReport) bool { return errors.Is(n.Err, ErrChanged) }),
-		r.check(ErrUnanswered, func(n *NodeReport) bool { return n.State == Failed }),
+	changed := func(n *NodeReport) bool { return errors.Is(n.Err, ErrChanged) }
+	return errors.Join(
+		r.check(ErrChanged, changed),
+		r.check(ErrUnanswered, func(n *NodeReport) bool { return n.State == Failed && !changed(n) }),
 	)
 }
 

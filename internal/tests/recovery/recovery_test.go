@@ -596,9 +596,33 @@ func TestInitRepeatsLostOpen(t *testing.T) {
 			&lossyOpener{Node: f.Nodes[0], requests: 1}, &lossyOpener{Node: f.Nodes[1], answers: 2}, f.Nodes[2],
 		}})
 		require.NoError(t, err)
-		require.Equal(t, []admin.State{admin.Opened, admin.Open, admin.Opened},
+		require.Equal(t, []admin.State{admin.Opened, admin.Opened, admin.Opened},
 			[]admin.State{report.Nodes[0].State, report.Nodes[1].State, report.Nodes[2].State})
 		_ = fleet.AcquireAndRelease(t, f.Client().MultiLock("job"))
+	})
+}
+
+// TestInitTellsAllFailures: a node that lost its memory hides no node that did not answer.
+func TestInitTellsAllFailures(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		for _, nd := range f.Nodes {
+			nd.Flush()
+		}
+		late := &lateOpener{Node: f.Nodes[0], checked: make(chan struct{}), proceed: make(chan struct{})}
+		go func() {
+			<-late.checked
+			time.Sleep(time.Millisecond)
+			f.Nodes[0].Flush()
+			close(late.proceed)
+		}()
+		report, err := admin.Init(t.Context(), quorumlock.Config{
+			Clock: f.Clock, Nodes: []node.Node{late, &lossyOpener{Node: f.Nodes[1], requests: 100}, f.Nodes[2]},
+		})
+		require.ErrorIs(t, err, admin.ErrChanged)
+		require.ErrorIs(t, err, admin.ErrUnanswered)
+		require.ErrorContains(t, err, report.Nodes[0].Node)
+		require.ErrorContains(t, err, report.Nodes[1].Node)
+		require.Equal(t, admin.Opened, report.Nodes[2].State)
 	})
 }
 
