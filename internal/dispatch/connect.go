@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -19,14 +20,23 @@ type Connection struct {
 	Err  error
 }
 
+// connectWaiter waits for a connection, until its deadline at the latest.
+type connectWaiter struct {
+	told     chan<- Connection
+	deadline time.Duration
+}
+
 // Connect connects node i, even if it is down and its next probe is not due. told, which must have
-// room, gets the outcome once.
+// room, gets the outcome once, after Env.ConnectTimeout at the latest.
 func (n *Nodes) Connect(i int, told chan<- Connection) {
 	s := n.senders[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.connectWaiters = append(s.connectWaiters, told)
+	now := n.env.Clock.Now()
+	w := connectWaiter{told, now + n.env.ConnectTimeout}
+	s.connectWaiters = append(s.connectWaiters, w)
 	s.startLocked()
+	s.armTimeoutLocked(now, w.deadline)
 }
 
 // ask probes a node that is down, before any operation is risked. Or it connects a node that is not
@@ -66,10 +76,23 @@ func (s *sender) nodeFailure(failure error) error {
 
 // connectedLocked passes the result of connecting to the calls that wait for it.
 func (s *sender) connectedLocked(err error) {
-	for _, told := range s.connectWaiters {
-		told <- Connection{s.index, err}
+	for _, w := range s.connectWaiters {
+		w.told <- Connection{s.index, err}
 	}
 	s.connectWaiters = nil
+}
+
+// expireConnectsLocked tells those who have waited for ConnectTimeout. The first has waited longest.
+func (s *sender) expireConnectsLocked(now time.Duration) {
+	for len(s.connectWaiters) > 0 && s.connectWaiters[0].deadline <= now {
+		s.connectWaiters[0].told <- Connection{s.index, s.connectTimeout()}
+		s.connectWaiters = s.connectWaiters[1:]
+	}
+}
+
+// connectTimeout is why a node is not connected in time.
+func (s *sender) connectTimeout() error {
+	return &node.Error{Node: s.node.Name(), Reason: node.ErrTimeout, Err: ErrConnecting}
 }
 
 // splitFailure splits a failure to connect into the reason and the cause of an error of an operation.

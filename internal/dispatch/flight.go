@@ -22,6 +22,9 @@ type flight struct {
 	began, deadline time.Duration
 	// overdue is set once it is: its receivers have been told, and no caller waits for it.
 	overdue bool
+	// excused is set if no answer came, and that says nothing about the node: its connection broke, and it
+	// has a new one.
+	excused bool
 	// identity is the server's identity when the flight began, if flights may overlap: another flight
 	// may connect the node to another server before this one is settled.
 	identity string

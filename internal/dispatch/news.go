@@ -33,7 +33,8 @@ func (s *sender) inspectLocked(f *flight, now time.Duration) {
 		case r.Err != nil:
 			s.refusesLocked(r.Err)
 		}
-		if twin != "" && (r.Err == nil || isAnswer(r.Err)) && kind != node.Release && kind != node.ForceRelease {
+		undoes := kind == node.Release || kind == node.ForceRelease || kind == node.Leave // an undo that the server has done is done
+		if twin != "" && (r.Err == nil || isAnswer(r.Err)) && !undoes {
 			*r = node.Reply{Err: &node.Error{Node: s.node.Name(), Op: kind, Reason: node.ErrSameServer, Err: sameServerError(twin)}}
 		}
 	}

@@ -34,8 +34,8 @@ type Env struct {
 	Events   Events
 }
 
-// Events get the news of nodes from their senders. Most methods are called with the sender's
-// mutex held: they must not block, and must not call this package.
+// Events get the news of nodes from their senders. All methods are called with the sender's
+// mutex held, so the news of a node come in order: they must not block, and must not call this package.
 type Events interface {
 	// NodeDown says that an exchange with the node failed, or that the node refuses to serve; it is only
 	// probed until NodeUp.
@@ -148,7 +148,7 @@ func (n *Nodes) MedianLatency() time.Duration {
 }
 
 // Close sends the queued operations, tries kept undos once more, and waits until all
-// goroutines have ended. Calls submitted later are refused. unconfirmed has, for each node,
+// goroutines have ended and all receivers are told. Calls submitted later are refused. unconfirmed has, for each node,
 // how many releases were given up without a confirmation.
 func (n *Nodes) Close() (unconfirmed []int) {
 	for _, s := range n.senders {

@@ -58,11 +58,11 @@ type sender struct {
 	health  health
 	// connector is the node, if it can say whether it is connected. asking is set while a
 	// goroutine probes or connects the node, and connecting while it connects the node, before any
-	// operation is sent. connectWaiters are told once how that ended.
+	// operation is sent. connectWaiters are told once how that ended, or that it takes too long.
 	connector      node.Connector
 	asking         bool
 	connecting     bool
-	connectWaiters []chan<- Connection
+	connectWaiters []connectWaiter
 	// pipeliner is the node, if its exchanges can overlap.
 	pipeliner node.Pipeliner
 	// evictor is the node, if it can say whether its server may evict locks. evicts is set once it has said so.
@@ -205,11 +205,13 @@ func (s *sender) take() *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.nodes.env.Clock.Now()
+	if !s.asking {
+		s.connectedLocked(nil) // for waiters that came after the node was ready, or during an exchange
+	}
 	f := s.newFlightLocked()
 	s.fillLocked(f)
 	if len(f.batch) == 0 {
 		s.spare = append(s.spare, f)
-		s.connectedLocked(nil) // for waiters that came after the node was ready
 		s.workers--
 		return nil
 	}
@@ -230,7 +232,7 @@ func (s *sender) take() *flight {
 	return f
 }
 
-// settle passes the answers of the batch on, and reports whether the node is up. The flight holds
+// settle passes the answers of the batch on, and reports whether to go on. The flight holds
 // its names until then, so the answers to calls that share a name come in order too.
 func (s *sender) settle(f *flight) bool {
 	s.mu.Lock()
@@ -266,15 +268,19 @@ func (s *sender) settle(f *flight) bool {
 		}
 	}
 
-	failure := s.nodeFailure(failureOf(f.replies)) // without s.mu: it may look at the socket
+	failure := failureOf(f.replies)
+	if failure != nil && s.nodeFailure(failure) == nil { // without s.mu: it may look at the socket
+		failure, f.excused = nil, true
+	}
 	s.mu.Lock()
 	return s.concluded(f, ended, failure)
 }
 
 // concluded records how an exchange or a probe ended. If the node failed, it answers all queued
-// calls. It requires s.mu, and unlocks it.
-func (s *sender) concluded(f *flight, now time.Duration, failure error) (alive bool) {
-	began, overdue, asked := f.began, f.overdue, len(f.batch) == 0
+// calls. It reports whether the goroutine goes on: the node is up, or a call of Connect came during the
+// exchange that failed, and needs a probe. It requires s.mu, and unlocks it.
+func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bool) {
+	began, overdue, excused, asked := f.began, f.overdue, f.excused, len(f.batch) == 0
 	s.endLocked(f)
 	connecting := asked && s.connecting
 	if asked {
@@ -283,16 +289,16 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (alive b
 	}
 	if failure == nil {
 		recovered := false
-		if !connecting { // connecting takes several round trips
+		if !connecting && !excused { // connecting takes several round trips
 			recovered = s.health.answered(now - began)
 		}
 		if recovered || overdue {
 			s.requeueLocked()
 		}
-		s.mu.Unlock()
 		if recovered {
 			s.nodes.env.Events.NodeUp(s.node.Name())
 		}
+		s.mu.Unlock()
 		return true
 	}
 	news := false
@@ -303,7 +309,13 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (alive b
 	if len(s.kept) > 0 {
 		s.armRetryLocked()
 	}
-	s.workers--
+	goOn = len(s.connectWaiters) > 0
+	if !goOn {
+		s.workers--
+	}
+	if news { // before another goroutine can find that the node is up again
+		s.nodes.env.Events.NodeDown(s.node.Name(), failure)
+	}
 	s.mu.Unlock()
 
 	reason, cause := node.ErrDown, failure
@@ -311,10 +323,7 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (alive b
 		reason, cause = splitFailure(failure)
 	}
 	s.fail(refused, reason, cause, true)
-	if news {
-		s.nodes.env.Events.NodeDown(s.node.Name(), failure)
-	}
-	return false
+	return goOn
 }
 
 // failureOf returns why an exchange shows that the node is down, or nil. One operation that the

@@ -31,13 +31,17 @@ func (s *sender) rearmTimeoutLocked(now time.Duration) {
 	if s.soonest != 0 {
 		s.armTimeoutLocked(now, max(s.soonest, now+minDeadlineGap))
 	}
+	if len(s.connectWaiters) > 0 {
+		s.armTimeoutLocked(now, s.connectWaiters[0].deadline)
+	}
 }
 
-// onTimeout runs when calls or an exchange may be overdue, and answers the calls.
+// onTimeout runs when calls, an exchange or a Connect may be overdue, and answers them.
 func (s *sender) onTimeout() {
 	s.mu.Lock()
 	now := s.nodes.env.Clock.Now()
 	s.timerSet = false
+	s.expireConnectsLocked(now)
 	late, unsent := s.expireLocked(now)
 	var sent, queued []*Call
 	reason, cause := node.ErrDown, node.ErrTimeout
@@ -52,12 +56,18 @@ func (s *sender) onTimeout() {
 		queued = append(queued, s.refuseQueueLocked(now)...)
 	}
 	s.rearmTimeoutLocked(now)
+	if len(late)+len(unsent)+len(sent)+len(queued) > 0 {
+		// A goroutine of its own, so that Close waits until the receivers are told. It starts before a sender
+		// can end: one that has calls to tell has a goroutine.
+		s.nodes.goroutines.Go(func() error {
+			s.fail(late, node.ErrTimeout, nil, false)
+			s.fail(unsent, node.ErrBusy, node.ErrTimeout, true)
+			s.fail(sent, node.ErrTimeout, nil, false)
+			s.fail(queued, reason, cause, true)
+			return nil
+		})
+	}
 	s.mu.Unlock()
-
-	s.fail(late, node.ErrTimeout, nil, false)
-	s.fail(unsent, node.ErrBusy, node.ErrTimeout, true)
-	s.fail(sent, node.ErrTimeout, nil, false)
-	s.fail(queued, reason, cause, true)
 }
 
 // overdueLocked records that an exchange is overdue. It returns the calls whose outcome is unknown.
@@ -66,7 +76,7 @@ func (s *sender) overdueLocked(f *flight) (sent []*Call) {
 	f.overdue = true
 	s.overdue++
 	if len(f.batch) == 0 && s.connecting {
-		s.connectedLocked(&node.Error{Node: s.node.Name(), Reason: node.ErrTimeout, Err: ErrConnecting})
+		s.connectedLocked(s.connectTimeout())
 	} else {
 		s.health.late()
 	}

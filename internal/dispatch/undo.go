@@ -72,6 +72,8 @@ func (s *sender) retryKept() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retryAt = 0
+	now := s.nodes.env.Clock.Now()
+	s.dropMootLocked(now)
 	switch {
 	case len(s.kept) == 0:
 	case !s.health.down && s.overdue == 0:
@@ -82,12 +84,17 @@ func (s *sender) retryKept() {
 		if len(s.kept) > 0 {
 			s.armRetryLocked()
 		}
-	case s.nodes.env.Clock.Now() < s.health.probeAt:
+	case now < s.health.probeAt:
 		s.armRetryLocked()
 	default:
 		s.requeueLocked()
 		s.startLocked()
 	}
+}
+
+// dropMootLocked forgets the kept undos whose keys have expired by now. Their receivers were told long ago.
+func (s *sender) dropMootLocked(now time.Duration) {
+	s.kept = slices.DeleteFunc(s.kept, func(c *Call) bool { return now >= c.Until })
 }
 
 // requeueLocked puts the kept undos in front of the queue: they were submitted before all that
@@ -96,6 +103,7 @@ func (s *sender) requeueLocked() {
 	if len(s.kept) == 0 {
 		return
 	}
+	s.dropMootLocked(s.nodes.env.Clock.Now())
 	s.queue = append(s.kept, s.queue...)
 	s.kept = nil
 }
@@ -104,8 +112,8 @@ func (s *sender) requeueLocked() {
 func (s *sender) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.kept) > 0 {
-		s.requeueLocked()
+	s.requeueLocked()
+	if len(s.queue) > 0 {
 		s.startLocked()
 	}
 	s.closed = true
@@ -119,6 +127,7 @@ func (s *sender) finish() {
 func (s *sender) stopTimers() (dropped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.soonest = 0 // an onTimeout that has just begun must not set the timer again
 	if s.timer != nil {
 		s.timer.Stop()
 	}

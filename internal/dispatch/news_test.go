@@ -1,0 +1,103 @@
+package dispatch
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// A node may be up again before its sender has told all calls that it was down. The news come in order all the same:
+// otherwise the last that is heard of a working node is that it is down.
+func TestNewsOfANodeComeInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, nd, a := &events{}, &scripted{}, &answers{}
+		n := newNodes(e, nd)
+		defer n.Close()
+		gate, slow := make(chan struct{}), dawdling{make(chan struct{})}
+		nd.set(gate, node.ErrUnreachable)
+		require.NoError(t, n.Submit(0, ask(a, "sent")))
+		synctest.Wait()
+		queued := ask(a, "queued")
+		queued.To = slow
+		require.NoError(t, n.Submit(0, queued))
+		nd.set(nil, nil)
+		close(gate)
+		<-slow.told // the node has failed, and its sender tells the calls that waited
+		again := ask(a, "again")
+		again.Urgent = true
+		require.NoError(t, n.Submit(0, again))
+		synctest.Wait()
+		require.Equal(t, node.Granted, a.of(t, "again").Outcome)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		down := &node.Error{Node: "scripted", Op: node.Acquire, Reason: node.ErrUnreachable}
+		require.Equal(t, []string{"down scripted: " + down.Error(), "up scripted"}, e.news)
+	})
+}
+
+// undoing is a receiver that takes its time, and then undoes the call.
+type undoing struct {
+	s *sender
+	a *answers
+}
+
+func (u undoing) Answer(c *Call, _ *node.Reply) {
+	time.Sleep(time.Second)
+	_ = u.s.submit(undoFor(u.s, u.a, c.Op.Owner, time.Minute))
+}
+
+// Close waits until the receivers of overdue calls are told, and counts the undos that they submit.
+func TestCloseWaitsForTheReceiversOfOverdueCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nd, gate := &scripted{}, make(chan struct{})
+		n := newNodes(&events{}, nd)
+		nd.set(gate, nil)
+		c := ask(&answers{}, "x")
+		c.To = undoing{n.senders[0], &answers{}}
+		require.NoError(t, n.Submit(0, c))
+		time.Sleep(timeoutMax)
+		synctest.Wait() // the receiver is told
+		nd.set(nil, nil)
+		close(gate)
+		synctest.Wait()
+		require.Equal(t, []int{1}, n.Close())
+	})
+}
+
+// twin is a node whose server has another node too.
+type twin struct{ scripted }
+
+func (*twin) Identity() string { return "one server" }
+
+func (w *twin) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	w.scripted.Do(ctx, ops, replies)
+	for i := range ops {
+		if ops[i].Kind == node.Leave {
+			replies[i] = node.Reply{Outcome: node.Released}
+		}
+	}
+}
+
+// A node without a vote has no vote on what is undone, but it has undone it.
+func TestLeaveOfATwinIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second, a := &twin{}, &twin{}, &answers{}
+		n := newNodes(&events{}, first, second)
+		defer n.Close()
+		for i, owner := range []string{"first", "second"} {
+			require.NoError(t, n.Submit(i, ask(a, owner)))
+			synctest.Wait()
+		}
+		require.NoError(t, a.of(t, "first").Err)
+		require.ErrorIs(t, a.of(t, "second").Err, node.ErrSameServer)
+		n.Leave(1, []string{"a"}, "client:1", node.Pool{}, time.Minute)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Len(t, second.owners(), 2)
+	})
+}

@@ -1,0 +1,50 @@
+package dispatch
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// Undos that a node rejects are retried one at a time. Those whose keys have expired do not take the turns of the others.
+func TestMootUndosAreNotRetried(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
+		nd.set(nil, node.ErrRejected)
+		for i := range 100 {
+			require.NoError(t, s.submit(undoFor(s, a, fmt.Sprint(i), 5*time.Second)))
+		}
+		require.NoError(t, s.submit(undoFor(s, a, "long", time.Minute)))
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		before := len(nd.owners())
+		time.Sleep(2 * probePauseMax)
+		synctest.Wait()
+		require.Equal(t, [][]string{{"long"}, {"long"}}, nd.owners()[before:])
+		require.Len(t, s.kept, 1)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, s.kept)
+	})
+}
+
+// A node that is up again gets no undo whose keys have expired meanwhile.
+func TestMootUndosAreNotSentToANodeThatIsUpAgain(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
+		nd.set(nil, node.ErrUnreachable)
+		require.NoError(t, s.submit(undoFor(s, a, "moot", 5*time.Millisecond)))
+		synctest.Wait()
+		require.ErrorIs(t, a.of(t, "moot").Err, node.ErrUnreachable)
+		nd.set(nil, nil)
+		time.Sleep(probePauseMin / 4) // before the first probe
+		again := ask(a, "again")
+		again.Urgent = true
+		require.NoError(t, s.submit(again))
+		synctest.Wait()
+		require.Equal(t, [][]string{{"moot"}, {"again"}}, nd.owners())
+	})
+}
