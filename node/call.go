@@ -41,14 +41,28 @@ func run(ctx context.Context, client rueidis.Client, cmds []rueidis.Completed, s
 }
 
 // bound bounds a call that may overlap with others. ConnWriteTimeout bounds only a call that is alone.
+//
+// An exchange began alone, without a deadline, if it is the first of two that overlap. The second may come to rueidis
+// before it. Then the first waits in the queue of rueidis, where nothing bounds it. So escape does.
 func (l *link) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	if l.sharers > 0 {
+	if l.sharers > 0 && !l.overlapped {
 		l.overlapped = true
+		if conn := l.conn.Load(); conn != nil {
+			l.escape = time.AfterFunc(l.timeout, func() { _ = (*conn).Close() }) //nolint:forbidigo // connections have their deadlines by this clock
+		}
 	}
 	if l.overlapped {
 		return context.WithTimeout(withoutDone(ctx), l.timeout)
 	}
 	return withoutDone(ctx), func() {}
+}
+
+// stopEscape stops escape, since the exchange that began alone has ended.
+func (l *link) stopEscape() {
+	if l.escape != nil {
+		l.escape.Stop()
+		l.escape = nil
+	}
 }
 
 // enoughSamples is how many exchanges tell a far server from a busy machine.

@@ -34,6 +34,8 @@ type link struct {
 	// once there were two: from then on, goroutines of rueidis write and read, and only contexts bound a call.
 	users, sharers int
 	overlapped     bool
+	// escape closes the connection if the exchange that began alone takes too long: see bound.
+	escape *time.Timer
 	// samples counts the exchanges on this connection, with its greeting, and shortest is the shortest of them.
 	// roundTrip is that too, once there are enough samples, and 0 before.
 	samples   int
@@ -272,6 +274,7 @@ func (l *link) reset() {
 	l.client, l.connID, l.commands, l.writer = nil, connID{}, nil, writer{tag: l.writer.tag}
 	l.unsound, l.panicked = false, false
 	l.sharers, l.overlapped, l.spare = 0, false, nil
+	l.stopEscape()
 	l.samples, l.shortest = 0, 0
 	l.roundTrip.Store(0)
 }

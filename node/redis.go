@@ -297,6 +297,7 @@ func (r *Redis) send(ctx context.Context, w *workspace, spans []opRange, ops []O
 	commands := w.commands // a call that gives up the client resets w
 	ctx, cancel := l.bound(ctx)
 	defer cancel()
+	alone := !l.overlapped
 	l.users++
 	l.sharers++
 	<-r.connToken
@@ -305,6 +306,9 @@ func (r *Redis) send(ctx context.Context, w *workspace, spans []opRange, ops []O
 	l.users--
 	if l.client == client {
 		l.sharers--
+		if alone {
+			l.stopEscape()
+		}
 		l.panicked = l.panicked || panicked
 		l.took(began)
 		if len(results) > n {
