@@ -2,6 +2,7 @@ package quorumlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/quorumlock/quorumlock/node"
@@ -36,6 +37,7 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 	}
 	defer l.client.endCall()
 	_, seen := l.spec.Slots.Size()
+	var last *sizeRound
 	for range maxSizeAttempts {
 		version := quorum.NextToken(l.client.engine.Tokens.Now(), seen)
 		r, err := l.askSize(ctx, node.Pool{Name: l.spec.Slots.Pool.Name(), Size: permits, Version: version})
@@ -49,9 +51,24 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 		if r.latest.Version <= seen {
 			return r.short
 		}
-		seen = r.latest.Version
+		seen, last = r.latest.Version, r
 	}
-	return &NoQuorumError{Op: node.Resize.String(), Names: l.Names(), Need: l.spec.Need, Total: l.client.nodes.Len()}
+	return last.overtaken(l.client)
+}
+
+// errOtherSize is why a node did not take a number of permits.
+var errOtherSize = errors.New("another call has set the number of permits meanwhile")
+
+// overtaken is the error of a round that was lost to a later setting.
+func (r *sizeRound) overtaken(c *Client) error {
+	r.short.Agreed = r.tally.Granted()
+	for i := range r.tally.Nodes() {
+		if r.tally.Vote(i) == quorum.Denied {
+			name := c.nodes.Name(i)
+			r.short.Nodes = append(r.short.Nodes, NodeError{name, &node.Error{Node: name, Op: node.Resize, Reason: node.ErrRejected, Err: errOtherSize}})
+		}
+	}
+	return r.short
 }
 
 // Permits returns how many permits there are, as the nodes know it: the number that was set last,

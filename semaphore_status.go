@@ -25,7 +25,8 @@ type SemaphoreStatus struct {
 type PermitHolder struct {
 	// Owner is the id of the lease; see [Lease.Owner].
 	Owner string
-	// Slots are the slot numbers of its permits.
+	// Slots are the slot numbers of its permits. They can be beyond the number of permits, if that
+	// was reduced since.
 	Slots []int
 }
 
@@ -79,8 +80,18 @@ func (s *SemaphoreStatus) Available() (n int) {
 	return n
 }
 
+// heldSlots returns how many slots may be held. If the number of permits was set, it may have been
+// larger before, and the nodes know only the last one.
+func (l *Lock) heldSlots(permits int) int {
+	if _, version := l.spec.Slots.Size(); version == 0 {
+		return permits
+	}
+	return max(permits, MaxPermits)
+}
+
 // Inspect asks every node for the number of permits and their holders. It changes nothing. It takes
-// two round trips, and waits for all nodes, each bounded by its timeout.
+// two round trips, and waits for all nodes, each bounded by its timeout. It also finds holders of
+// slots beyond a number that [Semaphore.SetPermits] has reduced.
 //
 // With an error it still returns the answers it has, unless it does not know the number of permits.
 // The error is a [*NoQuorumError] if fewer nodes answered than a permit needs, or ctx's error.
@@ -90,7 +101,7 @@ func (s *Semaphore) Inspect(ctx context.Context) (*SemaphoreStatus, error) {
 		return nil, err
 	}
 	l := s.lockFor(1)
-	names := make([]string, permits)
+	names := make([]string, l.heldSlots(permits))
 	for i := range names {
 		names[i] = node.SlotName(l.spec.Slots.Pool.Name(), i)
 	}
