@@ -289,13 +289,19 @@ func newLatches(c *Client) *latch.Latches {
 	})
 }
 
-// latchTokens implements latch.TokenClock.
+// latchTokens implements latch.TokenClock. The tokens of a lock of the same name may be ahead of the
+// clock, so they are kept apart.
 type latchTokens struct{ clock *lease.TokenClock }
 
-func (t latchTokens) Propose(name string) uint64        { return t.clock.ProposeByClock([]string{name}, 0) }
-func (t latchTokens) Observe(token uint64, name string) { t.clock.Observe(token, name) }
+func (t latchTokens) Propose(name string) uint64 {
+	return t.clock.ProposeByClock([]string{latchPrefix + name}, 0)
+}
+func (t latchTokens) Observe(token uint64, name string) { t.clock.Observe(token, latchPrefix+name) }
 func (t latchTokens) Plausible(token uint64) bool       { return t.clock.Plausible(token, t.clock.Now()) }
 func (t latchTokens) IsCurrent(token uint64) bool       { return t.clock.IsCurrent(token) }
+
+// latchPrefix begins the name of a latch among the names of tokens. No name of a lock does.
+const latchPrefix = reservedPrefix + "latch:"
 
 // Errors of latches, for errors.Is.
 var (

@@ -35,6 +35,14 @@ func (l *LatchOp) flags() string {
 // latchWidth is the number of values before the ids in a reply.
 const latchWidth = 11
 
+// listed returns how many ids an operation lists of a latch that has size of them.
+func (o *Op) listed(size int) int {
+	if o.Latch == nil || !o.Latch.List {
+		return 0
+	}
+	return min(max(size-o.Latch.From, 0), MaxListed)
+}
+
 // decodeLatch reads {done, generation, count, since, last, until, whole, size, left, restarted,
 // born, id, ...}, or a refusal.
 func decodeLatch(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
@@ -66,6 +74,9 @@ func decodeLatch(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 			return Reply{}, err
 		}
 		s.IDs = append(s.IDs, id)
+	}
+	if len(s.IDs) != op.listed(s.Size) {
+		return Reply{}, errForm
 	}
 	r := Reply{Outcome: Denied, Latch: s, Recovering: milli(n[8]), HadMarker: n[9] != 0}
 	if n[0] == 1 {

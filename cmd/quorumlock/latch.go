@@ -123,6 +123,9 @@ func (a *app) latch(c *cobra.Command, f latchFlags, name string, run func(contex
 		return &exitError{code: exitHeld, err: err}
 	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, quorumlock.ErrNoQuorum):
 		text, _, _ := strings.Cut(plain(err), ": gave up")
+		if c.Name() != "await" { // it ended before it could ask the nodes
+			return &exitError{code: exitNoQuorum, err: fmt.Errorf("no answer within --wait %v: %s", f.wait, text)}
+		}
 		return &exitError{code: exitHeld, err: fmt.Errorf("not done after --wait %v: %s", f.wait, text)}
 	default:
 		return err

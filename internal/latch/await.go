@@ -19,6 +19,7 @@ func (x *Call) Await() (o Outcome) {
 	}()
 	need := x.latches.need
 	var l readPolicy
+	var last Outcome // of the last round that was not cut short
 	for {
 		var inboxes quorum.Set
 		if w != nil {
@@ -30,6 +31,9 @@ func (x *Call) Await() (o Outcome) {
 			l.recordRead(g, o.ok())
 		}
 		switch {
+		case o.CutShort && last.Result != Done: // the complete round says more
+			last.Stopped = o.Stopped
+			return last
 		case o.Stopped != NotStopped:
 			return o
 		case v.Known && seen != nil && v.Generation != seen.Generation:
@@ -44,12 +48,12 @@ func (x *Call) Await() (o Outcome) {
 		if w == nil {
 			w = x.latches.addWatcher(x.name)
 		}
+		if last = o; o.ok() {
+			last = Outcome{Result: Open, Left: v.LeftAtMost(), Count: v.Count}
+		}
 		if stop := w.wait(x, l.pace); stop != NotStopped {
-			if o.ok() {
-				o = Outcome{Result: Open, Left: v.LeftAtMost(), Count: v.Count}
-			}
-			o.Stopped = stop
-			return o
+			last.Stopped = stop
+			return last
 		}
 	}
 }
@@ -245,7 +249,10 @@ type watcher struct {
 func (l *Latches) addWatcher(name string) *watcher {
 	w := &watcher{latches: l, name: name, signals: make(chan struct{}, 1)}
 	l.mu.Lock()
-	l.watchers[w] = struct{}{}
+	if l.watchers[name] == nil {
+		l.watchers[name] = make(map[*watcher]struct{})
+	}
+	l.watchers[name][w] = struct{}{}
 	l.mu.Unlock()
 	l.env.Subscriptions.Use(nil)
 	return w
@@ -255,9 +262,9 @@ func (l *Latches) addWatcher(name string) *watcher {
 // same latch.
 func (l *Latches) removeWatcher(w *watcher) (others bool) {
 	l.mu.Lock()
-	delete(l.watchers, w)
-	for other := range l.watchers {
-		others = others || other.name == w.name
+	delete(l.watchers[w.name], w)
+	if others = len(l.watchers[w.name]) > 0; !others {
+		delete(l.watchers, w.name)
 	}
 	l.mu.Unlock()
 	l.env.Subscriptions.Done(nil)
@@ -268,11 +275,9 @@ func (l *Latches) removeWatcher(w *watcher) (others bool) {
 func (l *Latches) eachWatcherOf(name string, f func(*watcher)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for w := range l.watchers {
-		if w.name == name {
-			f(w)
-			w.signal()
-		}
+	for w := range l.watchers[name] {
+		f(w)
+		w.signal()
 	}
 }
 
@@ -290,9 +295,11 @@ func (l *Latches) Counted(i int, name string) {
 func (l *Latches) SubscriptionsChanged() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for w := range l.watchers {
-		w.mustAsk = true
-		w.signal()
+	for _, all := range l.watchers {
+		for w := range all {
+			w.mustAsk = true
+			w.signal()
+		}
 	}
 }
 

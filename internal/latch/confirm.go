@@ -135,7 +135,7 @@ func (c *confirmation) Answer(call *dispatch.Call, reply *node.Reply) {
 	case c.keeps(i, s):
 		c.kept = c.kept.With(i)
 	default:
-		c.errs[i] = errForgotten
+		c.errs[i] = r.forgotten(i)
 	}
 	if !r.done {
 		c.conclude()

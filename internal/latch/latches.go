@@ -80,7 +80,8 @@ type Latches struct {
 	// refilling are the latches for which a call gives ids back to nodes that forgot them.
 	// postponed are the latches for which a round will do that in a moment.
 	refilling, postponed map[string]struct{}
-	watchers             map[*watcher]struct{}
+	// watchers are the watchers of each latch that has any, by its name.
+	watchers map[string]map[*watcher]struct{}
 	// batches has the last batch of count-downs of each latch, while any call is in it.
 	batches map[latchKey]*batch
 }
@@ -93,7 +94,7 @@ func New(env Env) *Latches {
 		generations: make(map[string]uint64),
 		refilling:   make(map[string]struct{}),
 		postponed:   make(map[string]struct{}),
-		watchers:    make(map[*watcher]struct{}),
+		watchers:    make(map[string]map[*watcher]struct{}),
 		batches:     make(map[latchKey]*batch),
 	}
 }

@@ -1,6 +1,10 @@
 package latch
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/quorumlock/quorumlock/node"
+)
 
 // Outcome is how a call ended.
 type Outcome struct {
@@ -67,6 +71,11 @@ type Refusal struct {
 // errForgotten is why the answer of a node did not count.
 var errForgotten = errors.New("the node lost its memory after the latch was set, and may lack count-downs")
 
+// forgotten is the error of node i for errForgotten.
+func (r *round) forgotten(i int) error {
+	return &node.Error{Node: r.env().Nodes.Name(i), Op: r.kind, Reason: node.ErrRejected, Err: errForgotten}
+}
+
 // shortage says why too few nodes agreed. Requires r.mu.
 func (r *round) shortage() *Shortage {
 	v, skew := r.view(), r.skew()
@@ -82,7 +91,7 @@ func (r *round) shortage() *Shortage {
 			s.Pending++
 			continue
 		case !v.Member(a, skew):
-			err = errForgotten
+			err = r.forgotten(i)
 		default:
 			s.Agreed++
 			continue

@@ -1,6 +1,7 @@
 package latch
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -236,9 +237,9 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 	}
 	switch {
 	case c.Op.Latch.List:
-		read, more := r.read(c, s)
-		if more {
-			return false
+		read, whole, more := r.read(c, s)
+		if !whole {
+			return !more // a part of the ids is no answer
 		}
 		a.IDs = read
 		n.readBefore = max(n.readBefore, r.begun[c.Op.Latch].number)
@@ -261,27 +262,30 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 
 // read takes the ids that a node has listed. It asks for more until the call has read as many ids
 // as the node had when the reading began. Since ids keep their order, the node had all of them at
-// one moment of the round.
-func (r *round) read(c *dispatch.Call, s *node.LatchState) (all []string, more bool) {
+// one moment of the round. whole is set once it has, and more if another answer will come. If neither
+// is set, the node has failed: it is not asked for the rest, or does not list it.
+func (r *round) read(c *dispatch.Call, s *node.LatchState) (all []string, whole, more bool) {
 	i, ask := c.Node(), *c.Op.Latch
 	n, ids := &r.nodes[i], r.call.copyOf(i)
 	read := ids.add(ask.From, s)
 	begun := r.begun[c.Op.Latch]
-	switch {
-	case read < ask.From: // the node has another memory
+	if begun.first || read < ask.From || s.Size < n.goal { // the last two: the node has another memory
 		n.goal = s.Size
-	case begun.first:
-		n.goal = max(n.goal, s.Size)
+	}
+	switch {
+	case read >= n.goal || r.bySizes:
+		return ids.all(), true, false
+	case len(s.IDs) == 0 && ask.From < s.Size: // it would be asked again without end
+		n.err = &node.Error{Node: r.env().Nodes.Name(i), Op: r.kind, Reason: node.ErrProtocol, Err: errUnlisted}
+		return nil, false, false
 	}
 	ask.From, ask.Inbox = read, ""
-	if read < n.goal && !r.bySizes {
-		r.begun[&ask] = reading{number: begun.number}
-		if r.submitTo(i, &ask, r.token) {
-			return nil, true
-		}
-	}
-	return ids.all(), false
+	r.begun[&ask] = reading{number: begun.number}
+	return nil, false, r.submitTo(i, &ask, r.token)
 }
+
+// errUnlisted is the error of a node that lists none of the ids that it says it has.
+var errUnlisted = errors.New("the node lists none of the ids that it counts")
 
 // forgot reports whether enough witnesses have been read since a node lost its memory. Only then do
 // they have everything that the node may have forgotten. An earlier answer of a witness may lack a

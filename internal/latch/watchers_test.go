@@ -1,0 +1,31 @@
+package latch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// noSubscriptions are Subscriptions of no node.
+type noSubscriptions struct{}
+
+func (noSubscriptions) Use([]string)              {}
+func (noSubscriptions) Done([]string)             {}
+func (noSubscriptions) Listening() (uint64, bool) { return 0, true }
+
+func watched() *Latches { return New(Env{Nodes: refusing(), Subscriptions: noSubscriptions{}}) }
+
+func TestWatchersByName(t *testing.T) {
+	l := watched()
+	one, two, other := l.addWatcher("a"), l.addWatcher("a"), l.addWatcher("b")
+	l.Counted(0, "a")
+	require.Len(t, one.signals, 1)
+	require.Len(t, two.signals, 1)
+	require.Empty(t, other.signals)
+	require.True(t, l.removeWatcher(one), "another one waits")
+	require.False(t, l.removeWatcher(two), "the one of another latch does not count")
+	l.SubscriptionsChanged()
+	require.Len(t, other.signals, 1)
+	require.False(t, l.removeWatcher(other))
+	require.Empty(t, l.watchers)
+}
