@@ -114,7 +114,8 @@ type VoteEvent struct {
 	At   time.Time
 	Took time.Duration
 	// Err is why the vote is not a grant. If it is a denial, Err is a [*HeldError], or an error
-	// that says that the owner was released by force. If it is unknown, Err is a [*node.Error].
+	// that says that the owner was released by force, or for Resume a [*node.Error]. If it is
+	// unknown, Err is a [*node.Error].
 	Err error
 }
 

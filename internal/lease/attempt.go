@@ -37,6 +37,9 @@ type Retry struct {
 	// OtherSlots is set for a semaphore if the attempt asked for slots that are taken, while nodes
 	// report enough others as free.
 	OtherSlots bool
+	// NotAsked is set if no node was asked, as this request cannot succeed. The error says nothing
+	// about other requests.
+	NotAsked bool
 	// FreeAfter is how long until enough claims expire, if no holder releases.
 	FreeAfter time.Duration
 }
@@ -47,7 +50,7 @@ func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry
 	if s.Slots != nil {
 		names, size, ok := s.Slots.Choose(s.Need, r.Hints)
 		if !ok {
-			return nil, Retry{}, e.Errors.TooManyPermits(s.Slots.Want, size)
+			return nil, Retry{NotAsked: true}, e.Errors.TooManyPermits(s.Slots.Want, size)
 		}
 		chosen := *s
 		chosen.Names = names
@@ -337,10 +340,16 @@ func (a *attempt) lossError() (Retry, error) {
 	short.Late = a.proposal.Taken().Result() == quorum.Won
 	for i := range g.engine.Nodes.Len() {
 		if a.proposal.Taken().Vote(i) == quorum.Denied {
-			short.Nodes = append(short.Nodes, NodeError{g.engine.Nodes.Name(i), errTokenNotTaken})
+			short.Nodes = append(short.Nodes, g.rejection(i, node.Acquire, errTokenNotTaken))
 		}
 	}
 	return again, g.engine.Errors.NoQuorum(short)
+}
+
+// rejection is the error of a node whose answer does not count.
+func (g *Grant) rejection(i int, kind node.Kind, why error) NodeError {
+	name := g.engine.Nodes.Name(i)
+	return NodeError{name, &node.Error{Node: name, Op: kind, Reason: node.ErrRejected, Err: why}}
 }
 
 // errTokenNotTaken explains why the grant of a node did not count.

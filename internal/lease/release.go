@@ -350,15 +350,15 @@ func (q *lossInquiry) loss() Loss {
 	l := Loss{Spec: g.spec, Owner: g.owner, Cause: Gone, Reason: "too few nodes still had the lease at its release"}
 	holders := make([]string, len(q.replies))
 	for i := range q.replies {
-		err := errGone
+		missing := g.rejection(i, node.Release, errGone)
 		if other, ok := otherHolder(q.replies[i].Holders, g.owner); ok {
 			if g.isFollowedBy(&other) {
 				holders[i] = other.Owner
 			}
-			err = g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(other.Name), Owner: other.Owner, TTL: other.TTL})
+			missing.Err = g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(other.Name), Owner: other.Owner, TTL: other.TTL})
 		}
 		if q.misses(i) {
-			l.Nodes = append(l.Nodes, NodeError{r.nameOf(i), err})
+			l.Nodes = append(l.Nodes, missing)
 		}
 	}
 	l.Nodes = append(l.Nodes, r.errs...)

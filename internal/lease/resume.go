@@ -77,7 +77,7 @@ func (r *resumption) Answer(c *dispatch.Call, reply *node.Reply) {
 	case stateAcquiring:
 		r.countVote(c, reply)
 	case stateHeld:
-		reply = r.proof(reply)
+		reply = r.proof(c.Node(), reply)
 		v := g.recordReply(c.Node(), c.Sent, g.spec.TTL, reply)
 		r.tally.Record(c.Node(), v)
 		g.reportVote(nil, node.Resume, c.Node(), c.Sent, reply, v)
@@ -93,7 +93,7 @@ func (r *resumption) Answer(c *dispatch.Call, reply *node.Reply) {
 // countVote counts a vote. Requires r.grant.mu.
 func (r *resumption) countVote(c *dispatch.Call, reply *node.Reply) {
 	g, before := r.grant, r.isDecided()
-	reply = r.proof(reply)
+	reply = r.proof(c.Node(), reply)
 	v := g.recordReply(c.Node(), c.Sent, g.spec.TTL, reply)
 	switch {
 	case errors.Is(reply.Err, errNotHeld):
@@ -115,19 +115,19 @@ var (
 	errUnproven   = errors.New("the node has the lock, but cannot prove that the owner held it all the time: a late operation put it back, or the node has restarted since")
 )
 
-// proof returns the answer of a node, or an error in its place if the answer is no proof.
-func (r *resumption) proof(reply *node.Reply) *node.Reply {
+// proof returns the answer of node i, or an error in its place if the answer is no proof.
+func (r *resumption) proof(i int, reply *node.Reply) *node.Reply {
 	g := r.grant
+	why := errNotHeld
 	switch own := reply.Outcome == node.Denied && reply.Holder.Owner == g.owner; {
 	case own && reply.Holder.Token != g.tokenEnd:
-		return &node.Reply{Err: fmt.Errorf("%w: %d", errOtherToken, reply.Holder.Token)}
+		why = fmt.Errorf("%w: %d", errOtherToken, reply.Holder.Token)
 	case own:
-		return &node.Reply{Err: errUnproven}
-	case reply.Outcome == node.Absent:
-		return &node.Reply{Err: errNotHeld}
-	default:
+		why = errUnproven
+	case reply.Outcome != node.Absent:
 		return reply
 	}
+	return &node.Reply{Err: g.rejection(i, node.Resume, why).Err}
 }
 
 // isDecided reports whether the round is won, or no further answer can change its error. Requires r.grant.mu.
