@@ -139,7 +139,7 @@ func (w *waiter) attempt(ctx context.Context) (*lease.Lease, lease.Retry, error)
 	w.queues.mu.Lock()
 	defer w.queues.mu.Unlock()
 	w.noBlock = w.noBlock || l == nil && again.TokenRejected
-	if !again.CutShort {
+	if !again.CutShort && !again.NotAsked {
 		w.queue.recordAttempt(err)
 	}
 	return l, again, err
