@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
@@ -48,7 +49,7 @@ func TestGoalOfAReadingIsOfOneMemory(t *testing.T) {
 	r, news := listed(5, &node.LatchState{Count: 5, Since: 9, Size: 1, IDs: []string{"q"}})
 	assert.True(t, news)
 	assert.Equal(t, 1, r.nodes[0].goal, "the node would be asked without end for ids that it has forgotten")
-	assert.NoError(t, r.nodes[0].err)
+	require.NoError(t, r.nodes[0].err)
 	assert.Equal(t, []string{"q"}, r.answers[0].IDs)
 }
 
