@@ -56,8 +56,9 @@ type Config struct {
 	// MaxTTL bounds every TTL. It must be the same in all clients of the same nodes. A node that
 	// has lost its memory gives no new locks for MaxTTL+MaxClockSkew. Default: DefaultTTL.
 	MaxTTL time.Duration
-	// MaxClockSkew is how far the clock of a client may be ahead of a node's. It matters for
-	// fencing tokens only. A node refuses a client that is off by more. It must be the same in all
+	// MaxClockSkew is how far the clock of a client may be ahead of a node's. A node grants nothing
+	// new to a client that is further ahead, or behind by MaxTTL. Exclusion depends on it only behind
+	// Sentinel and on a slot of a Redis Cluster: see docs/servers.md. It must be the same in all
 	// clients of the same nodes, and at most MaxTTL/2. Default: min(1s, MaxTTL/2).
 	MaxClockSkew time.Duration
 	// MaxHold ends every lease that lasts longer, even if its renewals succeed. It can be set per
@@ -133,7 +134,7 @@ type Config struct {
 	timeoutMinSet, timeoutMaxSet bool
 }
 
-// LockOptions are the settings of one lock. The zero value of each field means the value of the
+// LockOptions are the settings of one lock. A zero TTL, MaxHold or Waiting means the value of the
 // client's Config.
 type LockOptions struct {
 	// TTL is how long nodes keep the lock without renewal. Fractions of a millisecond are dropped.

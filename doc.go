@@ -33,10 +33,10 @@
 //
 // Acquire returns a [Lease]. Until it ends, the lease renews itself on every node, also on nodes
 // that were down before. This process alone decides when the lease ends. It uses a clock that no
-// administrator can step, and that counts suspends. ValidUntil is the earliest time at which enough
-// nodes may have dropped the lock. It counts from before each command was sent, less an allowance
-// for clock drift. At that time, at the latest, the context of the lease ends, with the reason as
-// its cause. Nothing revives a lease.
+// administrator can step, and that counts suspends. The lease ends before enough nodes can have
+// dropped the lock for another owner. Its time counts from before each command was sent, less an
+// allowance for clock drift. When it is over, at the latest, the context of the lease ends, with the
+// reason as its cause. Nothing revives a lease.
 //
 // # Tokens
 //
@@ -60,7 +60,7 @@
 //
 // [Hooks] report grants, failed attempts, renewals and losses, and nodes that fail, come back, or
 // recover. The Logger of the [Config] gets a warning of everything that an operator should look at;
-// LogHooks logs the rest. The module otel turns the hooks into metrics and traces.
+// LogHooks logs every event except single votes. The module otel turns the hooks into metrics and traces.
 //
 // # What is guaranteed
 //

@@ -111,8 +111,8 @@ type NoQuorumError struct {
 	// Need is how many of Total nodes had to agree. Agreed is how many had when the failure was
 	// certain.
 	Need, Agreed, Total int
-	// Pending is how many nodes had not answered by then. Their answers could not change the
-	// result.
+	// Pending is how many nodes had not answered by then. Unless Agreed + Pending reaches Need, their
+	// answers could not change the result.
 	Pending int
 	// Late is set if enough nodes agreed, but only after the TTL had passed.
 	Late bool
@@ -162,7 +162,7 @@ const (
 	// LossTaken: another owner holds the lock on a majority of the nodes.
 	LossTaken LossCause = "taken"
 	// LossGone: a Release found the lock on fewer nodes than the rule needs. Its names were deleted
-	// by hand or by force, evicted, or expired early.
+	// by hand or by force, evicted, or expired early. For Resume: it has expired or was released.
 	LossGone LossCause = "gone"
 )
 

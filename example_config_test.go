@@ -75,7 +75,7 @@ func ExampleConfig_sentinel() {
 			"redis://b1.example.com:26379?addr=b2.example.com:26379&addr=b3.example.com:26379&master_set=locks-b",
 			"redis://c1.example.com:26379?addr=c2.example.com:26379&addr=c3.example.com:26379&master_set=locks-c",
 		},
-		MaxClockSkew: 2 * time.Second, // in all clients of these nodes: it must be longer than the replication lag
+		MaxClockSkew: 2 * time.Second, // in all clients of these nodes: at least min-replicas-max-lag + 1s
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -90,7 +90,7 @@ func ExampleHooks() {
 	ctx := context.Background()
 	_, cfg := exampleNodes(0)
 	cfg.Hooks = quorumlock.MultiHooks(
-		quorumlock.LogHooks(slog.New(slog.DiscardHandler)), // every event as a line, and here as none
+		quorumlock.LogHooks(slog.New(slog.DiscardHandler)), // every event except votes, to a handler that discards them
 		quorumlock.Hooks{
 			Acquired: func(e quorumlock.AcquiredEvent) { fmt.Println("acquired", e.Names) },
 			Ended:    func(e quorumlock.EndedEvent) { fmt.Println("released:", errors.Is(e.Err, quorumlock.ErrReleased)) },

@@ -30,7 +30,7 @@ import (
 //     to, since its last deletion.
 //
 // A node that has lost its memory (a restart, a failover, a flush) does not count until it gets
-// back the ids that it forgot. Calls on the latch give it back while a majority remembers: waiters
+// back the ids that it forgot. Calls on the latch give them back while a majority remembers: waiters
 // within a second or two, CountDown and Count within a second. A deletion of the latch also makes the node
 // count again, for everything after it. Until then it is one node less, and calls fail with a
 // [*NoQuorumError] if too few are left. Two cases cannot be repaired:
@@ -162,9 +162,9 @@ func (l *Latch) Count(ctx context.Context) (left int, err error) {
 // however late they arrive, while the clocks of clients agree within MaxClockSkew. A concurrent Set
 // or CountDown may take effect before the deletion, after it, or both.
 //
-// So may the deletion itself if it runs for longer than MaxTTL - MaxClockSkew, or if others delete
-// the latch at the same time. It may then delete a latch that was set meanwhile. Deleting a latch that is
-// not set does nothing. Delete keeps trying, and fails, as [Latch.Set] does.
+// If Delete runs for longer than MaxTTL - MaxClockSkew, or others delete the latch at the same time, it
+// may also delete a latch that was set meanwhile. Deleting a latch that is not set does nothing. Delete
+// keeps trying, and fails, as [Latch.Set] does.
 func (l *Latch) Delete(ctx context.Context) error {
 	_, err := l.runCall(ctx, opDelete, "", nil, (*latch.Call).Delete)
 	return err

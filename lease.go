@@ -48,10 +48,10 @@ func newLease(ctx context.Context, t *lease.Lease) *Lease {
 }
 
 // Context returns a context that ends when the lease does, by local time, with the reason as its
-// cause: see [context.Cause] and [Lease.Err]. The network cannot delay that. The contexts of nested
-// leases end when the last of these leases does. The context has the values of the context that
-// acquired the lease, but not its deadline. Acquire treats the lock as already held if it gets this
-// context.
+// cause: see [context.Cause] and [Lease.Err]. The network cannot delay that. A lease and the leases
+// nested in it end together: when the last of them is released, or the lock is lost. The context has
+// the values of the context that acquired the lease, but not its deadline. Acquire treats the lock as
+// already held if it gets this context.
 func (l *Lease) Context() context.Context {
 	over := l.lease.Context()
 	if l.ctx.Load() == nil {
@@ -85,8 +85,9 @@ func (l *Lease) ValidUntil() time.Time {
 	return c.Wall().Add(l.lease.Expiry() - c.Now())
 }
 
-// Remaining returns how long the lease is certainly still valid. That is the rest of its TTL, less
-// clock drift and the time spent acquiring it, or of its MaxHold. It is 0 when the lease has ended.
+// Remaining returns how long the lease is certainly still valid. Its TTL counts from before the last
+// confirmed command was sent, less an allowance for clock drift. MaxHold may end it earlier. It is 0
+// when the lease has ended.
 func (l *Lease) Remaining() time.Duration {
 	if l.Err() != nil {
 		return 0
@@ -170,8 +171,9 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<
 }
 
 // Release releases the lock on every node. It returns once enough nodes have confirmed for others
-// to acquire the lock. It is sent even if ctx has ended: Release takes only values from ctx. The
-// timeout of each node bounds it.
+// to acquire the lock. It is sent even if ctx has ended. The timeout of each node bounds it. While
+// leases that are nested in this one are held, it returns nil at once, and the release of the last of
+// them frees the lock.
 //
 // It returns nil once confirmed. It returns nil at once for a nested lease, and for a hand-over to
 // the next waiter of this client. A [*NoQuorumError] names the nodes that did not confirm. The
@@ -227,8 +229,8 @@ func (l *Lease) Detach() error {
 	return l.release()
 }
 
-// Bind ends the lease when ctx ends, as [Lock.Do] does: the lease is released in the background.
-// stop undoes that, and reports whether it came before the end of ctx.
+// Bind releases the lease in the background when ctx ends, even if work under it goes on. stop undoes
+// that, and reports whether it came before the end of ctx.
 //
 // Bind holds on to the lease. So while ctx lives, a lease that was dropped without a Release is not
 // found.

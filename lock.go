@@ -197,13 +197,13 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 // renews itself until then unless the lock is Fixed.
 //
 // Acquire also retries while too few nodes answer. When ctx ends, the error wraps both ctx's error
-// and the last attempt's, a [*HeldError] or [*NoQuorumError]. With the latter, the lock may well be
-// held, as earlier attempts may have seen: too few nodes answer to acquire it in any case. It
+// and the last attempt's, a [*HeldError] or [*NoQuorumError]. The latter means that even a free
+// lock could not be acquired. It may be held too, as earlier attempts may have seen. Acquire
 // returns early if waiting cannot help: with [ErrClosed], [ErrOverlap], [ErrUpgrade] or an
 // [*InvalidError], or with a [*NoQuorumError] if too many nodes reject the call for good. Such
 // rejections are a wrong password, a key of another type, other limits, a server that may evict
-// locks, or a clock that is far off. After any error, no node keeps a grant: the library removes
-// the remains in the background. If the process ends before that, they end with their TTL.
+// locks, or a clock that is far off. After any error, the library removes partial grants in the
+// background. If the process ends before that, they expire with their TTL.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 	return l.acquire(ctx, (*wait.Queues).Acquire)
 }

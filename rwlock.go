@@ -59,7 +59,7 @@ func (rw *RWLock) Write() *Lock { return rw.write }
 // Downgrade turns a writer's lease into a reader's, without letting another writer in. From the
 // call on, use the lease only to read. Its token stays the same, and it renews itself as before.
 //
-// It returns nil once enough nodes have confirmed it that other readers can get the lock. If the
+// It returns nil once a quorum has confirmed it. Other readers can then get the lock. If the
 // lease was acquired by a reader, it returns nil at once. It may be repeated. It fails with
 //
 //   - a [*NoQuorumError] if too few nodes confirm it. The lease is a reader's all the same, and its

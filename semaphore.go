@@ -90,7 +90,7 @@ func tooManyPermits(n, size int) string {
 //
 // Acquire is FIFO: across clients in the order in which they came, and within a client in the order
 // of calls, as exactly as clocks agree. A waiter for several permits is not overtaken by waiters
-// for fewer: these wait until it has its permits. Waiters do not poll: a release wakes as many
+// for fewer: these wait until it has its permits. Waiters need not poll: a release wakes as many
 // waiters as its permits can serve.
 //
 // If permits are free, Acquire takes one round trip when this client knows which slots are free.

@@ -20,8 +20,8 @@ const maxSizeAttempts = 5
 // number. It takes no permit away: if the number shrinks, holders keep their permits until they
 // release them. If it grows, waiters get the new permits at once.
 //
-// The nodes keep the number in memory, as they keep locks, and without a TTL. It counts while
-// enough nodes know it that the others are no quorum. A node that lost it, or was down, learns it
+// The nodes keep the number in memory, as they keep locks, and without a TTL. It counts as long as
+// the nodes that do not know it are fewer than a quorum. A node that lost it, or was down, learns it
 // from the next client that knows it and acquires a permit there. If too few nodes know it, each
 // program uses its configured number again.
 //

@@ -8,6 +8,7 @@ import (
 var (
 	// ErrStale means that a later holder has shown its token. Nothing was written, and every later write with this
 	// token will fail, too. Acquire the lock again, and read again all data that was read under the old lease.
+	// [Check] also returns it if the row does not exist; [Explain] tells which.
 	ErrStale = errors.New("fence: stale token: the resource has seen a larger one")
 	// ErrNoToken means that the token is 0, which no lease has: the caller did not pass it.
 	ErrNoToken = errors.New("fence: no token: pass the Token of the lease, not 0")
