@@ -183,6 +183,9 @@ func (a *attempt) countVote(i int, sent time.Duration, token uint64, r *node.Rep
 	g := a.grant
 	r = a.plausible(i, token, r)
 	v := g.recordReply(i, sent, g.spec.TTL, r)
+	if v == quorum.Denied {
+		g.refusals.get(i).acquires = true
+	}
 	g.reportVote(a.trace, node.Acquire, i, sent, r, v)
 	answer := answerOf(token, r)
 	answer.Vote = v

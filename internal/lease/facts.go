@@ -132,7 +132,7 @@ type Trace interface {
 var errForcedOff = errors.New("released by force")
 
 // replyError returns the reason in a node's answer, or nil for a confirmation.
-func (g *Grant) replyError(r *node.Reply) error {
+func (g *Grant) replyError(r *refusal) error {
 	switch {
 	case isTombstone(r):
 		return errForcedOff
@@ -143,8 +143,11 @@ func (g *Grant) replyError(r *node.Reply) error {
 	}
 }
 
-// isTombstone reports whether the answer to a renewal shows a tombstone of this owner.
-func isTombstone(r *node.Reply) bool { return r.Outcome == node.Denied && r.Holder.Owner == "" }
+// isTombstone reports whether the answer shows a tombstone of this owner. In the denial of an acquisition, no
+// owner means that the lock is free but reserved.
+func isTombstone(r *refusal) bool {
+	return r.Outcome == node.Denied && r.Holder.Owner == "" && !r.acquires
+}
 
 // nodeErrors returns the last error of each node that did not confirm. Requires g.mu.
 func (g *Grant) nodeErrors() []NodeError {

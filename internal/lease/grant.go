@@ -314,23 +314,25 @@ func (g *Grant) reportBacking(now time.Duration) {
 type refusals struct{ first *refusal }
 
 type refusal struct {
-	reply node.Reply
-	node  int
-	next  *refusal
+	node.Reply
+	// acquires is set for the denial of an acquisition. If it names no owner, the lock is free but reserved.
+	acquires bool
+	node     int
+	next     *refusal
 }
 
 // all yields each answer with the index of its node.
-func (rs *refusals) all() iter.Seq2[int, *node.Reply] {
-	return func(yield func(int, *node.Reply) bool) {
-		for r := rs.first; r != nil && yield(r.node, &r.reply); r = r.next {
+func (rs *refusals) all() iter.Seq2[int, *refusal] {
+	return func(yield func(int, *refusal) bool) {
+		for r := rs.first; r != nil && yield(r.node, r); r = r.next {
 		}
 	}
 }
 
 // get returns the answer of a node, or nil.
-func (rs *refusals) get(i int) *node.Reply {
+func (rs *refusals) get(i int) *refusal {
 	if r := *rs.find(i); r != nil && r.node == i {
-		return &r.reply
+		return r
 	}
 	return nil
 }
@@ -350,7 +352,7 @@ func (rs *refusals) set(i int, r *node.Reply) {
 	if *p == nil || (*p).node != i {
 		*p = &refusal{node: i, next: *p}
 	}
-	(*p).reply = *r
+	(*p).Reply, (*p).acquires = *r, false
 }
 
 // clear forgets a node's answer once the node has confirmed.
