@@ -215,6 +215,9 @@ func (l *Lease) pass() bool {
 		l.end(ErrReleased)
 		g.engine.Events.Ended(l, now-l.grantedAt, true, ErrReleased)
 		next := &Lease{}
+		if l.extra != nil && l.extra.forced != 0 { // the messages are about the owner, which stays
+			next.extra = &extra{forced: l.extra.forced}
+		}
 		next.start(g, s, l.token+1, now)
 		return next
 	})
