@@ -269,9 +269,16 @@ func (r *reporter) enqueue(report func()) {
 }
 
 func (r *reporter) run() {
+	over := false
+	defer func() {
+		if !over { // a hook called runtime.Goexit, as FailNow of a test does; the others go on
+			go r.run()
+		}
+	}()
 	for report := r.next(); report != nil; report = r.next() {
 		report()
 	}
+	over = true
 }
 
 func (r *reporter) next() func() {
