@@ -39,6 +39,9 @@ func (e *Election) Run(ctx context.Context, lead Lead) error {
 		lease, err := e.lock.Acquire(ctx)
 		switch {
 		case ctx.Err() != nil:
+			if lease != nil {
+				lease.WaiveMinHold() // nobody has led under it
+			}
 			e.drop(ctx, lease)
 			return context.Cause(ctx)
 		case hopeless(err):

@@ -1,0 +1,58 @@
+package election_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/election"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// granting notes that a node has granted a lock.
+type granting struct {
+	*node.Memory
+	granted *atomic.Bool
+}
+
+func (g granting) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	g.Memory.Do(ctx, ops, replies)
+	for i, op := range ops {
+		if op.Kind == node.Acquire && replies[i].Outcome == node.Granted {
+			g.granted.Store(true)
+		}
+	}
+}
+
+// TestCancelAtTheInstantOfTheElection: a candidate whose Run ends before it leads keeps no MinHold.
+func TestCancelAtTheInstantOfTheElection(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		holds := func(cfg *election.Config) { cfg.Lock.MinHold = 5 * time.Second }
+		b := w.candidate("b", holds)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var granted atomic.Bool
+		for i, nd := range w.nodes {
+			w.cfg.Nodes[i] = granting{nd, &granted}
+		}
+		w.cfg.Jitter = func() float64 { // behind the votes, the client asks for it only when the lease begins
+			if granted.Load() {
+				cancel()
+			}
+			return 0.5
+		}
+		err := w.candidate("a", holds).Run(ctx, func(context.Context, election.Term) error {
+			t.Error("it leads")
+			return nil
+		})
+		require.ErrorIs(t, err, context.Canceled)
+
+		began := w.clock.Now()
+		start(t, b).leads()
+		require.Less(t, w.clock.Now()-began, time.Second)
+	})
+}
