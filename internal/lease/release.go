@@ -46,6 +46,9 @@ func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 		return over
 	}
 	g.state = stateEnded
+	if keeps {
+		cause = ErrClosed // the client repeats nothing any more, whoever ended the lease
+	}
 	g.kept().settle(cause)
 	// The releases are queued first. A Close that does not find the grant may close the senders.
 	// The next waiter of this client must send nothing before the release.
