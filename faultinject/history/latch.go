@@ -150,7 +150,7 @@ func (c *latchCalls) unfounded(e Event) {
 			return
 		}
 	case SetOtherwise:
-		if slices.ContainsFunc(c.sets, func(s Event) bool { return s.Count == e.Found && s.Call <= e.Return }) {
+		if slices.ContainsFunc(c.setsFor(e), func(s Event) bool { return s.Count == e.Found }) {
 			return
 		}
 	default:

@@ -183,6 +183,11 @@ func TestCheckOfLatches(t *testing.T) {
 			s.refusedBecause(SetOtherwise, 3, s.latch(Set, 2, 10, 20, "set to 3"))
 			s.latch(Set, 3, 21, 22, "")
 		}, []ViolationKind{Unfounded}},
+		{"set to a number from before its deletion", func(s *script) {
+			s.latch(Set, 3, 10, 20, "")
+			s.latch(Delete, nil, 21, 22, "")
+			s.refusedBecause(SetOtherwise, 3, s.latch(Set, 2, 23, 24, "set to 3"))
+		}, []ViolationKind{Unfounded}},
 		{"set to a number that another client sets", func(s *script) {
 			s.refusedBecause(SetOtherwise, 3, s.latch(Set, 2, 10, 20, "set to 3"))
 			s.latch(Set, 3, 15, 0, "")

@@ -40,6 +40,25 @@ func newServer(w *world, index int, c Clock) *server {
 	}
 }
 
+// gone stands for the time for which a server gives a name to nobody, as it is down, or has lost its memory.
+const gone = time.Hour
+
+// keeps returns for how long the server keeps a name for an owner: 0 if it does not, and gone if nobody can get the name
+// there.
+func (s *server) keeps(name, owner string) time.Duration {
+	found := make([]node.Reply, 1)
+	s.Do(context.Background(), []node.Op{{Kind: node.Inspect, Names: []string{name}, Limits: limits}}, found)
+	if found[0].Err != nil || found[0].Recovering > 0 {
+		return gone
+	}
+	for _, h := range found[0].Holders {
+		if h.Owner == owner {
+			return h.TTL
+		}
+	}
+	return 0
+}
+
 // arrive runs a client's request: now, at the end of a pause, or never.
 func (s *server) arrive(run func(alive bool)) {
 	s.mu.Lock()

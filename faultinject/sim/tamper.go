@@ -66,16 +66,27 @@ type tampering struct {
 	mu sync.Mutex
 	// tampered is the time of the last intervention for each name.
 	tampered map[string]time.Duration
+	// asked is when a server first ran an acquisition of each owner.
+	asked map[string]time.Duration
 	// releases has, for each owner and node, whether its first release there removed the lock.
 	releases map[string]map[int]bool
 }
 
 func newTampering() tampering {
-	return tampering{tampered: make(map[string]time.Duration), releases: make(map[string]map[int]bool)}
+	return tampering{tampered: make(map[string]time.Duration), asked: make(map[string]time.Duration), releases: make(map[string]map[int]bool)}
 }
 
-// excused reports whether a name was tampered with, so that exclusion is no longer promised for it.
-func (l *tampering) excused(name string) bool {
+// excused reports whether a name was tampered with since an owner asked for it, or shortly before. Owners that come later
+// exclude each other again, and have larger tokens than all before.
+func (l *tampering) excused(name, owner string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at, ok := l.tampered[name]
+	return ok && l.asked[owner] <= at+soonLost
+}
+
+// touched reports whether a name was ever tampered with.
+func (l *tampering) touched(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, ok := l.tampered[name]
@@ -103,13 +114,13 @@ func (w *world) tamper(t Tamper) {
 func (w *world) force(t Tamper) {
 	p, before := w.process(t.Client), w.valid(t.Name)
 	status, err := p.client.RedLock(t.Name).ForceRelease(context.Background())
+	w.tampering.mu.Lock()
+	w.tampering.tampered[t.Name] = w.now() // also after an error: nodes may have carried it out
+	w.tampering.mu.Unlock()
 	if err != nil {
 		w.note("the forced release failed: %v", err)
 		return
 	}
-	w.tampering.mu.Lock()
-	w.tampering.tampered[t.Name] = w.now()
-	w.tampering.mu.Unlock()
 	known := make(map[string]int)
 	for _, n := range status.Nodes {
 		for _, h := range n.Holders {
@@ -206,11 +217,14 @@ func (s *server) deleteByHand(name string) {
 	}
 }
 
-// ran records the outcomes of the releases in an exchange.
+// ran records when owners first ask, and the outcomes of the releases in an exchange.
 func (l *tampering) ran(server int, x *exchange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, op := range x.ops {
+		if _, known := l.asked[op.Owner]; op.Kind == node.Acquire && !known {
+			l.asked[op.Owner] = x.ran
+		}
 		if op.Kind != node.Release || op.Owner == "" {
 			continue
 		}
@@ -249,6 +263,25 @@ func (w *world) released(lease *quorumlock.Lease, need int, left time.Duration, 
 	w.notTaken(lease, err)
 }
 
+// freed checks that a confirmed release has made the names free on enough nodes. One that takes no time is a hand-over. A
+// duplicate of an operation may put a lock back, and so may another client of the same owner.
+func (w *world) freed(lease *quorumlock.Lease, need int, took time.Duration, err error) {
+	if err != nil || took == 0 || w.c.Kind == OfResuming || w.c.Weather.Double > 0 || w.c.Weather.Unordered {
+		return
+	}
+	for _, key := range keysOf(lease) {
+		n := 0
+		for _, s := range w.servers {
+			if left := s.keeps(key, lease.Owner()); left > 0 && left != gone {
+				n++
+			}
+		}
+		if n > len(w.servers)-need {
+			w.violated(Tidiness, "the release of %q (%s) was confirmed, and %d of %d nodes keep it", key, w.short(lease.Owner()), n, len(w.servers))
+		}
+	}
+}
+
 // takenAway are the causes of losses that only tampering brings about.
 var takenAway = []quorumlock.LossCause{quorumlock.LossForced, quorumlock.LossTaken, quorumlock.LossGone}
 
@@ -256,7 +289,7 @@ var takenAway = []quorumlock.LossCause{quorumlock.LossForced, quorumlock.LossTak
 // is no theft.
 func (w *world) notTaken(lease *quorumlock.Lease, err error) {
 	lost, ok := errors.AsType[*quorumlock.LostError](err)
-	if ok && slices.Contains(takenAway, lost.Cause) && !slices.ContainsFunc(held(lease), w.tampering.excused) && !w.resuming.freedByOther(lease) {
+	if ok && slices.Contains(takenAway, lost.Cause) && !slices.ContainsFunc(held(lease), w.tampering.touched) && !w.resuming.freedByOther(lease) {
 		w.violated(Losses, "%s (%s) was not taken away, but reports it: %v", strings.Join(lease.Names(), " "), w.short(lease.Owner()), err)
 	}
 }

@@ -68,8 +68,9 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 	}
 	w.note("%s lets go of %v (%s)", p.label, t.Names, w.short(lease.Owner()))
 	w.notTaken(lease, lease.Err())
-	left := lease.Remaining()
+	left, began := lease.Remaining(), w.now()
 	err := w.during(lease, (*history.Holding).Release, func() error { return lease.Release(context.Background()) })
+	w.freed(lease, w.needOf(t), w.now()-began, err)
 	w.released(lease, w.needOf(t), left, err)
 	if lease.Context().Err() == nil {
 		w.violated(Finality, "%s has released %v (%s), and the context of its lease goes on", p.label, t.Names, w.short(lease.Owner()))

@@ -52,6 +52,10 @@ type record struct {
 	// or one for all permits.
 	held  []string
 	parts workload.Parts
+	// keys are the names on the nodes. need nodes must keep each. short is set once they did not.
+	keys  []string
+	need  int
+	short bool
 	// reads is set if it is a reader's, or has become one.
 	reads bool
 	// fixed is set if it does not renew itself.
@@ -95,7 +99,10 @@ func (w *witness) granted(p *process, lease *quorumlock.Lease, u workload.Use, w
 	w.lookLocked()
 	w.grants++
 	w.tell("%s has %v: %s with token %d, for %v", p.label, lease.Names(), w.short(lease.Owner()), lease.Token(), lease.Remaining())
-	r := &record{lease: lease, ctx: lease.Context(), process: p, reads: u.Reads, fixed: u.Fixed, held: held(lease)}
+	r := &record{
+		lease: lease, ctx: lease.Context(), process: p, reads: u.Reads, fixed: u.Fixed, held: held(lease),
+		keys: keysOf(lease), need: w.world.needOf(Task{Use: u}),
+	}
 	if attempts == nil {
 		attempts = u.Attempts(p.recorder, worker)
 	}
@@ -103,7 +110,7 @@ func (w *witness) granted(p *process, lease *quorumlock.Lease, u workload.Use, w
 		attempts = append(attempts, workload.Use{Names: []string{lease.Owner()}}.Attempts(p.recorder, worker)...)
 	}
 	for _, attempt := range attempts {
-		if !w.excused(attempt.Name) {
+		if !w.excused(attempt.Name, lease.Owner()) {
 			r.parts = append(r.parts, attempt.Granted(lease.Owner(), lease.Token(), lease.Slots()))
 		}
 	}
@@ -133,8 +140,8 @@ func (r *record) has(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(r.held, name) })
 }
 
-// excused reports whether a name was tampered with, so that nothing is promised for it any more.
-func (w *witness) excused(name string) bool { return w.world.tampering.excused(name) }
+// excused reports whether nothing is promised to an owner about a name, since that was tampered with.
+func (w *witness) excused(name, owner string) bool { return w.world.tampering.excused(name, owner) }
 
 // confirm records that a lease is valid.
 func (w *witness) confirm(r *record) {
@@ -166,11 +173,46 @@ func (w *witness) lookLocked() {
 		switch err := r.lease.Err(); {
 		case err == nil && r.over:
 			w.confirm(r)
-		case err != nil && !r.over:
+		case err == nil:
+			w.backedLocked(r)
+		case !r.over:
 			r.over = true
 			r.parts.Lost(err)
 		}
 	}
+}
+
+// backedLocked checks that enough nodes keep each key of a valid lease for longer than the lease lasts, or give it to
+// nobody for now. The clocks of nodes and clients differ by less than two percent.
+func (w *witness) backedLocked(r *record) {
+	if w.world.c.Kind == OfTampering || w.world.c.Kind == OfResuming || r.short {
+		return // others may take the keys away
+	}
+	for _, key := range r.keys {
+		var kept []time.Duration
+		for _, s := range w.world.servers {
+			kept = append(kept, s.keeps(key, r.lease.Owner()))
+		}
+		slices.Sort(kept)
+		least := kept[len(kept)-r.need]
+		if remaining := r.lease.Remaining(); remaining > least+least/50+time.Millisecond {
+			r.short = true
+			w.violatedLocked(w.world.now(), Finality, "%s relies on %q (%s) for %v, and fewer than %d nodes keep it for longer than %v",
+				r.process.label, key, w.short(r.lease.Owner()), remaining, r.need, least)
+		}
+	}
+}
+
+// keysOf returns the names of a lease on the nodes.
+func keysOf(lease *quorumlock.Lease) []string {
+	if lease.Slots() == nil {
+		return lease.Names()
+	}
+	var keys []string
+	for _, slot := range lease.Slots() {
+		keys = append(keys, node.SlotName(node.PoolName(lease.Names()[0]), slot))
+	}
+	return keys
 }
 
 // look is lookLocked with the mutex.
@@ -189,7 +231,7 @@ func (w *witness) during(lease *quorumlock.Lease, as func(*history.Holding, func
 
 // partsOf returns the records of a lease, except under excused names.
 func (w *witness) partsOf(r *record) workload.Parts {
-	return slices.DeleteFunc(slices.Clone(r.parts), func(p workload.Part) bool { return w.excused(p.Name) })
+	return slices.DeleteFunc(slices.Clone(r.parts), func(p workload.Part) bool { return w.excused(p.Name, r.lease.Owner()) })
 }
 
 // of returns the record of a lease in use; nil if there is none.
@@ -253,6 +295,10 @@ func (w *witness) violated(promise Promise, format string, args ...any) {
 func (w *witness) violatedAt(at time.Duration, promise Promise, format string, args ...any) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
+	w.violatedLocked(at, promise, format, args...)
+}
+
+func (w *witness) violatedLocked(at time.Duration, promise Promise, format string, args ...any) {
 	v := Violation{promise, at, w.named(fmt.Sprintf(format, args...))}
 	w.violations = append(w.violations, v)
 	w.tell("VIOLATION of %s: %s", promise, v.Text)

@@ -203,7 +203,8 @@ func (w *world) checkAfterFaults() {
 		w.finished(lease)
 		_ = lease.Release(context.Background())
 	}
-	w.allPermits(bound, newcomer)
+	deadline, _ := bound.Deadline()
+	w.allPermits(newcomer, deadline.Add(2*time.Second)) // on a slow network the locks took most of the time
 	w.oldProcesses()
 	w.latchAfterFaults(newcomer)
 	for _, p := range append(w.living(), newcomer) {
@@ -248,15 +249,17 @@ func (w *world) nothingLeft() {
 	}
 }
 
-// allPermits checks that a newcomer gets all permits after the faults.
-func (w *world) allPermits(ctx context.Context, newcomer *process) {
+// allPermits checks that a newcomer gets all permits until an instant after the faults.
+func (w *world) allPermits(newcomer *process, deadline time.Time) {
 	if w.c.Permits == 0 {
 		return
 	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
 	all := workload.Use{Names: []string{"a"}, Permits: w.c.Permits, Size: w.c.Permits}
 	lease, err := all.Acquire(ctx, newcomer.client)
 	if err != nil {
-		w.violated(Progress, "R and 2 s after the faults %d permits cannot be acquired: %v", w.c.Permits, err)
+		w.violated(Progress, "R and 4 s after the faults %d permits cannot be acquired: %v", w.c.Permits, err)
 		return
 	}
 	w.granted(newcomer, lease, all, 0)
