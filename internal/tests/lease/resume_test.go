@@ -434,6 +434,7 @@ func TestBackingOfALeaseThatIsResumed(t *testing.T) {
 		}
 		lease := resumed(t, client.RedLock("job").With(fixed), first)
 		time.Sleep(time.Second)
+		fleet.Settle()
 		require.Empty(t, told)
 		require.NoError(t, lease.Release(t.Context()))
 
@@ -442,6 +443,7 @@ func TestBackingOfALeaseThatIsResumed(t *testing.T) {
 		f.Free("job", first.Owner(), 4)
 		lease = resumed(t, client.RedLock("job").With(fixed), first)
 		time.Sleep(time.Second)
+		fleet.Settle()
 		require.Equal(t, []int{4}, told)
 		require.NoError(t, lease.Release(t.Context()))
 	})
