@@ -141,16 +141,21 @@ func TestRecoveryRun(t *testing.T) {
 // Nodes can be containers, and suffer the same there.
 func TestContainersRun(t *testing.T) {
 	needsDocker(t)
-	r := measured(t, "-containers", "-quick", "-scenarios", "faults,recovery", "-peers", "redlock", "-n", "3", "-duration", "200ms")
+	strain := testkit.MeasureStrain(t)
+	r := measured(t, "-containers", "-quick", "-scenarios", "faults,recovery", "-peers", "redlock", "-n", "3", "-duration", "1s")
 	faults := map[cluster.Fault]int{}
 	for _, x := range r.Results {
 		faults[x.Fault]++
 		assert.Empty(t, x.Error, x.String())
 		assert.Zero(t, x.Violations, x.String())
-		assert.Positive(t, x.Ops, x.String())
 		assert.Positive(t, x.Work.CPU, x.String())
 	}
 	assert.Equal(t, map[cluster.Fault]int{cluster.None: 1, cluster.Hung: 1, cluster.Killed: 1, cluster.Restarted: 1}, faults)
+	for _, x := range r.Results {
+		if x.Ops == 0 { // with a node hung or killed, both others must answer in time
+			strain.Missing(t, "operations were done in a second: %v", x)
+		}
+	}
 }
 
 // needsDocker skips a test in short mode, and where there is no Docker engine. It fails there if
