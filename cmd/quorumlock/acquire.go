@@ -188,17 +188,29 @@ func (h *holder) outerPermits(ctx context.Context) string {
 		return ""
 	}
 	h.inspected[name] = true
-	owner, others := "", status.Permits
-	for _, holder := range status.Holders() {
-		if isOuter(holder.Owner) {
-			owner = holder.Owner
-			others -= len(holder.Slots)
-		}
-	}
+	owner, others := otherPermits(status)
 	if h.flags.permits <= others {
 		return ""
 	}
 	return owner
+}
+
+// otherPermits returns an outer quorumlock that holds permits, and how many permits the outer ones leave. Slots beyond
+// the number of permits leave all of them.
+func otherPermits(status *quorumlock.SemaphoreStatus) (outer string, others int) {
+	others = status.Permits
+	for _, holder := range status.Holders() {
+		if !isOuter(holder.Owner) {
+			continue
+		}
+		outer = holder.Owner
+		for _, slot := range holder.Slots {
+			if slot < status.Permits {
+				others--
+			}
+		}
+	}
+	return outer, others
 }
 
 // rounds records the results of the last rounds of acquisition and renewal.
