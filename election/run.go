@@ -40,7 +40,7 @@ func (e *Election) Run(ctx context.Context, lead Lead) error {
 		switch {
 		case ctx.Err() != nil:
 			if lease != nil {
-				lease.WaiveMinHold() // nobody has led under it
+				lease.WaiveMinHold() // its term has not begun
 			}
 			e.drop(ctx, lease)
 			return context.Cause(ctx)

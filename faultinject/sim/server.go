@@ -40,11 +40,11 @@ func newServer(w *world, index int, c Clock) *server {
 	}
 }
 
-// gone stands for the time for which a server gives a name to nobody, as it is down, or has lost its memory.
+// gone stands for the TTL on a server that cannot grant a name now: it is down, or recovers.
 const gone = time.Hour
 
-// keeps returns for how long the server keeps a name for an owner: 0 if it does not, and gone if nobody can get the name
-// there.
+// keeps returns how long the server keeps a name for an owner: 0 if it does not, and gone if it cannot grant the name to
+// another owner either.
 func (s *server) keeps(name, owner string) time.Duration {
 	found := make([]node.Reply, 1)
 	s.Do(context.Background(), []node.Op{{Kind: node.Inspect, Names: []string{name}, Limits: limits}}, found)

@@ -182,8 +182,8 @@ func (w *witness) lookLocked() {
 	}
 }
 
-// backedLocked checks that enough nodes keep each key of a valid lease for longer than the lease lasts, or give it to
-// nobody for now. The clocks of nodes and clients differ by less than two percent.
+// backedLocked checks that enough nodes keep each key of a valid lease for longer than the lease lasts, or cannot grant
+// it now. The clocks of nodes and clients differ by less than two percent.
 func (w *witness) backedLocked(r *record) {
 	if w.world.c.Kind == OfTampering || w.world.c.Kind == OfResuming || r.short {
 		return // others may take the keys away

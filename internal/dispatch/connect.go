@@ -82,7 +82,7 @@ func (s *sender) connectedLocked(err error) {
 	s.connectWaiters = nil
 }
 
-// expireConnectsLocked tells those who have waited for ConnectTimeout. The first has waited longest.
+// expireConnectsLocked tells the waiters whose deadline has passed. The first has waited longest.
 func (s *sender) expireConnectsLocked(now time.Duration) {
 	for len(s.connectWaiters) > 0 && s.connectWaiters[0].deadline <= now {
 		s.connectWaiters[0].told <- Connection{s.index, s.connectTimeout()}

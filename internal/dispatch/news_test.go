@@ -83,7 +83,7 @@ func (w *twin) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	}
 }
 
-// A node without a vote has no vote on what is undone, but it has undone it.
+// A second node of one server has no vote. But a Leave that the server has carried out is confirmed.
 func TestLeaveOfATwinIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second, a := &twin{}, &twin{}, &answers{}

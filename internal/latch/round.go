@@ -284,8 +284,8 @@ func (r *round) read(c *dispatch.Call, s *node.LatchState) (all []string, whole,
 	return nil, false, r.submitTo(i, &ask, r.token)
 }
 
-// errUnlisted is the error of a node that lists none of the ids that it says it has.
-var errUnlisted = errors.New("the node lists none of the ids that it counts")
+// errUnlisted is the error of a node whose reply counts ids and has none.
+var errUnlisted = errors.New("the reply counts ids, and has none of them")
 
 // forgot reports whether enough witnesses have been read since a node lost its memory. Only then do
 // they have everything that the node may have forgotten. An earlier answer of a witness may lack a

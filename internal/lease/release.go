@@ -38,7 +38,7 @@ func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 	if over {
 		cause = g.endLease(now, cause)
 		if !errors.Is(cause, ErrReleased) {
-			r = nil // Ended has told why it ended, and what the nodes say of it adds no second loss
+			r = nil // Ended has reported the loss, so the answers of the nodes must not report it again
 		}
 	}
 	keeps := g.mustKeep(now, cause)
@@ -47,7 +47,7 @@ func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 	}
 	g.state = stateEnded
 	if keeps {
-		cause = ErrClosed // the client repeats nothing any more, whoever ended the lease
+		cause = ErrClosed // the scheduler is stopped, so nothing repeats the renewal that keeps the lock
 	}
 	g.kept().settle(cause)
 	// The releases are queued first. A Close that does not find the grant may close the senders.

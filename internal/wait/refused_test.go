@@ -8,8 +8,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/slots"
 )
 
-// A waiter wants more permits than there are since the number shrank. That it cannot have them is no reason why
-// another waiter of the client, who wants one, did not get it.
+// A waiter wants more permits than there are since the number shrank. The error for that must not
+// become the error of another waiter of the client, which wants one.
 func TestRefusedRequestSaysNothingToOtherWaiters(t *testing.T) {
 	e := newEngine(t, 1)
 	qs := newQueues(e)
