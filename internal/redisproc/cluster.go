@@ -22,7 +22,8 @@ const (
 	failoverAttempts = 3
 	// meetAgain is longer than a server waits for the answer of one that it was told to meet.
 	meetAgain = 3 * time.Second
-	// busOffset is the distance between the port for clients and the port of the cluster's bus.
+	// busOffset is the distance between the port for clients and the port of the cluster's bus. If the other servers
+	// reached themselves at the port of a dead server, they would take their own messages for its messages.
 	busOffset = 10_000
 )
 
@@ -79,6 +80,7 @@ func (c *Cluster) launch(ctx context.Context, i int, opts []Option) error {
 	}
 	c.buses[i] = b
 	own := []Option{
+		func(c *config) { c.cluster = true },
 		WithArgs(
 			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
 			"--cluster-replica-validity-factor", "0",
@@ -209,12 +211,22 @@ func (c *Cluster) tryAwait(ctx context.Context, what string, cond func() bool) e
 	if held {
 		return nil
 	}
-	var states strings.Builder
-	for _, s := range c.servers {
-		text, err := c.command(ctx, s, "CLUSTER", "NODES")
-		fmt.Fprintf(&states, "\n%s: %v\n%s", s.Addr(), err, text)
+	return errors.Join(ctx.Err(), fmt.Errorf("not seen within %v: %s%s", startTimeout, what, strings.Join(c.views(ctx, "NODES"), "")))
+}
+
+// Views returns what each server says about the cluster and the other servers, for the message of a test that fails.
+func (c *Cluster) Views(ctx context.Context) []string {
+	return append(c.views(ctx, "INFO"), c.views(ctx, "NODES")...)
+}
+
+// views returns what each server replies to a subcommand of CLUSTER.
+func (c *Cluster) views(ctx context.Context, subcommand string) []string {
+	views := make([]string, len(c.servers))
+	for i, s := range c.servers {
+		text, err := c.command(ctx, s, "CLUSTER", subcommand)
+		views[i] = fmt.Sprintf("\n%s: %v\n%s", s.Addr(), err, text)
 	}
-	return errors.Join(ctx.Err(), fmt.Errorf("not seen within %v: %s%s", startTimeout, what, states.String()))
+	return views
 }
 
 // TryAwaitHealthy waits until all servers that run see the cluster serve all slots, three of them are masters, the

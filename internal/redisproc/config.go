@@ -1,6 +1,7 @@
 package redisproc
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -26,6 +27,7 @@ type config struct {
 	debug    bool
 	master   *Server  // followed at first
 	sentinel *watched // run as a Sentinel
+	cluster  bool     // has a port for the other servers of a cluster
 }
 
 // WithPassword demands the password of the default user (requirepass).
@@ -180,15 +182,32 @@ func dataDir() (string, error) {
 // FreePort finds a free port below the range that systems usually use for outgoing connections. While its server is
 // down, any outgoing connection can take a port in that range. Even a client that redials the dead server can take
 // it, and reach itself.
-func FreePort() (int, error) {
-	const lowest, count = 10_000, 20_000
+func FreePort() (int, error) { return freePort(highestPort) }
+
+// Ports come from this range.
+const lowestPort, highestPort = 10_000, 30_000
+
+// freePort is FreePort for a port below a limit. The ports at the offsets from it must be free too.
+func freePort(limit int, offsets ...int) (int, error) {
 	var err error
 	for range 100 {
-		port := lowest + rand.IntN(count)
-		var l net.Listener
-		if l, err = net.Listen("tcp", hostPort(port)); err == nil {
-			return port, l.Close()
+		port := lowestPort + rand.IntN(limit-lowestPort)
+		err = probePort(port)
+		for _, offset := range offsets {
+			err = errors.Join(err, probePort(port+offset))
+		}
+		if err == nil {
+			return port, nil
 		}
 	}
 	return 0, fmt.Errorf("find a free port: %w", err)
+}
+
+// probePort fails if the port is not free.
+func probePort(port int) error {
+	l, err := net.Listen("tcp", hostPort(port))
+	if err != nil {
+		return err
+	}
+	return l.Close()
 }

@@ -137,14 +137,23 @@ func (s *Server) kill() {
 // reservePorts keeps the ports of a server that is down from others, where that can be done. s.mu must
 // be held.
 func (s *Server) reservePorts() {
-	for _, port := range []int{s.port, s.tlsPort} {
-		if port == 0 {
-			continue
-		}
+	for _, port := range s.ports() {
 		if release, err := reserve(port); err == nil {
 			s.reserved = append(s.reserved, release)
 		}
 	}
+}
+
+// ports returns the ports at which the server listens.
+func (s *Server) ports() []int {
+	ports := []int{s.port}
+	if s.conf.tls {
+		ports = append(ports, s.tlsPort)
+	}
+	if s.conf.cluster {
+		ports = append(ports, s.port+busOffset)
+	}
+	return ports
 }
 
 // releasePorts ends what reservePorts began. s.mu must be held.

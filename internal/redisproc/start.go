@@ -72,7 +72,12 @@ func (s *Server) firstStart(ctx context.Context) error {
 }
 
 func (s *Server) pickPorts() (err error) {
-	if s.port, err = FreePort(); err != nil || !s.conf.tls {
+	if s.conf.cluster {
+		s.port, err = freePort(highestPort-busOffset, busOffset)
+	} else {
+		s.port, err = FreePort()
+	}
+	if err != nil || !s.conf.tls {
 		return err
 	}
 	s.tlsPort, err = FreePort()
