@@ -88,10 +88,11 @@ func (s *slot) client(others ...string) *quorumlock.Client {
 // slotLoad is contenders for a few names. They check that each name has one holder at a time.
 type slotLoad struct {
 	*onlooker
-	s    *slot
-	ctx  context.Context
-	stop context.CancelFunc
-	all  sync.WaitGroup
+	s       *slot
+	clients []*quorumlock.Client
+	ctx     context.Context
+	stop    context.CancelFunc
+	all     sync.WaitGroup
 }
 
 func (s *slot) load(others ...string) *slotLoad {
@@ -108,6 +109,7 @@ func (s *slot) load(others ...string) *slotLoad {
 
 // add lets a client contend for each name.
 func (l *slotLoad) add(client *quorumlock.Client) {
+	l.clients = append(l.clients, client)
 	for name := range l.word {
 		l.all.Go(func() {
 			for l.ctx.Err() == nil {
@@ -129,7 +131,28 @@ func (l *slotLoad) add(client *quorumlock.Client) {
 func (l *slotLoad) advances(after string) {
 	l.t.Helper()
 	before := l.total()
-	eventually(l.t, slotLimits().Recovery()+30*time.Second, func() bool { return l.total() >= before+10 }, "locks are granted after %s", after)
+	eventually(l.t, slotLimits().Recovery()+30*time.Second, func() bool { return l.total() >= before+10 }, "locks are granted after %s: %v", after, l.describe)
+}
+
+// describe says why no locks are granted: what the clients are told, the marker and the keys, and what the servers think
+// of each other.
+func (l *slotLoad) describe() (lines []string) {
+	for i, client := range l.clients {
+		for name := range l.word {
+			lease, err := client.RedLock(name).TryAcquire(l.ctx)
+			lines = append(lines, fmt.Sprintf("\nclient %d, %s: %v", i, name, err))
+			if err == nil {
+				_ = lease.Release(l.ctx)
+			}
+		}
+	}
+	for _, server := range l.s.Servers() {
+		for _, command := range [][]string{{"HGETALL", l.s.marker}, {"INFO", "replication"}, {"KEYS", "*"}} {
+			text, err := server.Command(command...)
+			lines = append(lines, fmt.Sprintf("\n%s: %v: %v\n%s", server.Addr(), command, err, text))
+		}
+	}
+	return append(lines, l.s.Views(l.ctx)...)
 }
 
 func (l *slotLoad) end() {
