@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -187,11 +188,19 @@ func FreePort() (int, error) { return freePort(highestPort) }
 // Ports come from this range.
 const lowestPort, highestPort = 10_000, 30_000
 
+// nextPort counts the ports that this process has tried. It begins anywhere, since other processes look for ports too. A
+// port that was given away may still be free, so a second random choice could find it again.
+var nextPort = func() *atomic.Uint32 {
+	var next atomic.Uint32
+	next.Store(rand.Uint32N(highestPort))
+	return &next
+}()
+
 // freePort is FreePort for a port below a limit. The ports at the offsets from it must be free too.
 func freePort(limit int, offsets ...int) (int, error) {
 	var err error
 	for range 100 {
-		port := lowestPort + rand.IntN(limit-lowestPort)
+		port := lowestPort + int(nextPort.Add(1))%(limit-lowestPort)
 		err = probePort(port)
 		for _, offset := range offsets {
 			err = errors.Join(err, probePort(port+offset))

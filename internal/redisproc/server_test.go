@@ -360,3 +360,15 @@ func TestDeadServerKeepsItsPort(t *testing.T) {
 		require.NoError(t, pingTCP(s.Addr(), commandTimeout))
 	}
 }
+
+// A program may look for several ports before it uses the first.
+func TestFreePortsDiffer(t *testing.T) {
+	t.Parallel()
+	given := make(map[int]bool)
+	for range 2000 {
+		port, err := FreePort()
+		require.NoError(t, err)
+		require.False(t, given[port], "port %d was given twice", port)
+		given[port] = true
+	}
+}
