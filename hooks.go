@@ -18,10 +18,10 @@ type Hooks struct {
 	Acquired func(AcquiredEvent)
 	// Acquisition: a call to acquire has ended, with or without a lease, and all nodes that it
 	// asked have voted. Slow nodes vote after the call has returned. So this event may come after
-	// Acquired, and even after Ended, by at most the timeout of a node.
+	// Acquired, and even after Ended.
 	//
-	// Calls that ask no node are not reported: nested leases, invalid arguments, contexts that have
-	// ended.
+	// These calls are not reported: for a nested lease, with invalid arguments, with a context that
+	// has ended, and on a closed client.
 	Acquisition func(AcquisitionEvent)
 	// Voted: a node has voted on an acquisition or a renewal, or it is certain that it will not.
 	// There is one event for each node and fan-out, so a busy client reports very many.
@@ -82,7 +82,7 @@ type AcquisitionEvent struct {
 	Began time.Time
 	Took  time.Duration
 	// Attempts is how many attempts there were. Asking is the part of Took that they needed; the
-	// rest was waiting for other holders.
+	// rest was waiting: for other holders, or between attempts.
 	Attempts int
 	Asking   time.Duration
 	// Votes has the votes of all attempts, in the order of arrival. It keeps the last 128, and

@@ -125,7 +125,7 @@ func storedFence(t *testing.T, server *redisproc.Server, name string) string {
 	return command(t, server, "GETRANGE", "quorumlock:fences", fmt.Sprint(at), fmt.Sprint(at+15))
 }
 
-// setFence replaces the text at the place of a name's fence. It has at most 16 characters.
+// setFence replaces the text at the place of a name's fence. The new text has at most 16 characters.
 func setFence(t *testing.T, server *redisproc.Server, name, text string) {
 	t.Helper()
 	command(t, server, "SETRANGE", "quorumlock:fences", fmt.Sprint(node.FenceOffset(name)), text+strings.Repeat("\x00", 16-len(text)))

@@ -5,7 +5,7 @@ import "strings"
 // key returns the key of one kind for a name; the scripts have a function of the same name.
 //
 // No two names share a key. All keys of a name have the hash tag of the name, or the whole name as their hash
-// tag. A Redis Cluster would therefore keep them in the slot of the name itself. The exception is a name that
+// tag. A Redis Cluster therefore keeps them in the slot of the name itself. The exception is a name that
 // has a '}' but no hash tag, such as "a}b": no hash tag can hold it.
 func key(kind, name string) string {
 	before, behind := keyAffixes(tagged(name))

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/bench/cell"
 )
 
-// freeLock is always granted. During takes place while it is held.
+// freeLock is always granted. Acquire calls during.
 type freeLock struct{ during func() }
 
 func (l freeLock) Acquire(context.Context) error { l.during(); return nil }

@@ -12,6 +12,7 @@ import (
 
 // source is the code that the edits of one mutant may change.
 type source struct {
+	// world is set for a mutant of the world: see [Mutant.Apply].
 	world bool
 	// text has the files, by their paths from the root, with slashes. changed has the files that edits have changed.
 	text, changed map[string]string

@@ -40,7 +40,7 @@ func TestGroupLeavesNothing(t *testing.T) {
 	}
 }
 
-// processes returns the processes of the servers.
+// processes returns the processes of the servers, which must be running.
 func processes(t *testing.T, group *faultinject.Group) (all []*os.Process) {
 	t.Helper()
 	for _, s := range group.Servers() {

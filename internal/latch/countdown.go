@@ -95,7 +95,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// newBatch returns an empty batch. It has a call of its own, as its round may outlive any member.
+// newBatch returns an empty batch. Its round has a call of its own, as it may outlive any member.
 func (l *Latches) newBatch(key latchKey) *batch {
 	r := &round{
 		call: &Call{latches: l, name: key.name, ttl: key.ttl},
@@ -106,8 +106,8 @@ func (l *Latches) newBatch(key latchKey) *batch {
 	return &batch{latches: l, key: key, round: r, members: make(map[string]int)}
 }
 
-// awaitBatch waits until the batch is decided. The first member that sees that the batch before is
-// decided sends this one.
+// awaitBatch waits until the batch is decided. The first member that sees the
+// decision of the previous batch sends this one.
 func (x *Call) awaitBatch(b *batch) Stop {
 	if b.after != nil {
 		if stop := x.wait(b.after); stop != NotStopped {
@@ -136,9 +136,9 @@ func (b *batch) begin() {
 	r.sendLocked()
 }
 
-// leave ends the wait of a member. Its id no longer counts in a generation in which the nodes have
-// not counted it by then. If all members leave a batch that was not sent, the next one need not
-// wait for it.
+// leave ends the wait of a member. From then on its id counts only where nodes have counted it,
+// unless another member waits for the same id, or the round is done. If all members leave a batch
+// that was not sent, the next one need not wait for it.
 func (b *batch) leave(id string) {
 	r, l := b.round, b.latches
 	r.mu.Lock()

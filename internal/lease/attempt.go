@@ -44,8 +44,8 @@ type Retry struct {
 	FreeAfter time.Duration
 }
 
-// Attempt asks all nodes once, and returns as soon as their votes decide. A late vote extends the
-// lease, or is undone.
+// Attempt asks all nodes, and returns as soon as their votes decide. If too many nodes know a larger
+// token, it asks again with a higher one. A late vote extends the lease, or is undone.
 func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry, error) {
 	if s.Slots != nil {
 		names, size, ok := s.Slots.Choose(s.Need, r.Hints)
@@ -116,8 +116,8 @@ func (a *attempt) start() {
 	a.propose(&a.calls)
 }
 
-// propose proposes the token to every node that has not failed in this attempt. Requires
-// a.grant.mu.
+// propose proposes the token to every node that has neither denied nor failed in this attempt.
+// Requires a.grant.mu.
 func (a *attempt) propose(calls *dispatch.Calls) { a.proposeTo(calls, a.proposal.Begin()) }
 
 // proposeTo submits the acquisition to some nodes, until the attempt is decided. Each node is asked
@@ -233,14 +233,15 @@ func (a *attempt) plausible(i int, token uint64, r *node.Reply) *node.Reply {
 // errNoFence means that a node granted a reader without a fencing token, which readers need.
 var errNoFence = errors.New("granted a reader the lock without a fencing token")
 
-// errImplausible is a token so far ahead of ours that no sound node could have accepted it.
+// errImplausible is how far the token of a node is ahead of ours: further than a sound node accepts.
 type errImplausible time.Duration
 
 func (e errImplausible) Error() string {
 	return fmt.Sprintf("reported an implausible fencing token, %v ahead of the proposed one", time.Duration(e))
 }
 
-// proposeHigher proposes a token above the fences that the nodes told. Requires a.grant.mu.
+// proposeHigher proposes a token that enough nodes should take, by the fences that they reported.
+// Requires a.grant.mu.
 //
 // Owners of other names that share the place may raise the fence again while this proposal is under
 // way. So from the third proposal on, there is a margin: see [TokenClock.margin].

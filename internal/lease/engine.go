@@ -180,8 +180,8 @@ func (e *Engine) deadline(s *Spec, now time.Duration) time.Duration {
 	return now + patience
 }
 
-// maxBlockAhead bounds how far a reserved token block may run ahead of the clock. The next
-// contender's proposal is the time, which must still be larger.
+// maxBlockAhead bounds how far a reserved token block may run ahead of the time that the client proposes,
+// which is its clock plus its lead. The proposal of the next contender, a later time, must be larger.
 const maxBlockAhead = 10 * time.Millisecond
 
 // blockSize returns how many tokens an acquisition reserves beyond its own, for hand-overs.
@@ -196,18 +196,18 @@ type Ticket interface {
 	Begin(now time.Duration)
 	// Stamp adds the ticket to an acquisition on node i: a denial then queues it there.
 	Stamp(op *node.Op, i int)
-	// Voted tells the answer of node i to the acquisition. Only a denial needs the time.
+	// Voted passes on the answer of node i to the acquisition. Only a denial needs the time.
 	Voted(i int, now time.Duration, r *node.Reply)
 	// Freed says that node i has granted, and that the grant is being undone. late is set if the
 	// attempt was over when the node granted.
 	Freed(i int, now time.Duration, late bool)
-	// AfterUndo returns the ticket as node i should keep it when a lost attempt is undone there.
+	// AfterUndo returns the ticket as node i should keep it when a failed attempt is undone there.
 	AfterUndo(i int) node.Waiter
 	// Leaver returns the ticket as nodes see it when the waiter has gone: they remove it.
 	Leaver() node.Waiter
 	// Leave removes the ticket from the queue of node i, which gets no other operation of the owner.
 	Leave(i int)
-	// Close says that the lease has ended. Late answers must not queue the ticket again.
+	// Close says that the waiter's grant has ended. Late answers must not queue the ticket again.
 	Close()
 }
 
@@ -216,7 +216,8 @@ type Ticket interface {
 type Locals interface {
 	// OnTaken says that this client holds a lock.
 	OnTaken(g *Grant)
-	// OnReleased says that it no longer does, and that the release is on its way.
+	// OnReleased says that local waiters must ask the nodes from now on: the grant has ended, only the
+	// nodes keep it, or it became a reader's. The operations for that are queued already.
 	OnReleased(g *Grant)
 	// HandOver gives the grant to a local waiter, if there is one for it. It calls next once, for
 	// the lease of that waiter, and reports whether it did.

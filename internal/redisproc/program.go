@@ -13,11 +13,11 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
-// ProgramEnv is the environment variable that names the program of all servers: a path, or a name on PATH.
-// Without it that is redis-server.
+// ProgramEnv is the environment variable that names the program of all servers without [WithProgram]: a path, or a
+// name on PATH. The default is redis-server.
 const ProgramEnv = "QUORUMLOCK_REDIS_SERVER"
 
-// The servers of other versions, which `.ci/servers fetch` brings.
+// The servers of other versions, which `.ci/servers fetch` downloads.
 const (
 	// TooOld ignores min-replicas-to-write in scripts, so the library refuses it.
 	TooOld = "redis-6.2.5"
@@ -66,7 +66,7 @@ func (c *config) findProgram() error {
 	return errNoBinary
 }
 
-// isBefore7 asks the program for its version.
+// isBefore7 reports whether the program says that its version is 6.
 func (c *config) isBefore7() bool {
 	text, err := exec.Command(c.serverProgram(), "--version").Output()
 	return err == nil && bytes.Contains(text, []byte(" v=6."))

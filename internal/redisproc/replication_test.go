@@ -145,7 +145,7 @@ func TestFollowAnotherMaster(t *testing.T) {
 
 func TestMasterIsNoReplica(t *testing.T) {
 	s := Start(t)
-	s.Promote() // it is one already
+	s.Promote() // it is a master already
 	require.ErrorIs(t, s.catchUp(s.followed()), errNoReplica)
 	require.ErrorIs(t, s.pauseReplication(), errNoReplica)
 

@@ -8,8 +8,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/slots"
 )
 
-// A waiter wants more permits than there are since the number shrank. The error for that must not
-// become the error of another waiter of the client, which wants one.
+// A waiter wants more permits than the semaphore still has, since its size was lowered. That error
+// must not become the error of another waiter of the client, which wants one permit.
 func TestRefusedRequestSaysNothingToOtherWaiters(t *testing.T) {
 	e := newEngine(t, 1)
 	qs := newQueues(e)

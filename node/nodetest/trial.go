@@ -167,7 +167,7 @@ func (x *trial) want(outcome node.Outcome, ops ...node.Op) (r node.Reply) {
 	return r
 }
 
-// outcome requires an outcome of a node that gives rights. It also requires that a token was accepted if
+// outcome requires an outcome of a node that is not recovering. It also requires that a token was accepted if
 // there was one, and that the reply has no field that does not belong to it.
 func (x *trial) outcome(outcome node.Outcome, r node.Reply) {
 	x.Helper()

@@ -1,7 +1,7 @@
 -- Delete a latch: forget its count and its ids, and begin another generation.
 --
 -- KEYS      the name of the latch
--- ARGV[1]   least TTL in ms of the record of the deletion: it lives as long as the latch would
+-- ARGV[1]   TTL in ms of the record of the deletion, or the rest of the latch's if that is longer
 -- ARGV[2]   MaxTTL of the client in ms
 -- ARGV[3]   MaxClockSkew of the client in ms
 -- ARGV[4]   token, in us of the client's clock: the generation that begins

@@ -9,7 +9,8 @@
 --             So they are in the order of their bytes
 --   awaiting  sorted set of the inboxes of the waiting clients, by deadline, in ms
 --
--- All three live for the TTL of the last operation that found the latch set.
+-- An operation that sets the latch, or finds it set, makes the first two live for its TTL at least.
+-- awaiting lives until its last deadline.
 local function latches(name)
   local meta, ids, awaiting = key('latch', name), key('latched', name), key('awaiting', name)
   local found = redis.call('HMGET', meta, 'generation', 'count', 'since', 'last', 'whole', 'born')

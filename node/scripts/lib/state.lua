@@ -1,4 +1,4 @@
--- state returns the marker as a reply.
+-- state returns the marker as a reply, with the rest of its recovery in ms: see mark.
 local function state(now)
   local marker = redis.call('HMGET', 'quorumlock:node', 'identity', 'until', 'max_ttl', 'max_skew', 'restarted')
   local left = math.max(0, math.ceil((marker[2] - now) / 1000))
