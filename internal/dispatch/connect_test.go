@@ -141,6 +141,38 @@ func TestBrokenExchangeHasNoRoundTrip(t *testing.T) {
 	})
 }
 
+// slow is a node whose probes take long, since they connect.
+type slow struct{ linked }
+
+func (s *slow) Probe(ctx context.Context) error {
+	time.Sleep(timeoutMin / 2)
+	return s.linked.Probe(ctx)
+}
+
+// The probe of a node that is down may connect to it, which takes several round trips.
+func TestProbeHasNoRoundTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nd, a, e := &slow{}, &answers{}, &events{}
+		n := newNodes(e, nd)
+		defer n.Close()
+		require.NoError(t, n.Submit(0, ask(a, "quick")))
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, time.Millisecond, n.Latency(0))
+		nd.set(nil, node.ErrTimeout)
+		require.NoError(t, n.Submit(0, ask(a, "fails")))
+		time.Sleep(probePauseMax)
+		nd.set(nil, nil)
+		require.NoError(t, n.Submit(0, ask(a, "again")))
+		time.Sleep(timeoutMin)
+		synctest.Wait()
+		require.Equal(t, node.Granted, a.of(t, "again").Outcome)
+		require.Len(t, e.news, 2)
+		require.Contains(t, e.news[1], "up")
+		require.Equal(t, time.Millisecond, n.Latency(0))
+	})
+}
+
 // flaky is a node far away whose connection comes and goes.
 type flaky struct {
 	*far

@@ -44,6 +44,11 @@ func (h *health) answered(rtt time.Duration) (recovered bool) {
 		h.mean += (rtt - h.mean) / 8
 	}
 	h.timeout = min(max(2*h.mean+8*h.deviation, h.least), h.most)
+	return h.up()
+}
+
+// up records that the node answers, and reports whether it was down.
+func (h *health) up() (recovered bool) {
 	recovered = h.down
 	h.down, h.err, h.failures = false, nil, 0
 	return recovered

@@ -289,7 +289,11 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bo
 	}
 	if failure == nil {
 		recovered := false
-		if !connecting && !excused { // connecting takes several round trips
+		switch {
+		case connecting, excused:
+		case asked: // a probe may have connected, which takes several round trips
+			recovered = s.health.up()
+		default:
 			recovered = s.health.answered(now - began)
 		}
 		if recovered || overdue {
