@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,6 +85,7 @@ func (c *Cluster) launch(ctx context.Context, i int, opts []Option) error {
 		WithArgs(
 			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
 			"--cluster-replica-validity-factor", "0",
+			"--loglevel", "notice", // the log says which servers were taken for dead, and which were elected
 			"--cluster-announce-bus-port", strconv.Itoa(b.port()),
 		),
 		WithNodeTimeout(clusterNodeTimeout),
@@ -214,9 +216,15 @@ func (c *Cluster) tryAwait(ctx context.Context, what string, cond func() bool) e
 	return errors.Join(ctx.Err(), fmt.Errorf("not seen within %v: %s%s", startTimeout, what, strings.Join(c.views(ctx, "NODES"), "")))
 }
 
-// Views returns what each server says about the cluster and the other servers, for the message of a test that fails.
+// Views returns what each server says about the cluster and the other servers, and its log since its last start, for the
+// message of a test that fails.
 func (c *Cluster) Views(ctx context.Context) []string {
-	return append(c.views(ctx, "INFO"), c.views(ctx, "NODES")...)
+	views := append(c.views(ctx, "INFO"), c.views(ctx, "NODES")...)
+	for _, s := range c.servers {
+		log, err := os.ReadFile(s.logFile())
+		views = append(views, fmt.Sprintf("\n%s: log: %v\n%s", s.Addr(), err, log))
+	}
+	return views
 }
 
 // views returns what each server replies to a subcommand of CLUSTER.

@@ -1,10 +1,15 @@
 package redisproc
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync"
+	"time"
 )
+
+// acceptAgain is the pause after a connection could not be accepted.
+const acceptAgain = 10 * time.Millisecond
 
 // bus is a proxy before the port at which a server of a cluster gets the messages of the others. Each connection
 // carries the messages of one sender, and the answers to them.
@@ -34,8 +39,12 @@ func (b *bus) serve(target string) {
 	b.done.Go(func() {
 		for {
 			conn, err := b.listener.Accept()
-			if err != nil {
+			if errors.Is(err, net.ErrClosed) {
 				return
+			}
+			if err != nil { // such as too many open files: without its proxy, the server would be cut off for good
+				time.Sleep(acceptAgain)
+				continue
 			}
 			if b.admit(conn, "") {
 				b.done.Go(func() { b.forward(conn, target) })
