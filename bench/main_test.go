@@ -27,14 +27,16 @@ func TestMain(m *testing.M) {
 }
 
 func TestSmallRun(t *testing.T) {
-	out := t.TempDir()
+	out, strain := t.TempDir(), testkit.MeasureStrain(t)
 	r := measured(t, "-scenarios", "uncontended", "-peers", "redlock,floor", "-conc", "1", "-n", "3", "-rounds", "1", "-duration", "200ms", "-out", out)
 	require.Len(t, r.Results, 2)
 	for _, x := range r.Results {
 		assert.Empty(t, x.Error)
 		assert.Zero(t, x.Failures, x.FirstFailure)
 		assert.Zero(t, x.Violations)
-		assert.Positive(t, x.Ops)
+	}
+	operated(t, strain, r)
+	for _, x := range r.Results {
 		assert.Positive(t, x.Mallocs)
 		assert.Positive(t, x.CPU)
 		require.NotNil(t, x.Acquire)
@@ -58,6 +60,7 @@ func TestSmallRun(t *testing.T) {
 }
 
 func TestContendedRun(t *testing.T) {
+	strain := testkit.MeasureStrain(t)
 	r := measured(t, "-quick", "-scenarios", "passes,waiters", "-peers", "redlock", "-n", "3", "-duration", "200ms")
 	require.Len(t, r.Results, 2)
 	for _, x := range r.Results {
@@ -66,9 +69,11 @@ func TestContendedRun(t *testing.T) {
 		assert.Zero(t, x.KeysLeft)
 		if x.Load == cell.Pass {
 			assert.Equal(t, 8, x.Processes)
-			assert.Positive(t, x.Ops)
-			assert.NotNil(t, x.Delay)
-			assert.Positive(t, x.Switches)
+		}
+	}
+	for _, x := range r.Results {
+		if x.Load == cell.Pass && (x.Ops == 0 || x.Delay == nil || x.Switches == 0) {
+			strain.Missing(t, "the lock passed from one caller to another: %s", x.String())
 		}
 	}
 }
@@ -83,29 +88,42 @@ func TestQueueRun(t *testing.T) {
 		assert.Zero(t, x.Violations, x.String())
 		assert.Zero(t, x.Failures, x.FirstFailure)
 		assert.Zero(t, x.KeysLeft, x.String())
-		assert.Positive(t, x.Ops, x.String())
 		if x.Ops > int64(4*x.Callers) && slices.Contains(x.Grants, 0) { // a starved process does not join the queue
 			strain.Missing(t, "every caller had its turn: %v", x.Grants)
+		}
+	}
+	operated(t, strain, r)
+}
+
+// operated requires that every run has done operations. In its 200 ms, a starved machine may give it no processor.
+func operated(t *testing.T, strain *testkit.Strain, r *render.Report) {
+	t.Helper()
+	for _, x := range r.Results {
+		if x.Ops == 0 {
+			strain.Missing(t, "operations were done: %s", x.String())
 		}
 	}
 }
 
 // TestNamesRun: no name comes twice, or all come by Zipf's law.
 func TestNamesRun(t *testing.T) {
+	strain := testkit.MeasureStrain(t)
 	r := measured(t, "-scenarios", "newnames,zipf", "-peers", "redlock,floor,floor-group", "-conc", "4", "-n", "3", "-rounds", "1", "-duration", "200ms")
 	require.Len(t, r.Results, 4)
 	for _, x := range r.Results {
 		assert.Empty(t, x.Error, x.String())
 		assert.Zero(t, x.Violations, x.String())
 		assert.Zero(t, x.Failures, x.FirstFailure)
-		assert.Positive(t, x.Ops, x.String())
 	}
+	operated(t, strain, r)
 }
 
 // TestNetworkRun: the latency of the network is part of every call.
 func TestNetworkRun(t *testing.T) {
+	strain := testkit.MeasureStrain(t)
 	r := measured(t, "-quick", "-scenarios", "network", "-n", "3", "-duration", "200ms")
 	require.Len(t, r.Results, 1)
+	operated(t, strain, r)
 	x := r.Results[0]
 	require.NotNil(t, x.Acquire)
 	assert.Greater(t, x.Acquire.P50, 4.0, "2 ms each way")
@@ -114,13 +132,14 @@ func TestNetworkRun(t *testing.T) {
 
 // TestKindsRun: shared kinds keep their bounds, also between processes.
 func TestKindsRun(t *testing.T) {
+	strain := testkit.MeasureStrain(t)
 	r := measured(t, "-quick", "-scenarios", "kinds,kinds-contended", "-n", "3", "-duration", "200ms")
 	for _, x := range r.Results {
 		assert.Empty(t, x.Error, x.String())
 		assert.Zero(t, x.Violations, x.String())
 		assert.Zero(t, x.Failures, x.FirstFailure)
-		assert.Positive(t, x.Ops, x.String())
 	}
+	operated(t, strain, r)
 }
 
 func TestRecoveryRun(t *testing.T) {

@@ -202,7 +202,7 @@ func TestRealCancelledLatchWaiterLeavesNoTrace(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		first, second := waits(ctx), waits(t.Context())
-		require.Eventually(t, everywhere, soon, time.Millisecond)
+		eventually(t, soon, everywhere, "every node knows the waiters")
 		cancel()
 		require.ErrorIs(t, in(t, first, "Await returns"), context.Canceled)
 		if end == "close" {
@@ -215,7 +215,7 @@ func TestRealCancelledLatchWaiterLeavesNoTrace(t *testing.T) {
 			require.NoError(t, other.Delete(t.Context()))
 			require.NoError(t, other.Set(t.Context(), 2))
 			// Delete returns when a majority has deleted; the last node may follow later.
-			require.Eventually(t, nowhere, soon, time.Millisecond)
+			eventually(t, soon, nowhere, "no node knows a waiter")
 		}
 		for i := range c.servers {
 			require.Zero(t, awaiting(i), "%s: node %d", end, i)
@@ -224,7 +224,7 @@ func TestRealCancelledLatchWaiterLeavesNoTrace(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	last, done := c.client(), make(chan error, 1)
 	go func() { done <- last.Latch("ready").Await(ctx) }()
-	require.Eventually(t, everywhere, soon, time.Millisecond)
+	eventually(t, soon, everywhere, "every node knows the waiter")
 	cancel()
 	require.ErrorIs(t, in(t, done, "Await returns"), context.Canceled)
 	require.NoError(t, last.Close(t.Context()))

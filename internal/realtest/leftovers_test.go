@@ -145,7 +145,8 @@ func TestRealHungNodeKeepsNoKeys(t *testing.T) {
 			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 		}},
 		{"cancelled", func(t *testing.T, _ *cluster, client *quorumlock.Client) {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			// It must be sent before the context ends, and the context must end before the node timeout of 1 s.
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
 			_, err := client.MultiLock("job").Acquire(ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -193,7 +193,12 @@ func TestHolderIsNotListedAsWaiter(t *testing.T) {
 	first := acquisition(client(t, addresses).RedLock("a").Acquire).hold(t, all, "a")
 	second := client(t, addresses).RedLock("a")
 	got := make(chan error, 1)
-	go func() { _, err := second.Acquire(t.Context()); got <- err }()
+	var lease *quorumlock.Lease
+	go func() {
+		var err error
+		lease, err = second.Acquire(t.Context())
+		got <- err
+	}()
 	for _, s := range all {
 		require.Eventually(t, func() bool { return slices.Contains(s.Keys(), "quorumlock:waiting:{a}") }, patience, time.Millisecond)
 	}
@@ -215,6 +220,7 @@ func TestHolderIsNotListedAsWaiter(t *testing.T) {
 		}
 		return right >= 2
 	}, patience, time.Millisecond)
+	runtime.KeepAlive(lease) // Otherwise a garbage collection may end its renewal while the test still looks.
 }
 
 // TestSearchIsBounded: one round searches no more keys than it may, and the next continues there.
