@@ -24,9 +24,9 @@ import (
 // Client takes locks on one set of nodes. A program needs one Client for each set. It is safe for
 // concurrent use.
 //
-// An idle client has no goroutines, except for about ten seconds after a call to Acquire had to
-// wait, and two for each node that is far away, at a round trip of a millisecond or more. A pending
-// timer may outlive its purpose.
+// An idle client has no goroutines, except for about ten seconds after a call had to wait for a lock
+// or a latch, and two for each node that is far away, at a round trip of a millisecond or more. A
+// pending timer may outlive its purpose.
 type Client struct {
 	cfg   Config
 	clock clock.Clock
@@ -151,9 +151,10 @@ func setTimeouts(opt *rueidis.ClientOption, timeout, connect time.Duration) {
 	}
 }
 
-// Close ends every lease with ErrClosed and releases it, and ends every call of Acquire. It waits
-// until the nodes have answered all operations, and closes the nodes that the client made. A node
-// that does not answer delays Close no longer than that node's timeouts.
+// Close ends every lease with ErrClosed and releases it. It also ends all other calls under way with
+// ErrClosed, except Release. It waits until the nodes have answered all operations and the hooks have
+// run, and closes the nodes that the client made. A node that does not answer delays Close no longer
+// than that node's timeouts.
 //
 // When Close returns nil, nothing is held, except locks that the nodes keep for the rest of their
 // [LockOptions].MinHold or of a detached lease, and no goroutine is left. If a release could not be
@@ -228,8 +229,8 @@ func (c *Client) info(msg string, args ...any) {
 // ctx.
 //
 // The error is a [*NoQuorumError] that names each node without a connection, and why. The client
-// can still be used: the next operation connects too. If ctx ends first, or the client is closed,
-// the error wraps that as well.
+// can still be used: the next operation connects too. If ctx ends first, or the client is closed
+// meanwhile, the error wraps that as well. On a closed client it is ErrClosed alone.
 func (c *Client) Connect(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext

@@ -82,8 +82,8 @@ type Config struct {
 	ConnectTimeout time.Duration
 	// RetryMin and RetryMax bound the backoff between two attempts when nodes cannot notify a
 	// waiter: with WaitSpin, or while too few nodes answer. The backoff grows from RetryMin to
-	// RetryMax, with jitter. The upper bound is at least eight times the latency of the nodes, so
-	// that contenders do not block each other. Defaults: 10 ms and 200 ms.
+	// RetryMax, and jitter takes off up to half of it. The upper bound is at least eight times the
+	// latency of the nodes, so that contenders do not block each other. Defaults: 10 ms and 200 ms.
 	RetryMin, RetryMax time.Duration
 
 	// Holder identifies this client to people, in the ids of its leases. It must be printable,
@@ -96,9 +96,10 @@ type Config struct {
 	// beginning of another one: end it with a colon, as in "billing:". The program itself does not
 	// see the prefix: methods, errors, hooks and log lines have the names without it. All clients
 	// that share locks need the same prefix, and Redisson's need names with it. Prefix and name
-	// together have at most MaxNameLength bytes. Prefix must be printable, without spaces, and can
-	// have one hash tag, as in "{billing}:". If a node is a slot of a Redis Cluster, its hash tag and
-	// a colon go before Prefix by themselves, unless Prefix has that tag. Default: none.
+	// together have at most MaxNameLength bytes. Prefix must be printable, without spaces, at most
+	// MaxPrefixLength bytes. It can have one hash tag, as in "{billing}:". If a node is a slot of a
+	// Redis Cluster, the client puts its hash tag and a colon before Prefix, unless Prefix has that
+	// tag. Default: none.
 	Prefix string
 
 	// Waiting is how Acquire waits for a lock that another owner holds. It can be set per lock.
@@ -121,11 +122,12 @@ type Config struct {
 	// do at the same instant. A simulation sets it, to make runs repeatable. It must be safe for
 	// concurrent use. Default: rand.Float64 of math/rand/v2.
 	Jitter func() float64
-	// Logger gets a warning when a lease is lost or leaks. It also gets one when a node goes down,
-	// loses its memory, refuses this client, may evict locks, or is listed at two addresses. It gets a line at level
-	// Info when a node recovers from that. It gets a warning when another program has set a
-	// semaphore to another number of permits than this one was configured with. Default:
-	// slog.Default().
+	// Logger gets a warning when a lease is lost, leaks, or reaches its MaxHold. It also gets one when
+	// a node goes down, loses its memory, refuses this client, may evict locks, is listed at two
+	// addresses, or does not let waiters follow Redisson's releases. It gets a line at level Info when
+	// a node is in use again, has recovered, or serves this client again. It gets a warning when
+	// another program has set a semaphore to another number of permits than this one was configured
+	// with. Default: slog.Default().
 	Logger *slog.Logger
 	// Hooks are called for events. Default: none.
 	Hooks Hooks
@@ -142,7 +144,8 @@ type LockOptions struct {
 	// MinHold keeps the lock on the nodes for this time after its grant, even if it is released
 	// earlier: see [Lease.Release]. So a short job runs once, although several machines start it at
 	// times that differ by less than MinHold. It is at most MaxTTL less drift, which is 1% and 2 ms.
-	// Such a lease is not handed over. Default: none.
+	// For a Fixed lock it is at most the TTL less drift, and it never exceeds MaxHold. Such a lease is
+	// not handed over. Default: none.
 	MinHold time.Duration
 	// MaxHold ends a lease that lasts longer.
 	MaxHold time.Duration
@@ -372,7 +375,8 @@ const (
 // on, no other client has its turn. The next holder gets a lease of its own with a larger token;
 // the former lease has ended.
 //
-// Only locks that renew themselves are handed over, and not with WaitFair.
+// Only locks that renew themselves are handed over, and not with WaitFair or a MinHold. Leases of
+// readers, of permits and of TryAcquire are not handed over.
 type Handover struct {
 	// Off turns hand-overs off.
 	Off bool

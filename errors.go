@@ -26,12 +26,14 @@ var (
 	ErrReleased = lease.ErrReleased
 	// ErrHoldLimit: the lease reached its MaxHold and was released.
 	ErrHoldLimit = lease.ErrHoldLimit
-	// ErrLeaked: the lease was garbage collected without a Release, and was released.
+	// ErrLeaked: the lease was garbage collected without a Release, and was released. Only
+	// [EndedEvent].Err has it, as no code can ask such a lease.
 	ErrLeaked = lease.ErrLeaked
 	// ErrClosed: the client is closed.
 	ErrClosed = lease.ErrClosed
-	// ErrOverlap: the context holds some but not all of the requested names, or holds them under a
-	// weaker rule. The call would wait for its own context.
+	// ErrOverlap: the context holds some but not all of the requested names, holds them under a weaker
+	// rule, or holds so many permits of a semaphore that too few are left. The call would wait for its
+	// own context.
 	ErrOverlap = errors.New("quorumlock: the context holds this lock already, but only in part or under a weaker rule; acquire all of it first")
 )
 
@@ -100,9 +102,9 @@ func (e *HeldError) Error() string {
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // NoQuorumError says why too few nodes agreed. It is an ErrNoQuorum. It wraps the errors of the
-// nodes, for errors.Is and errors.As. After a failed acquisition, nothing stays behind. After a
-// failed release, the lock is free at the latest when its TTL runs out. After a failed extension,
-// the lease stays valid as long as it was before.
+// nodes, for errors.Is and errors.As. After a failed acquisition, the library removes in the
+// background what nodes have granted. After a failed release, the lock is free at the latest when its
+// TTL runs out. After a failed extension, the lease stays valid as long as it was before.
 type NoQuorumError struct {
 	// Op is the operation: acquire, extend, release, keep (a release before its MinHold), inspect, force-release, connect, ...
 	Op string

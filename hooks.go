@@ -20,14 +20,16 @@ type Hooks struct {
 	// asked have voted. Slow nodes vote after the call has returned. So this event may come after
 	// Acquired, and even after Ended.
 	//
-	// These calls are not reported: for a nested lease, with invalid arguments, with a context that
-	// has ended, and on a closed client.
+	// These calls are not reported: Resume; calls that return a nested lease, ErrOverlap or ErrUpgrade;
+	// calls with invalid arguments or a context that has ended, and calls on a closed client.
 	Acquisition func(AcquisitionEvent)
-	// Voted: a node has voted on an acquisition or a renewal, or it is certain that it will not.
+	// Voted: a node has voted on an acquisition, a renewal or a Resume, or it is certain that it will
+	// not.
 	// There is one event for each node and fan-out, so a busy client reports very many.
 	Voted func(VoteEvent)
-	// AttemptFailed: an attempt to acquire ended without a lease. TryAcquire returns Err. Acquire
-	// tries again unless that cannot help.
+	// AttemptFailed: an attempt to acquire ended without a lease. TryAcquire returns Err, or for
+	// permits tries other slots. Acquire tries again, unless its context has ended or another attempt
+	// cannot help.
 	AttemptFailed func(AttemptFailedEvent)
 	// Renewed: a quorum confirmed a renewal.
 	Renewed func(RenewedEvent)
@@ -42,7 +44,8 @@ type Hooks struct {
 	// LossFound: a Release has found that its lease had been lost before. It comes after Ended,
 	// which reports a release: the loss is known only once the nodes have answered.
 	LossFound func(LossFoundEvent)
-	// Latch: a call on a latch has ended.
+	// Latch: a call on a latch has ended. Calls with invalid arguments or a context that has ended, and
+	// calls on a closed client, are not reported.
 	Latch func(LatchEvent)
 	// NodeDown: a node does not answer, or refuses to serve at all: the password is wrong, or the
 	// server may evict locks. It gets only probes until one succeeds.

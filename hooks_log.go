@@ -12,8 +12,8 @@ import (
 //     a renewal, or on a latch; a lease that some nodes no longer back; a latch that is set to
 //     another number.
 //   - Level Debug is for all other events. They include locks that others hold, and everything for
-//     which the Logger of the [Config] gets a warning anyway: leases that are lost or leak, nodes
-//     that fail, answer again, or recover. So one logger can serve both.
+//     which the Logger of the [Config] gets a line anyway: leases that are lost, leak, or reach their
+//     MaxHold, nodes that fail, answer again, or recover. So one logger can serve both.
 //
 // The keys are, where an event has them: names, owner, token, reads, attempt, attempts, waited,
 // took, handed_over, held, remaining, have, want, need, node, since, until, had_marker, op, name,

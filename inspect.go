@@ -30,14 +30,15 @@ type NodeStatus struct {
 	// are left out.
 	Holders []node.Holder
 	// Recovering is how long the node still gives no new locks, since it has lost its memory or is
-	// new; 0 if it gives them.
+	// new; 0 if it gives them. ForceRelease and ReleaseOwner do not ask for it.
 	Recovering time.Duration
 	// Unmarked is set if the recovery has not begun yet. It begins with the first attempt to
 	// acquire or renew anything, and then lasts for all of Recovering.
 	Unmarked bool
 	// Latency is the time from sending the operation to the answer.
 	Latency time.Duration
-	// Err is why there is no answer, or nil. It is a *node.Error unless ctx ended first.
+	// Err is why there is no answer, or nil. It is a *node.Error, unless ctx ended or the client was
+	// closed first.
 	Err error
 }
 
@@ -86,15 +87,17 @@ func (s *Status) longest() (ttl time.Duration) {
 }
 
 // Inspect asks every node for the holders of the lock. It changes nothing. It waits for all nodes,
-// each bounded by its timeout. With an error it still returns the answers it has: a
-// [*NoQuorumError] if fewer nodes answered than the rule needs, or ctx's error.
+// each bounded by its timeout. The error is a [*NoQuorumError] if fewer nodes answered than the rule
+// needs. If ctx ends or the client is closed meanwhile, it is ctx's error or ErrClosed. With these
+// errors Inspect still returns the answers it has. If it has asked no node, the Status is nil: after an
+// [*InvalidError], with a context that has ended, and on a closed client.
 func (l *Lock) Inspect(ctx context.Context) (*Status, error) {
 	return l.inspectAll(ctx, node.Op{Kind: node.Inspect, Names: l.spec.Names, Limits: l.client.cfg.limits()})
 }
 
 // ForceRelease takes the lock from its holder, and keeps that lease from renewing. The lease ends
-// with an ErrLost: at once if the client of the holder has subscriptions, for its waiters or its
-// announcements; otherwise at its next renewal, or when its time is up. Until then, both this holder
+// with an ErrLost: at once if the client of the holder has subscriptions, for its waiters or for
+// a Watch of package election; otherwise at its next renewal, or when its time is up. Until then, both this holder
 // and the next one may be at work. So use it only for holders that are known to be dead.
 //
 // An owner that acquires the lock at the same moment may escape. So may a holder if, before its
@@ -121,13 +124,14 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 
 // ReleaseOwner takes the lock from one owner, and keeps that lease from renewing. If others hold the lock, they
 // keep it. It is for a lock that one process acquired and another one ends: an HTTP handler acquires it, passes
-// [Lease.Owner] on with the task, and detaches the lease, and the worker releases it. Readers cannot be released so.
+// [Lease.Owner] on with the task, and detaches the lease, and the worker releases it. ReleaseOwner is not for readers.
 //
 // If the lease lives, it ends with an ErrLost as after a ForceRelease; until then, both this holder and the next
 // one may be at work. So the process that acquired it must not use it any more.
 //
 // It returns where the owner was removed, and the same errors as Inspect. [Status.Holder] of that is the owner if
-// it had the lock. It is harmless if it had not. A node that does not answer keeps the lock until its TTL is over.
+// enough nodes had the lock for it. It is harmless if the owner did not have the lock. A node that does not answer
+// keeps the lock until its TTL is over.
 func (l *Lock) ReleaseOwner(ctx context.Context, owner string) (*Status, error) {
 	switch {
 	case owner == "" || owner == node.Readers:

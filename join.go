@@ -37,8 +37,9 @@ type Joined struct {
 // of nodes: all clients must give the nodes the same names. A program that takes locks one by one
 // must keep to that order too, or use TryAcquire.
 //
-// If a lock is listed twice, two names are the same, or a lock is invalid, every method returns an
-// [*InvalidError].
+// If no lock is given, or a lock is nil or invalid, every method returns an [*InvalidError]. So it does
+// if two locks share a name on the same nodes, as the reader and the writer of an RWLock do. A
+// semaphore may have the name of a lock.
 func Join(locks ...Acquirer) *Joined {
 	j := &Joined{}
 	var all []joinPart
@@ -73,7 +74,8 @@ func Join(locks ...Acquirer) *Joined {
 }
 
 // TryAcquire takes all of the locks if that is possible now, and otherwise none. It releases what
-// it took before it returns the error of the lock that it could not take.
+// it took before it returns the error of the lock that it could not take. If it lost one of the locks
+// meanwhile, the error wraps that loss.
 func (j *Joined) TryAcquire(ctx context.Context) (*JointLease, error) { return j.acquire(ctx, false) }
 
 // Acquire takes all of the locks, one step after the other, and waits for each as long as ctx
@@ -81,8 +83,8 @@ func (j *Joined) TryAcquire(ctx context.Context) (*JointLease, error) { return j
 //
 // It returns the errors that [Lock.Acquire] does. After an error it holds nothing: it releases its
 // locks before it returns, even if ctx has ended, bounded by the timeouts of the nodes. For locks
-// that ctx holds already, the result has nested leases. If ctx holds only some of the names of one
-// step, the error is ErrOverlap.
+// that ctx holds already, the result has nested leases; permits are always taken anew. If ctx holds only
+// some of the names of one step, or too many permits, the error is ErrOverlap.
 func (j *Joined) Acquire(ctx context.Context) (*JointLease, error) { return j.acquire(ctx, true) }
 
 func (j *Joined) acquire(ctx context.Context, wait bool) (*JointLease, error) {

@@ -127,7 +127,8 @@ func (l *JointLease) beginReleases() {
 // Context returns a context that ends when the first of the locks does, by local time, with the
 // reason as its cause. The network cannot delay that. It has the values of the context that
 // acquired the locks, but not its deadline. Acquire of any of the locks treats the lock as already
-// held if it gets this context. [Lock.Token] finds the tokens in it.
+// held if it gets this context. Permits are the exception: they are never nested. [Lock.Token] and
+// [Semaphore.Slots] find the tokens in it.
 func (l *JointLease) Context() context.Context { return l.ctx }
 
 // Err returns nil while all locks are held. After that it returns why the first of them ended, as

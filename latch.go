@@ -69,7 +69,8 @@ const (
 	// they are delayed.
 	MinLatchTTL = 10 * time.Second
 	// MaxLatchCount is the largest number to which a latch can be set. Count reads all ids of a
-	// latch, 1,000 at a time. Waiters read only sizes, unless each node lacks some ids.
+	// latch, 1,000 at a time. Waiters read only sizes, unless each node lacks some ids, or a node has
+	// lost its memory.
 	MaxLatchCount = 100_000
 )
 
@@ -146,14 +147,16 @@ func (l *Latch) CountDown(ctx context.Context, id string) error {
 //
 // The nodes wake the call when enough ids have counted down, and it also asks them once a second.
 // It goes on while too few nodes answer. When ctx ends, the error holds ctx's error, and a
-// [*NoQuorumError] if too few nodes answered.
+// [*NoQuorumError] if too few nodes answered. If several calls have set different numbers and no
+// majority agrees on one, Await returns a [*LatchSetError] at once.
 func (l *Latch) Await(ctx context.Context) error {
 	_, err := l.runCall(ctx, opAwait, "", nil, (*latch.Call).Await)
 	return err
 }
 
 // Count returns how many ids must still count down. It asks once. If too few nodes answer, the
-// error is a [*NoQuorumError]; if the latch is not set, ErrLatchNotSet.
+// error is a [*NoQuorumError]; if the latch is not set, ErrLatchNotSet. If several calls have set
+// different numbers and no majority agrees on one, it is a [*LatchSetError].
 func (l *Latch) Count(ctx context.Context) (left int, err error) {
 	return l.runCall(ctx, opCount, "", nil, (*latch.Call).Count)
 }

@@ -51,7 +51,7 @@ func newLease(ctx context.Context, t *lease.Lease) *Lease {
 // cause: see [context.Cause] and [Lease.Err]. The network cannot delay that. A lease and the leases
 // nested in it end together: when the last of them is released, or the lock is lost. The context has
 // the values of the context that acquired the lease, but not its deadline. Acquire treats the lock as
-// already held if it gets this context.
+// already held if it gets this context. Permits are the exception: they are never nested.
 func (l *Lease) Context() context.Context {
 	over := l.lease.Context()
 	if l.ctx.Load() == nil {
@@ -107,7 +107,7 @@ func (l *Lease) Backing() (have, want int) {
 }
 
 // Err returns nil while the lease is valid. After that it returns a [*LostError], ErrReleased,
-// ErrHoldLimit, ErrLeaked or ErrClosed. It is exact: it reads the clock.
+// ErrHoldLimit or ErrClosed. It is exact: it reads the clock.
 func (l *Lease) Err() error {
 	if l.state.Load() == handleReleased {
 		return ErrReleased
@@ -120,7 +120,8 @@ func (l *Lease) Err() error {
 //
 // It fails with a [*NoQuorumError] if too few nodes confirm; the lease is then valid as long as it
 // was before. If the lease has ended, Extend returns the reason, as nothing revives a lease. If ctx
-// ends, it returns ctx's error, and the renewal goes on.
+// ends meanwhile, it returns ctx's error, and the renewal goes on. If ctx has ended before the call,
+// nothing is sent.
 func (l *Lease) Extend(ctx context.Context) error {
 	return l.startAndWait(ctx, (*lease.Lease).Extend)
 }
@@ -171,16 +172,16 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<
 }
 
 // Release releases the lock on every node. It returns once enough nodes have confirmed for others
-// to acquire the lock. It is sent even if ctx has ended. The timeout of each node bounds it. While
-// leases that are nested in this one are held, it returns nil at once, and the release of the last of
-// them frees the lock.
+// to acquire the lock. It is sent even if ctx has ended, and the end of ctx does not end the wait: the
+// timeout of each node bounds that. While leases that are nested in this one are held, it returns nil
+// at once, and the release of the last of them frees the lock.
 //
-// It returns nil once confirmed. It returns nil at once for a nested lease, and for a hand-over to
-// the next waiter of this client. A [*NoQuorumError] names the nodes that did not confirm. The
-// library retries them in the background, and they free the lock when its TTL is over. If the lease
-// had ended before, the error says how: [*LostError], ErrReleased for a second Release,
-// ErrHoldLimit, ErrClosed. Release may be called at any time, from any goroutine, and any number of
-// times.
+// It returns nil once confirmed. It returns nil at once for a nested lease, unless that is the last one
+// to be released, and for a hand-over to the next waiter of this client. A [*NoQuorumError] names the
+// nodes that did not confirm. The library retries them in the background, and they free the lock when
+// its TTL is over. If the lease had ended before, the error says how: [*LostError], ErrReleased for a
+// second Release, ErrHoldLimit, ErrClosed. Release may be called at any time, from any goroutine, and
+// any number of times. Without a context it releases too, and returns an [*InvalidError].
 //
 // It also returns a [*LostError] if the lease was still valid by local time, but too few nodes had
 // it for its rule: names were deleted by hand or by force, evicted, or taken by another owner. Then
@@ -203,7 +204,8 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<
 // The client releases the lock when the rest has passed, which wakes the next waiter. Release then
 // looks for no loss. It returns nil once the nodes have the lock for the rest, mostly without
 // asking them. A [*NoQuorumError] says that too few nodes confirmed this, so the lock may become
-// free earlier; the library retries. See [Lease.WaiveMinHold].
+// free earlier; the library retries. ErrClosed says that Close came first. A [*LostError] says that
+// the renewal for the rest found another owner, or a forced release. See [Lease.WaiveMinHold].
 func (l *Lease) Release(ctx context.Context) error {
 	err := l.release()
 	if ctx == nil {
@@ -220,8 +222,9 @@ func (l *Lease) Release(ctx context.Context) error {
 // Another process can go on with a detached lease of a Fixed lock: see [Lock.Resume]. So this client does
 // not free the lock of such a lease at its end. The nodes do, when its TTL is over.
 //
-// Detach asks no node, unless a MinHold lasts longer. It returns nil, or why the lease had ended
-// before. A nested lease is only released.
+// Detach asks no node, unless a MinHold lasts longer: then it can fail as [Lease.Release] does. It
+// returns nil, or why the lease had ended before. A nested lease is only released. While leases that
+// are nested in this one are held, the lease goes on, and the release of the last of them detaches it.
 func (l *Lease) Detach() error {
 	if !l.nested && l.state.Load() == handleOpen {
 		l.lease.Detach()

@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// Lock describes a lock: its names, its rule, its options. It is made by [Client.RedLock] or
-// [Client.MultiLock]. It is immutable, and safe for concurrent use.
+// Lock describes a lock: its names, its rule, its options. It is made by [Client.RedLock],
+// [Client.MultiLock], [RWLock] or [Striped]. It is immutable, and safe for concurrent use.
 type Lock struct {
 	client *Client
 	// spec describes the lock to the engine.

@@ -27,7 +27,7 @@ import (
 //     taken by another owner (LossTaken), expired or released (LossGone).
 //   - a [*NoQuorumError] if too few nodes answered or could prove it. The lease may be valid, so try again.
 //   - an [*InvalidError] if the owner holds the lock with another token, for a lock that is not Fixed, and for readers.
-//   - ctx's error, joined to a [*NoQuorumError].
+//   - ctx's error, or ErrClosed: joined to a [*NoQuorumError] if it ended the wait for the nodes.
 //
 // After an error, nodes may keep the lock for up to a TTL of this lock: the owner may still hold it.
 func (l *Lock) Resume(ctx context.Context, owner string, token uint64) (*Lease, error) {

@@ -65,7 +65,8 @@ func (rw *RWLock) Write() *Lock { return rw.write }
 //   - a [*NoQuorumError] if too few nodes confirm it. The lease is a reader's all the same, and its
 //     renewals make the other nodes follow; for a Fixed lease, Extend does.
 //   - the lease's error if the lease has ended.
-//   - ctx's error, while the downgrade goes on.
+//   - ctx's error. If ctx ends during the call, the downgrade goes on. If it has ended before, the
+//     lease stays a writer's.
 //   - ErrShared if other leases are nested in this one, or it is nested in another. Then nothing
 //     changes, since their holders rely on exclusion.
 //   - an [*InvalidError] if the lease belongs to another lock, or was resumed: the process that

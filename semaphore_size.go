@@ -26,7 +26,8 @@ const maxSizeAttempts = 5
 // program uses its configured number again.
 //
 // A [*NoQuorumError] means that too few nodes have taken the number. It may count or not, and
-// repeating the call is harmless.
+// repeating the call is harmless. The same holds for the error of a context that ends meanwhile, and
+// for ErrClosed.
 func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 	l := s.lockFor(1)
 	if permits < 1 || permits > MaxPermits {

@@ -26,7 +26,7 @@ var (
 	ErrInUse = errors.New("not all nodes are new")
 	// ErrLimits: nodes are set up for clients with another MaxTTL or MaxClockSkew. See ChangeLimits.
 	ErrLimits = errors.New("nodes are set up for other limits")
-	// ErrUnanswered: some nodes did not answer, or gave an invalid answer.
+	// ErrUnanswered: some nodes did not answer, gave an invalid answer, or are the same server as another node.
 	ErrUnanswered = errors.New("not all nodes answer")
 	// ErrChanged: nodes lost their memory, or were set up by another client, in the meantime.
 	ErrChanged = errors.New("nodes changed in the meantime")
@@ -43,7 +43,8 @@ const (
 	Opened State = "opened"
 	// Recovering: the node grants locks after its recovery.
 	Recovering State = "recovering"
-	// Failed: the node did not answer, so its state is unknown.
+	// Failed: the node did not answer, is the same server as an earlier node, or changed in the meantime. Err says
+	// which.
 	Failed State = "failed"
 )
 

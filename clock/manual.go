@@ -21,8 +21,8 @@ type Manual struct {
 // NewManual returns a clock that stands at local time 0 and shows wall.
 func NewManual(wall time.Time) *Manual { return &Manual{wall: wall.Round(0)} }
 
-// Now implements [Clock]. In a function that a timer runs it is exactly that
-// timer's deadline.
+// Now implements [Clock]. In a function that [Manual.Advance] runs, it is
+// exactly the deadline of that function's timer.
 func (m *Manual) Now() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -66,7 +66,8 @@ func (b *board) problems() []string {
 // Proclaim is for the lead function, with its context, and needs Config.Announce. It keeps trying while too few nodes
 // answer. After the death of another leader, the first Proclaim may have to wait until the values of that leader
 // have expired, for a TTL at most. It returns ErrNotLeading if this candidate does not lead, the cause of the end of
-// the term, or ctx's error.
+// the term, or ctx's error. An invalid value is a *quorumlock.InvalidError. If waiting cannot help, it fails early, as
+// [quorumlock.Lock.Acquire] does.
 func (e *Election) Proclaim(ctx context.Context, value string) error {
 	if err := e.checkProclaim(ctx, value); err != nil {
 		return err

@@ -24,16 +24,17 @@ const (
 // Config describes a candidate. The zero value of a field means its default.
 type Config struct {
 	// Name identifies this candidate in logs and to observers. It becomes the purpose of the lock, so it must be
-	// printable, with at most quorumlock.MaxPurposeLength bytes. Default: the client's Config.Holder, host and
-	// process.
+	// printable, with at most quorumlock.MaxPurposeLength bytes. Default: the Purpose of Lock, or else the client's
+	// Config.Holder, which is its host and process by default.
 	Name string
 	// Lock has the options of the lock. Its TTL bounds the time without a leader after a leader has died. MaxHold
 	// ends a term in any case, without waiting for the lead function, so its end counts as a loss. The lock cannot be
 	// Fixed, and is never handed over within a client. All candidates should have the same options.
 	Lock quorumlock.LockOptions
 	// RestMin and RestMax bound the pause of the candidate after a lead function has returned without a loss, which
-	// lets others lead. They also bound the pause after the candidate could not stand. The pause has jitter, and
-	// grows from RestMin to RestMax while lead functions return errors. Defaults: 1 s and 30 s.
+	// lets others lead. They also bound the pause after the candidate could not stand. The pause grows from RestMin to
+	// RestMax while lead functions return errors before their context ends, or the candidate cannot stand. Jitter takes
+	// off up to half of it. Defaults: 1 s and 30 s.
 	RestMin, RestMax time.Duration
 	// Grace is the time that a lead function may continue after its context has ended before Overdue reports it.
 	// Default: 1 s.

@@ -80,7 +80,7 @@ func (e *Election) current() *term {
 
 // Healthy returns an [ErrOverdue] while a lead function continues although its context ended Config.Grace ago, and nil
 // otherwise. It is for the liveness probe of a process: a candidate whose lead function hangs leads no more, and may keep
-// others from leading. A restart solves that. Healthy asks no node, and is nil on a process that does not lead.
+// others from leading. A restart solves that. Healthy asks no node, and is nil while no lead function runs.
 func (e *Election) Healthy() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,7 +14,8 @@ var (
 	ErrNotLeading = errors.New("election: this candidate does not lead")
 	// ErrNoLeader: no candidate holds the lock on enough nodes.
 	ErrNoLeader = errors.New("election: no leader")
-	// ErrOverdue: a lead function still runs after the end of its context. It wraps the cause of that end.
+	// ErrOverdue: a lead function still runs after the end of its context. The error of Healthy also wraps the cause of
+	// that end.
 	ErrOverdue = errors.New("election: the lead function still runs after the end of its context")
 	// ErrPanicked replaces the error of a lead function that did not return: it panicked, or ended its goroutine.
 	ErrPanicked = errors.New("election: the lead function panicked, or called runtime.Goexit")

@@ -24,8 +24,8 @@ import (
 //   - When lead panics, Run releases the lock and does not recover the panic.
 //
 // Run returns the cause of ctx's end; ErrClosed of package quorumlock if the client was closed; ErrRunning; or a
-// *quorumlock.InvalidError, also if ctx holds the lock of this election already. Failures and refusals of nodes do
-// not end Run: it tries again.
+// *quorumlock.InvalidError, also if ctx comes from a lease of the lock of this election. Failures and refusals of nodes
+// do not end Run: it tries again.
 func (e *Election) Run(ctx context.Context, lead Lead) error {
 	if err := e.checkRun(ctx, lead); err != nil {
 		return err

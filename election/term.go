@@ -17,7 +17,7 @@ type Term struct {
 	Token uint64
 	// Owner is the leader's id on the nodes in this term, and never used again. Observers see it.
 	Owner string
-	// Name is the candidate's Config.Name, or else its host and process.
+	// Name is the candidate's Config.Name, or its default.
 	Name string
 }
 

@@ -10,8 +10,8 @@ import (
 // Check reports all errors of a plan for the given numbers of nodes and clients: an unknown fault, an invalid target,
 // a time before the beginning, steps that conflict. It returns nil for a valid plan.
 //
-// Two steps on one target conflict if they overlap and have the same fault, or both decide whether a node runs: the
-// state after the first of them would be undefined.
+// Two steps on one target conflict if they overlap and have the same fault. So do two that overlap and each stop a node,
+// or need one that runs: the state after the first of them would be undefined.
 func (p Plan) Check(nodes, clients int) error {
 	var errs []error
 	for _, s := range p {

@@ -52,7 +52,7 @@ const (
 	Amnesia Episode = "amnesia"
 	// Forget flushes some nodes.
 	Forget Episode = "forget"
-	// Partition cuts a client off from some nodes, one way or both.
+	// Partition cuts a client off from some or all nodes, one way or both.
 	Partition Episode = "partition"
 	// Isolation cuts a node off from all clients and nodes.
 	Isolation Episode = "isolation"

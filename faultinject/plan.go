@@ -23,7 +23,7 @@ type Step struct {
 	// Node and Client are the indices of the target, from 0. A fault on the way between clients and nodes uses both,
 	// and either may be All. Other faults ignore the number that they do not need.
 	Node, Client int
-	// Amount is the step of a clock, or the delay of each message.
+	// Amount is the step of a clock, the delay of each message, or the time whose writes Lose removes.
 	Amount time.Duration
 }
 

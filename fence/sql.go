@@ -34,7 +34,8 @@ func (unwritten) Error() string {
 func (unwritten) Is(target error) bool { return target == ErrStale }
 
 // Check turns the outcome of a statement that compares the token in its WHERE into an error: nil if the statement wrote at
-// least one row, and an [ErrStale] if it wrote none. Its arguments are the results of Exec:
+// least one row, an [ErrStale] if it wrote none, and the error of Exec if that failed. Its arguments are the results of
+// Exec:
 //
 //	err := fence.Check(tx.ExecContext(ctx, upsert, name, fence.SQL(token)))
 //
@@ -65,9 +66,9 @@ func Check(result sql.Result, err error) error {
 //		err = fence.Explain(token, db.QueryRowContext(ctx, "SELECT token FROM accounts WHERE id = ?", id))
 //	}
 //
-// It never returns nil. The error is a [*StaleError] if the row has a larger token, [sql.ErrNoRows] if there is no row, and
-// the query's error if the query failed. Otherwise the token is not stale, and the error tells what may be wrong with the
-// statement.
+// It never returns nil. The error is a [*StaleError] if the row has a larger token, [sql.ErrNoRows] if there is no row,
+// the query's error if the query failed, and [ErrNoToken] if the token is 0. Otherwise the token is not stale, and the error
+// tells what may be wrong with the statement.
 //
 // Explain does not decide: after a SELECT that shows a smaller token, the row may get a larger one before the next write.
 func Explain(token uint64, row *sql.Row) error {

@@ -16,8 +16,9 @@
 // hooks and a Limiter do not see them. It ignores IdentitySuffix, as it never sends CLIENT SETINFO, and everything about
 // push notifications. Behind Sentinel it ignores a Protocol of 2.
 //
-// A node refuses settings that it cannot follow: OnConnect, replicas, and a Redis Cluster without a tag. The error is
-// then an [errors.ErrUnsupported]. To use the rest of such options, change a copy of them.
+// A node refuses settings that it cannot follow: OnConnect, replicas, ClusterSlots, NewClient, and universal options that
+// lead to a Redis Cluster. The error is then an [errors.ErrUnsupported]. To use the rest of such options, change a copy of
+// them.
 //
 // # Credentials that change
 //

@@ -11,8 +11,8 @@ import (
 // server.
 type Evictor interface {
 	Node
-	// Eviction says by which settings the server may evict locks, as of the last connect. It returns "" if the server
-	// evicts nothing, or was never connected. It does not block.
+	// Eviction says by which settings the server may evict locks, as of the last connect or later. It returns "" if
+	// the server evicts nothing, or was never connected. It does not block.
 	Eviction() string
 }
 

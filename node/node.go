@@ -38,7 +38,8 @@ const (
 	// its recovery begins. The first acquisition would do the same.
 	Mark
 	// Open ends the recovery of a node that still has the marker which a Mark returned. It is for
-	// administrators who know that the node has never granted anything.
+	// administrators who know that the node has never granted anything. A node with other limits does not
+	// open: it takes the limits of the operation, and a recovery for the longer of both limits begins.
 	Open
 	// Leave removes a waiter from the queues of the names. Then it wakes the first waiter of each free name,
 	// as Release does: the waiter that leaves may have been woken.
@@ -120,7 +121,8 @@ type Op struct {
 	// Buried lists, for ForceRelease, further owners that get a tombstone, known from other nodes.
 	Buried []string
 	// Token is the fencing token that Acquire proposes and Renew repeats: microseconds since the Unix epoch
-	// by the client's clock, or 1 + the largest token seen.
+	// by the client's clock, or 1 + the largest token seen. Resume has the token of the lease. Latch and
+	// Unlatch have tokens of the same kind.
 	Token uint64
 	// Reserve is, for Acquire, how many tokens directly after Token are reserved for the owner too. The node
 	// keeps Token+Reserve, the end of the block, as the fence, and refuses an end that is too far ahead of
@@ -128,8 +130,8 @@ type Op struct {
 	Reserve uint64
 	// Floor is, for the Acquire of a reader, a token to which the node raises a smaller fence; 0 is none.
 	Floor uint64
-	// Limits are the client's limits, for Acquire, Renew, Mark and Open. Inspect computes from them how long
-	// a recovery that has not begun will take.
+	// Limits are the client's limits, for Acquire, Renew, Resume, Mark, Open, Latch and Unlatch. Inspect
+	// computes from them how long a recovery that has not begun will take.
 	Limits Limits
 	// Marker is the marker that Mark returned, for Open; nil for the others.
 	Marker *Marker
@@ -175,13 +177,14 @@ const (
 	// [Reply.Unsent] whether the node can have seen it.
 	Unknown Outcome = iota
 	// Granted: the names belong to the owner for a TTL from now. For Open: the node gives new rights from now
-	// on. For Resize: the size is set.
+	// on, or after [Reply.Recovering] if it had other limits. For Resize: the size is set. For Shorten: the TTL
+	// is set on those names that the owner held, if any.
 	Granted
 	// Healed: as Granted, by a renewal that had to put at least one name back.
 	Healed
 	// Denied: nothing was changed, except that a Waiter has its entries. Another owner has one of the names
-	// or, for a fair Acquire, an earlier waiter the right to it. For Renew, the owner may have been forced
-	// off. For Resume, the Holder may be the owner itself, with another token. It has the same token if the
+	// or, for a fair Acquire, an earlier waiter the right to it. For Renew and Resume, the owner may have been
+	// forced off. For Resume, the Holder may be the owner itself, with another token. It has the same token if the
 	// node cannot prove the lease: a late operation put the name back, or the token is older than the last
 	// recovery. For Open, the marker has changed. For Resize, the node knows a later size.
 	Denied
@@ -221,8 +224,9 @@ const NoExpiry time.Duration = -1
 // Holder is the owner of a name on one node, with its remaining TTL.
 type Holder struct {
 	Name string
-	// Owner is the id of the holder, as in [Op.Owner]. It is empty in two denials: of a renewal whose owner
-	// was forced off, and of a fair acquisition of a free name that is left to another waiter.
+	// Owner is the id of the holder, as in [Op.Owner]. It is empty in three denials: of a Renew or a Resume
+	// whose owner was forced off, of a fair acquisition of a free name that is left to another waiter, and of
+	// free slots beyond the size of their pool.
 	Owner string
 	// TTL is how long the name stays held without a renewal, or [NoExpiry]. For a free name that is left to a
 	// waiter, it is how long the name is left to it.
@@ -260,8 +264,8 @@ type Reply struct {
 	Unmarked bool
 	// Holder says, if Denied, which owner is in the way. Of several, it is the one with the longest TTL.
 	Holder Holder
-	// Holders lists, if Inspected, the holders of the names; for a forced release, the holders
-	// before.
+	// Holders lists, if Inspected, the holders of the names; for a forced release, the holders that it
+	// removed, without their tokens.
 	Holders []Holder
 	// Rank says, if an Acquire with a Waiter was denied, how many waiters stand before it in the queue of the
 	// Holder's name.

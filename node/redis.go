@@ -67,7 +67,8 @@ func NewRedis(opt rueidis.ClientOption) (*Redis, error) {
 	return New(Options{ClientOption: opt})
 }
 
-// New is [NewRedis] for a node that may also be a slot of a Redis Cluster.
+// New is [NewRedis] with the further settings of [Options]: for a slot of a Redis Cluster, and for a server
+// that may evict locks.
 func New(opt Options) (*Redis, error) {
 	if err := opt.check(); err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
 // Package quorumotel reports the work of quorumlock clients to OpenTelemetry: metrics, and a span for every acquiring
-// call, with an event for every vote. It provides [quorumlock.Hooks]:
+// call, with an event for each of its last 128 votes. It provides [quorumlock.Hooks]:
 //
 //	hooks, err := quorumotel.NewHooks()
 //	...

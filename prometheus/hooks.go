@@ -26,8 +26,8 @@ func WithLockGroup(group func(name string) string) Option {
 	return func(c *config) { c.group = group }
 }
 
-// NewHooks makes hooks that measure, and registers their metrics. It fails if the registerer refuses one. Call it once
-// for each registerer, and share the hooks among the clients.
+// NewHooks makes hooks that measure, and registers their metrics. It fails if the registerer is nil or refuses one. Call
+// it once for each registerer, and share the hooks among the clients.
 func NewHooks(to prometheus.Registerer, options ...Option) (quorumlock.Hooks, error) {
 	if to == nil {
 		return quorumlock.Hooks{}, errNoRegisterer

@@ -102,7 +102,7 @@ func Create(dir, client string) (*Recorder, error) {
 	return r, nil
 }
 
-// Err returns the first write error, or nil.
+// Err returns why the first event was lost, or nil: it could not be written, was invalid, or came after Close.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
