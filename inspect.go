@@ -103,19 +103,20 @@ func (l *Lock) Inspect(ctx context.Context) (*Status, error) {
 // An owner that acquires the lock at the same moment may escape. So may a holder if, before its
 // next renewal, a majority of the nodes forgets the forced release.
 //
-// It returns the holders that were removed, and the same errors as Inspect. It is harmless if the
-// lock is free.
+// It returns the holders that were removed, and the same errors as Inspect. The Status is nil if it has
+// removed nothing: ctx ended, or the client was closed, while it still looked for the holders. It is
+// harmless if the lock is free.
 func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 	// Nodes that forgot the lock must refuse its owner, too. So every node gets tombstones for all
 	// owners that any node reported.
 	before, err := l.Inspect(ctx)
 	if err != nil && !errors.Is(err, ErrNoQuorum) {
-		return before, err
+		return nil, err // it has removed nothing yet
 	}
 	return l.inspectAll(ctx, node.Op{
 		Kind:   node.ForceRelease,
 		Names:  l.spec.Names,
-		TTL:    max(lease.TombstoneTTL(l.client.engine.Limits), min(before.longest(), maxMaxTTL)),
+		TTL:    max(l.client.engine.Limits.TombstoneTTL(), min(before.longest(), maxMaxTTL)),
 		Buried: before.Owners(),
 
 		Announce: l.client.cfg.Redisson,
@@ -140,7 +141,7 @@ func (l *Lock) ReleaseOwner(ctx context.Context, owner string) (*Status, error) 
 		return nil, &InvalidError{Problems: []string{"ReleaseOwner is not for readers"}}
 	}
 	return l.inspectAll(ctx, node.Op{
-		Kind: node.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: lease.TombstoneTTL(l.client.engine.Limits),
+		Kind: node.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: l.client.engine.Limits.TombstoneTTL(),
 		Announce: l.client.cfg.Redisson,
 	})
 }

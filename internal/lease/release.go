@@ -144,17 +144,10 @@ func (g *Grant) releaseOp() node.Op {
 	op := g.operation(node.Release)
 	op.Announce = g.engine.Announce
 	if g.resumed {
-		op.Kind, op.TTL = node.ForceRelease, TombstoneTTL(g.engine.Limits)
+		op.Kind, op.TTL = node.ForceRelease, g.engine.Limits.TombstoneTTL()
 	}
 	return op
 }
-
-// TombstoneTTL is how long the tombstones of a forced release last. A late operation of the owner may put the lock
-// back, and until it is gone, only the tombstone keeps other clients from resuming the lease. Nodes refuse an
-// acquisition later than MaxTTL after its token. They mark a lock that a renewal puts back later than a recovery after
-// its token. So a lock without a mark is gone after a recovery and a MaxTTL. MaxClockSkew is added, as a token may be
-// ahead of the clock.
-func TombstoneTTL(l node.Limits) time.Duration { return 2 * l.Recovery() }
 
 // undo sends prepared releases to some nodes. Requires g.mu.
 func (g *Grant) undo(calls *dispatch.Calls, nodes quorum.Set, now time.Duration, to dispatch.Receiver) {

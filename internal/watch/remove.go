@@ -67,9 +67,10 @@ func (w *Watcher) remove(from func(*asker) node.Reply) []node.Reply {
 	return replies
 }
 
-// tombstone returns how long nodes remember an owner of a name: at least as long as any node keeps the name for it.
+// tombstone returns how long nodes remember an owner of a name: as long as after a forced release by a client, and at
+// least as long as any node keeps the name for it.
 func (w *Watcher) tombstone(name string) time.Duration {
-	longest := w.cfg.Limits.MaxTTL
+	longest := w.cfg.Limits.TombstoneTTL()
 	for _, a := range w.nodes {
 		for _, h := range a.said.Locks[name].Holders {
 			longest = max(longest, min(h.TTL, maxTombstone))

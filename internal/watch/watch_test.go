@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -409,6 +410,14 @@ func TestPrefix(t *testing.T) {
 	}
 	for _, s := range all {
 		assert.NotContains(t, s.Keys(), slotOnNodes)
+		for _, tombstone := range []string{keyOf("tombstone", slotOnNodes) + ":" + permitLease.Owner(), keyOf("tombstone", "billing:job") + ":" + mine.Owner()} {
+			left, err := s.Command("PTTL", tombstone)
+			require.NoError(t, err)
+			ms, err := strconv.Atoi(left)
+			require.NoError(t, err)
+			// A late operation of the owner may put the lock back for a recovery.
+			assert.Greater(t, time.Duration(ms)*time.Millisecond, cfg.Limits.Recovery(), tombstone)
+		}
 	}
 	status, err := plain.RedLock("job").Inspect(t.Context())
 	require.NoError(t, err)
