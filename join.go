@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/wait"
 )
 
@@ -100,8 +101,11 @@ func (j *Joined) acquire(ctx context.Context, wait bool) (*JointLease, error) {
 			return l, nil
 		}
 		lost := errors.Is(err, errJoinLost) && !errors.Is(err, ErrClosed)
-		if !wait || !lost || ctx.Err() != nil {
+		switch {
+		case !wait || !lost:
 			return nil, err
+		case ctx.Err() != nil:
+			return nil, lease.GaveUp(err, lease.ContextError(ctx))
 		}
 	}
 }

@@ -154,7 +154,7 @@ func (l *JointLease) joinLostError() error {
 // Token returns the fencing token of one name of one of the locks, as [Lease.Token] does. It is 0
 // if that name of the lock was not joined. Names that were taken in one step share a token.
 func (l *JointLease) Token(lock Acquirer, name string) uint64 {
-	if lock == nil {
+	if l, ok := lock.(*Lock); lock == nil || ok && l == nil {
 		return 0
 	}
 	parts, _ := lock.parts()

@@ -40,6 +40,7 @@ func TestJoin(t *testing.T) {
 		}
 		require.Zero(t, lease.Token(a, "b"))
 		require.Zero(t, lease.Token(nil, "b"))
+		require.Zero(t, lease.Token((*quorumlock.Lock)(nil), "b"))
 		require.Zero(t, lease.Token(d.RedLock("b"), "b"))
 		require.NoError(t, lease.Release(t.Context()))
 		require.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
