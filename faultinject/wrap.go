@@ -117,6 +117,14 @@ func (n *Node) Name() string { return n.inner.Name() }
 // Identity implements node.Node.
 func (n *Node) Identity() string { return n.inner.Identity() }
 
+// Tag returns the hash tag of an inner node that is a slot of a cluster, and "" for other nodes.
+func (n *Node) Tag() string {
+	if slot, ok := n.inner.(interface{ Tag() string }); ok {
+		return slot.Tag()
+	}
+	return ""
+}
+
 // Do implements node.Node.
 func (n *Node) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	n.run(ctx, &Exchange{Ops: ops, Replies: replies})
