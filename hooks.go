@@ -14,7 +14,8 @@ import (
 // but no lease and no node; events that wait are kept in memory. Hooks may call this package, but
 // not Close, which waits for them. A panic in a hook ends the program, as in any goroutine.
 type Hooks struct {
-	// Acquired: a lease was granted or handed over.
+	// Acquired: a lease was granted or handed over. The call that acquired it reports it. If the system
+	// does not let its goroutine run for long, Renewed, and even Ended, may come before.
 	Acquired func(AcquiredEvent)
 	// Acquisition: a call to acquire has ended, with or without a lease, and all nodes that it
 	// asked have voted. Slow nodes vote after the call has returned. So this event may come after
@@ -24,8 +25,7 @@ type Hooks struct {
 	// calls with invalid arguments or a context that has ended, and calls on a closed client.
 	Acquisition func(AcquisitionEvent)
 	// Voted: a node has voted on an acquisition, a renewal or a Resume, or it is certain that it will
-	// not.
-	// There is one event for each node and fan-out, so a busy client reports very many.
+	// not. There is one event for each node and fan-out, so a busy client reports very many.
 	Voted func(VoteEvent)
 	// AttemptFailed: an attempt to acquire ended without a lease. TryAcquire returns Err, or for
 	// permits tries other slots. Acquire tries again, unless its context has ended or another attempt

@@ -99,8 +99,10 @@ func tooManyPermits(n, size int) string {
 // Every call takes permits of its own. Leases of a semaphore are never nested. The error is
 // ErrOverlap if the context holds too many permits, so that the call would wait for itself. The
 // rest is as for [Lock.Acquire]: ctx bounds only the acquisition, and the errors are the same. In
-// addition, asking for more permits than the semaphore has is an [*InvalidError]. If the semaphore
-// is full, the [*HeldError] names one of the holders.
+// addition, asking for more permits than the semaphore has is an [*InvalidError]. If n is larger than
+// the number of permits that this client knows, Acquire first asks the nodes for the present number,
+// and fails with a [*NoQuorumError] at once if too few answer. If the semaphore is full, the
+// [*HeldError] names one of the holders.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, (*wait.Queues).Acquire)
 }

@@ -16,9 +16,9 @@ import (
 //
 // A fair Acquire takes a free name only if no waiter before it has a privilege. The first waiter has one
 // until 50 ms after it was woken or took the name, or for longer if its id says so; see [WaiterID]. It has
-// one again after it came and found another owner. After that the next waiter has it. A waiter for several names may be denied because of one of them. It
-// gets no new privilege on the free names, so that they do not stay unused. A waiter that is denied because
-// of a privilege may come again after [Holder.TTL].
+// one again after it came and found another owner. After that the next waiter has it. A waiter for several
+// names may be denied because of one of them. It gets no new privilege on the free names, so that they do
+// not stay unused. A waiter that is denied because of a privilege may come again after [Holder.TTL].
 type Waiter struct {
 	// ID identifies the waiter: the id of the client, which has no colon, then a colon and any text; see
 	// [WaiterID]. It is empty for no waiter.

@@ -64,6 +64,9 @@ type Log struct {
 func (l *Log) Recorder(client string, c clock.Clock) *Recorder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if c == nil {
+		c = clock.System()
+	}
 	r := &Recorder{client: client, clock: c, write: func(e Event) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
