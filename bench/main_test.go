@@ -95,7 +95,7 @@ func TestQueueRun(t *testing.T) {
 	operated(t, strain, r)
 }
 
-// operated requires that every run has done operations. In its 200 ms, a starved machine may give it no processor.
+// operated requires that every run has done operations. In its short time, a starved machine may give it no processor.
 func operated(t *testing.T, strain *testkit.Strain, r *render.Report) {
 	t.Helper()
 	for _, x := range r.Results {
@@ -170,11 +170,7 @@ func TestContainersRun(t *testing.T) {
 		assert.Positive(t, x.Work.CPU, x.String())
 	}
 	assert.Equal(t, map[cluster.Fault]int{cluster.None: 1, cluster.Hung: 1, cluster.Killed: 1, cluster.Restarted: 1}, faults)
-	for _, x := range r.Results {
-		if x.Ops == 0 { // with a node hung or killed, both others must answer in time
-			strain.Missing(t, "operations were done in a second: %v", x)
-		}
-	}
+	operated(t, strain, r) // with a node hung or killed, both others must answer in time
 }
 
 // needsDocker skips a test in short mode, and where there is no Docker engine. It fails there if
