@@ -102,8 +102,8 @@ func (e *HeldError) Error() string {
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // NoQuorumError says why too few nodes agreed. It is an ErrNoQuorum. It wraps the errors of the
-// nodes, for errors.Is and errors.As. After a failed acquisition, the library removes in the
-// background what nodes have granted. After a failed release, the lock is free at the latest when its
+// nodes, for errors.Is and errors.As. After a failed acquisition, the library undoes the
+// grants of single nodes in the background. After a failed release, the lock is free at the latest when its
 // TTL runs out. After a failed extension, the lease stays valid as long as it was before.
 type NoQuorumError struct {
 	// Op is the operation: acquire, extend, release, keep (a release before its MinHold), inspect, force-release, connect, ...

@@ -195,8 +195,8 @@ func (h *holder) outerPermits(ctx context.Context) string {
 	return owner
 }
 
-// otherPermits returns an outer quorumlock that holds permits, and how many permits the outer ones leave. Slots beyond
-// the number of permits leave all of them.
+// otherPermits returns an outer quorumlock that holds permits, and how many permits the outer ones leave to others. A
+// holder may have a slot from before the number of permits was reduced. Such a slot takes none of the present permits.
 func otherPermits(status *quorumlock.SemaphoreStatus) (outer string, others int) {
 	others = status.Permits
 	for _, holder := range status.Holders() {

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// TestOtherPermits: slots beyond a number of permits that was reduced keep nobody out.
+// TestOtherPermits: a slot from before the number of permits was reduced takes none of the present permits.
 func TestOtherPermits(t *testing.T) {
 	t.Setenv(ownersEnv, "OUTER:1")
 	status := &quorumlock.SemaphoreStatus{Name: "k", Permits: 2, Need: 1, Nodes: make([]quorumlock.NodeStatus, 1)}

@@ -143,8 +143,8 @@ func (l *slotLoad) advances(after string) {
 	eventually(l.t, slotLimits().Recovery()+30*time.Second, func() bool { return l.total() >= before+10 }, "locks are granted after %s: %v", after, why)
 }
 
-// describe says why no locks are granted: what the clients are told, the marker and the keys, and what the servers think
-// of each other.
+// describe collects evidence for a lack of grants: the errors that clients get, the marker and the keys of each server,
+// and its view of the other servers.
 func (l *slotLoad) describe() (lines []string) {
 	for i, client := range l.clients {
 		for name := range l.word {
