@@ -52,9 +52,14 @@ func TestImplausibleTTLsDoNotMakeWaiterBusy(t *testing.T) {
 	}
 }
 
+// A waiter whose last recheck is less than 1 ms before the expiry waits for that whole millisecond, since nodes
+// tell a TTL in milliseconds. The jitter keeps the recheck away from the expiry.
 func TestWaitersKnowWhenAHolderExpires(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
-		c := f.Client(func(cfg *quorumlock.Config) { cfg.RetryMin, cfg.RetryMax = time.Minute, time.Minute })
+		c := f.Client(func(cfg *quorumlock.Config) {
+			cfg.RetryMin, cfg.RetryMax = time.Minute, time.Minute
+			cfg.Jitter = func() float64 { return 0.5 }
+		})
 		replies := make([]node.Reply, 1)
 		f.Nodes[0].Do(t.Context(), []node.Op{{
 			Kind: node.Acquire, Names: []string{"job"}, Owner: "x", TTL: time.Second,
