@@ -82,7 +82,7 @@ var fenceTimes = []promise{
 			x.outcome(node.Granted, r)
 			x.do(release("o1", "a"))
 			x.Pass(2 * fleeting.Recovery())
-			r = last(x.do(renew("o2", fleeting.MaxTTL, "a"), proposing(x.now(), acquire("o3", short, "a"))))
+			r = last(x.do(proposing(x.old(), renew("o2", fleeting.MaxTTL, "a")), proposing(x.now(), acquire("o3", short, "a"))))
 			if r.Outcome == node.Denied {
 				break
 			}
