@@ -74,7 +74,7 @@
 //
 //   - a successful resumption proves that no lease with a larger token had been granted by its call;
 //   - when one of the clients releases the lease, or its lease ends by itself, the others may learn of it late. From
-//     then on their acts prove nothing;
+//     then on their acts prove nothing, and readers may have had the lock when a client resumes it;
 //   - no client can resume the lease after a forced release that succeeded, or a release by a client that had
 //     resumed it.
 //

@@ -13,8 +13,9 @@ import (
 // The lease excludes others while any of its clients sees it valid, until one of them frees the lock: by a release,
 // by the end of a lease that it did not detach, or by a forced release of the owner. The other clients learn of that
 // late. So the checker ignores their acts after that. But a resumption always proves that
-// no later lease had been granted by its call: a late operation may put the lock back for an owner that freed it, but
-// not behind a later owner.
+// no lease with a larger token had been granted by its call: a late operation may put the lock back for an owner that
+// freed it, but not behind a larger token. Only a reader may have had the lock meanwhile, since readers get the token
+// of the writer before them.
 //
 // After some of these calls, no client can resume the lease: the forced release of the owner, and the release of a
 // resumed lease.
@@ -59,14 +60,25 @@ func share(all []*lease, events []Event) []*lease {
 		resumed[key] = append(handles, l)
 	}
 	for _, key := range order {
-		alone = append(alone, merge(resumed[key], forced[key]))
+		alone = append(alone, merge(resumed[key], forced[key], readersOf(all, key.token)))
 	}
 	return alone
 }
 
+// readersOf lists the readers with this token.
+func readersOf(all []*lease, token uint64) []*lease {
+	var readers []*lease
+	for _, l := range all {
+		if !l.writes() && l.grant.Token == token {
+			readers = append(readers, l)
+		}
+	}
+	return readers
+}
+
 // merge makes one lease of its handles. The grant may be missing in the history: then it was at any time before the
-// first resumption returned.
-func merge(handles []*lease, forced []Event) *lease {
+// first resumption returned. readers have the token of the lease.
+func merge(handles []*lease, forced []Event, readers []*lease) *lease {
 	whole := &lease{handles: handles}
 	if i := slices.IndexFunc(handles, func(h *lease) bool { return h.grant.Kind == Acquire }); i >= 0 {
 		whole.grant = handles[i].grant
@@ -77,7 +89,7 @@ func merge(handles []*lease, forced []Event) *lease {
 	}
 	until := whole.free(forced)
 	for _, h := range handles {
-		if h.grant.Kind == Resume {
+		if h.grant.Kind == Resume && !(whole.writes() && readBetween(readers, until, h.grant)) {
 			whole.seen = append(whole.seen, h.grant)
 		}
 		for _, e := range h.seen {
@@ -91,6 +103,13 @@ func merge(handles []*lease, forced []Event) *lease {
 	}
 	slices.SortStableFunc(whole.seen, func(a, b Event) int { return cmp.Compare(a.Call, b.Call) })
 	return whole
+}
+
+// readBetween reports whether a reader may have had the lock between the time when it was freed and a resumption.
+func readBetween(readers []*lease, freed time.Duration, resumed Event) bool {
+	return slices.ContainsFunc(readers, func(r *lease) bool {
+		return r.grant.Return > freed && r.grant.Call < resumed.Return
+	})
 }
 
 // free records which call made all handles void, and which resumptions came after that. It returns a time until which

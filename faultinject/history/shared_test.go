@@ -16,6 +16,11 @@ func (s *script) resume(token uint64, call, ret time.Duration) Event {
 
 func (s *script) detach(l Event, call, ret time.Duration) { s.about(l, Detach, call, ret, "") }
 
+// readBy is read for another owner, so it is another lease than one with the same token.
+func (s *script) readBy(owner string, token uint64, call, ret time.Duration) Event {
+	return s.add(Event{Kind: Acquire, Reads: true, Owner: owner, Token: token, Call: call, Return: ret})
+}
+
 // force is a release of the owner with token 1 by force.
 func (s *script) force(call, ret time.Duration, err string) {
 	s.add(Event{Kind: ReleaseOwner, Owner: "owner", Token: 1, Call: call, Return: ret, Error: err})
@@ -94,6 +99,29 @@ func TestSharedLeases(t *testing.T) {
 		"resumed after the release of its first client": {act: func(s *script) {
 			s.release(s.grant(1, 1, 2), 3, 4)
 			s.act(s.resume(1, 5, 6), 7, 8) // a late operation may have put it back
+		}},
+		"put back behind a reader, after a release that another client did not know of": {act: func(s *script) {
+			a := s.grant(1, 1, 2)
+			b := s.resume(1, 3, 6)
+			s.release(a, 4, 5)
+			r := s.readBy("reader", 1, 7, 8)
+			s.act(r, 9, 10)
+			s.release(r, 11, 12)
+			s.act(b, 13, 14) // it puts the lock back
+			s.act(s.resume(1, 15, 16), 17, 18)
+		}},
+		"put back behind a writer, after a release that another client did not know of": {want: Overlap, act: func(s *script) {
+			a := s.grant(1, 1, 2)
+			s.resume(1, 3, 6)
+			s.release(a, 4, 5)
+			s.release(s.grant(2, 7, 8), 9, 10)
+			s.resume(1, 15, 16)
+		}},
+		"a reader while it is resumed": {want: Overlap, act: func(s *script) {
+			s.detach(s.grant(1, 1, 2), 3, 4)
+			b := s.resume(1, 5, 6)
+			s.act(s.readBy("reader", 1, 7, 8), 9, 10)
+			s.act(b, 11, 12)
 		}},
 		"resumed after the release of a resumed lease": {want: Revived, act: func(s *script) {
 			s.detach(s.grant(1, 1, 2), 3, 4)
