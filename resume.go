@@ -20,9 +20,9 @@ import (
 // for good: neither process can extend or resume the lease after that.
 //
 // Resume asks every node once, and puts nothing back. As many nodes as the rule needs must hold all names for the owner
-// and prove that no other owner can have held them since. A node that recovers from a loss of its memory proves
+// and prove that no other writer can have held them since. A node that recovers from a loss of its memory proves
 // nothing. A lease that has ended is not revived, with one exception: a late renewal of its owner had put the lock back
-// before the call, and no other owner has taken it since. Resume fails with
+// before the call, and only readers have had it since. Resume fails with
 //
 //   - a [*LostError] if the lease has ended: released by force, by ReleaseOwner or by a resumed lease (LossForced),
 //     taken by another owner (LossTaken), expired or released (LossGone).

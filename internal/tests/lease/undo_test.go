@@ -153,7 +153,7 @@ func TestReleaseCountsNodeThatWasNeverAsked(t *testing.T) {
 		c := f.Client()
 		f.Stop(2)
 		_, _ = c.RedLock("other").Inspect(t.Context())
-		fleet.Settle() // Inspect returns at a majority. Until n3 has failed too, the client would still ask it.
+		fleet.Settle() // Until the client has noted that n3 is down, it would still ask it.
 		lease, err := c.RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
 		fleet.Settle()
