@@ -102,7 +102,7 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	if len(unseen) > 0 {
-		strain.Missing(t, "%s", strings.Join(unseen, "; "))
+		strain.Broken(t, time.Second, "%s", strings.Join(unseen, "; "))
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Begin implements [faultinject.Subject].
 func (a *activeRun) Begin(ctx context.Context, s faultinject.Step) error {
-	defer a.begun(s)
+	defer a.noteLag(s.At)
 	switch {
 	case s.Fault == faultinject.Freeze:
 		return a.clients[s.Client].signal(syscall.SIGSTOP)
@@ -27,16 +27,18 @@ func (a *activeRun) Begin(ctx context.Context, s faultinject.Step) error {
 	}
 }
 
-// begun notes how late a step is.
-func (a *activeRun) begun(s faultinject.Step) {
-	late := clock.System().Now() - a.report.Began - s.At
+// noteLag notes how late the begin or the end of a step is, which is complete now.
+func (a *activeRun) noteLag(due time.Duration) {
+	late := clock.System().Now() - a.report.Began - due
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.report.Lag = max(a.report.Lag, late)
+	a.report.lags[due] = max(a.report.lags[due], late)
 }
 
 // End implements [faultinject.Subject].
 func (a *activeRun) End(ctx context.Context, s faultinject.Step) error {
+	defer a.noteLag(s.End())
 	switch {
 	case s.Fault == faultinject.Freeze:
 		return a.clients[s.Client].signal(syscall.SIGCONT)

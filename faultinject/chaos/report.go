@@ -35,8 +35,10 @@ type Report struct {
 	Violations []string
 	// Slow describes progress that came late. There must be none on a machine with time to spare.
 	Slow []string
-	// Lag is the largest delay of a step behind its time in the plan.
-	Lag time.Duration
+	// Lag is the largest delay of the begin or the end of a step behind its time in the plan. lags has the largest of
+	// each instant of the plan.
+	Lag  time.Duration
+	lags map[time.Duration]time.Duration
 	// History has the calls of every client.
 	History *history.History
 	// Began is when the plan began, and Over when the last fault was repaired, by the clock of the history.
@@ -151,6 +153,9 @@ func (r *Report) Print(out io.Writer) {
 		_, _ = fmt.Fprintln(out, "VIOLATION:", v)
 	}
 }
+
+// LagAt is the largest delay of what the plan begins or ends at an instant.
+func (r *Report) LagAt(due time.Duration) time.Duration { return r.lags[due] }
 
 // Grants counts the leases that clients whose name starts with a prefix got between two
 // instants of the plan.

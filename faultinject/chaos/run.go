@@ -79,7 +79,9 @@ const clientsEnd = 20 * time.Second
 // Everything that Run starts ends with it, and on Linux with the program.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	cfg = cfg.withDefaults()
-	report := &Report{Faults: make(map[faultinject.Fault]int), Kinds: make(map[Kind]*Tally)}
+	report := &Report{
+		Faults: make(map[faultinject.Fault]int), Kinds: make(map[Kind]*Tally), lags: make(map[time.Duration]time.Duration),
+	}
 	a := &activeRun{Config: cfg, report: report, began: time.Now()}
 	for _, step := range cfg.Plan {
 		a.report.Faults[step.Fault]++

@@ -22,22 +22,29 @@ func parse(t *testing.T, text string) faultinject.Plan {
 }
 
 // scenario plays a plan up to three times, on new nodes, until the report shows everything that the test expects.
-// unseen lists the rest; events may be late by the given time. A broken promise fails the test in any run.
+// unseen lists the rest. Events may be late by the given time, and effects of a step by its lag besides. A broken
+// promise fails the test in any run.
 func scenario(t *testing.T, cfg chaos.Config, unseen func(r *chaos.Report, late time.Duration) []string) {
 	t.Helper()
 	t.Parallel()
 	strain := testkit.MeasureStrain(t)
 	var lacks []string
+	var lag time.Duration
 	for range 3 {
 		cfg.Out, cfg.Patient = t.Output(), true
 		report := run(t, cfg)
-		lacks = append(slices.Clone(report.Slow), unseen(report, report.Lag+strain.Worst())...)
+		lag = report.Lag
+		lacks = append(slices.Clone(report.Slow), unseen(report, strain.Worst())...)
 		if len(lacks) == 0 {
 			return
 		}
 		t.Logf("not seen in this run: %s", strings.Join(lacks, "; "))
 	}
-	strain.Missing(t, "%s", strings.Join(lacks, "; "))
+	// A slow engine needs seconds for a fault or its repair. That leaves little time to see the effect.
+	if lag > time.Second {
+		testkit.Inconclusive(t, "expected: %s; a fault began or ended %v late", strings.Join(lacks, "; "), lag)
+	}
+	strain.Broken(t, 500*time.Millisecond, "%s", strings.Join(lacks, "; "))
 }
 
 // unless returns an empty list if seen is true, and otherwise one with the message.
@@ -92,12 +99,12 @@ func TestScenarioWithoutAMajority(t *testing.T) {
 		17s     wipe n4 for 2s
 		17s     stop n5 for 2s
 	`)}, func(r *chaos.Report, late time.Duration) (lacks []string) {
-		moment := 500*time.Millisecond + late
 		for from, to := range map[time.Duration]time.Duration{
 			time.Second:      4*time.Second + 3*time.Second, // and the recovery of all three
 			10 * time.Second: 14 * time.Second,
 			17 * time.Second: 19*time.Second + 3*time.Second,
 		} {
+			moment := 500*time.Millisecond + r.LagAt(from) + late
 			require.Zero(t, r.Grants("", from+moment, to-moment), "no client gets a lock between %v and %v", from, to)
 			refusals := r.Refusals(from+moment, to-moment)
 			lacks = append(lacks, unless(len(refusals) > 0, "clients are refused between %v and %v", from, to)...)
@@ -111,24 +118,25 @@ func TestScenarioWithoutAMajority(t *testing.T) {
 }
 
 // TestScenarioPartitionedClient: a client that is cut off from a majority acquires nothing, and the others continue.
+// Each cut lasts for three TTLs: if the client holds all locks when it begins, the others must wait for the first TTL.
 func TestScenarioPartitionedClient(t *testing.T) {
 	scenario(t, chaos.Config{Brisk: true, Plan: parse(t, `
-		1s      part c1-n1 for 3s
-		1s      part c1-n2 for 3s
-		1s      part c1-n3 for 3s
-		6s      mute c1-n3 for 3s   # its requests arrive, and it never learns of it
-		6s      mute c1-n4 for 3s
-		6s      mute c1-n5 for 3s
-		11s     deafen c1- for 3s
+		1s      part c1-n1 for 6s
+		1s      part c1-n2 for 6s
+		1s      part c1-n3 for 6s
+		9s      mute c1-n3 for 6s   # its requests arrive, and it never learns of it
+		9s      mute c1-n4 for 6s
+		9s      mute c1-n5 for 6s
+		17s     deafen c1- for 6s
 	`)}, func(r *chaos.Report, late time.Duration) (lacks []string) {
-		for _, at := range []time.Duration{1, 6, 11} {
-			from, to := at*time.Second+300*time.Millisecond+late, (at+3)*time.Second-100*time.Millisecond
+		for _, at := range []time.Duration{1, 9, 17} {
+			from, to := at*time.Second+300*time.Millisecond+r.LagAt(at*time.Second)+late, (at+6)*time.Second-100*time.Millisecond
 			require.Zero(t, r.Grants("c1", from, to), "c1 gets nothing from %v on", from)
 			for _, other := range []string{"c2", "c3"} {
 				lacks = append(lacks, unless(r.Grants(other, from, to) > 0, "%s goes on from %v on", other, from)...)
 			}
 		}
-		return append(lacks, unless(r.Grants("c1", 14*time.Second, time.Hour) > 0, "c1 gets locks again")...)
+		return append(lacks, unless(r.Grants("c1", 23*time.Second, time.Hour) > 0, "c1 gets locks again")...)
 	})
 }
 

@@ -128,7 +128,9 @@ func TestContainersExpire(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	client := newClient(t)
-	s := start(t, 1, WithExpiry(2*time.Second)).Servers()[0]
+	// The time begins before the container is made, which takes seconds on a busy machine. At its end the container
+	// ends, and the tests of other packages may remove it.
+	s := start(t, 1, WithExpiry(10*time.Second)).Servers()[0]
 	id := idOf(t, client, tmp)
 	require.Len(t, made(t, client, id), 2)
 	require.NoError(t, s.Pause(t.Context()), "a paused container expires too")

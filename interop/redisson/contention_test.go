@@ -28,12 +28,13 @@ const contenders = 3
 type contender struct {
 	name    string
 	acquire func(ctx context.Context) (release func(context.Context) error, err error)
-	grants  int           // before the end of the test
+	grants  int           // while all contended
 	longest time.Duration // the longest wait
 }
 
 // TestContention: three callers of each side contend for one lock. No two hold it at the same time, and each of them gets
-// it.
+// it. They contend until each has had it, for half a minute longer at most: on a busy machine, there are few grants in a
+// short time.
 //
 // Each caller pauses between two attempts, several times as long as an acquisition and release in Java takes. Without
 // pauses, a MultiLock of this library could starve: it acquires all nodes at once, or none. Redisson's MultiLock
@@ -103,14 +104,19 @@ func (f *fleet) pause(c *contender) time.Duration {
 // of grants that were not exclusive.
 func (f *fleet) contend(all []*contender, pause time.Duration) (violations int64) {
 	f.t.Helper()
-	const held = time.Millisecond
-	var holders, seen atomic.Int64
+	const held, longer = time.Millisecond, 30 * time.Second
+	var holders, seen, without atomic.Int64 // without is the number of contenders that have not had the lock
+	without.Store(int64(len(all)))
 	var running sync.WaitGroup
 	failures := make(chan error, len(all))
 	end := time.Now().Add(*duration)
+	goesOn := func() bool {
+		late := time.Since(end)
+		return late < 0 || late < longer && without.Load() > 0 && !*saturate
+	}
 	for _, c := range all {
 		running.Go(func() {
-			for time.Now().Before(end) {
+			for goesOn() {
 				asked := time.Now()
 				release, err := c.acquire(f.ctx)
 				if err != nil {
@@ -118,7 +124,10 @@ func (f *fleet) contend(all []*contender, pause time.Duration) (violations int64
 					return
 				}
 				c.longest = max(c.longest, time.Since(asked))
-				if time.Now().Before(end) {
+				if goesOn() {
+					if c.grants == 0 {
+						without.Add(-1)
+					}
 					c.grants++
 				}
 				if holders.Add(1) != 1 {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
@@ -52,10 +53,14 @@ func TestBothSidesRenew(t *testing.T) {
 	f := newFleet(t, ttl)
 	lock, caller := f.golang().RedLock(name), f.caller(ttl)
 
+	strain := testkit.MeasureStrain(t)
 	lease := f.acquire(lock)
 	got, err := caller.TryLock(t.Context(), redLock, 3*ttl)
 	require.NoError(t, err)
-	require.False(t, got)
+	if got {
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost, "both sides hold the lock")
+		strain.Broken(t, 500*time.Millisecond, "the client in Go keeps its lock for %v", 3*ttl)
+	}
 	require.NoError(t, lease.Release(t.Context()))
 
 	f.locked(caller, redLock)
