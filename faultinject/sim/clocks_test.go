@@ -12,7 +12,9 @@ import (
 // long, and no lock can prevent two holders. Their tokens still show the order.
 func TestClocksBeyondTheAllowance(t *testing.T) {
 	broken := make(map[sim.Promise]int)
-	for seed := range uint64(300) {
+	// Some three violations are expected of 300 seeds. The scheduler changes a few cases of a hundred, and may change
+	// these. So more seeds follow until one shows two holders.
+	for seed := uint64(0); seed < 300 || broken[sim.Exclusion] == 0 && seed < 3000; seed++ {
 		c := sim.Draw(seed)
 		for i := range c.Clients {
 			c.Clients[i].Rate = 0.98

@@ -74,8 +74,9 @@ func TestBlockedWaitersHardlySlowOthers(t *testing.T) {
 		slices.Sort(turns)
 		slices.Sort(longest)
 		t.Logf("crowd %d: turns %v, longest %v", crowd, turns, longest)
-		// The delay of a turn does not depend on the number of blocked waiters.
-		require.GreaterOrEqual(t, turns[samples/2], 30)
+		// The delay of a turn does not depend on the number of blocked waiters. If each of them added its privilege of
+		// 50 ms, 20 of them would leave four turns. The bound is far from the usual median too, which varies by chance.
+		require.GreaterOrEqual(t, turns[samples/2], 20)
 		require.LessOrEqual(t, longest[samples/2], 2*time.Second)
 	}
 }
