@@ -3,6 +3,7 @@ package node_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -172,9 +173,11 @@ func TestRedisExchangesThatTimeOutTogether(t *testing.T) {
 		assert.Less(t, time.Since(began), soon)
 		server.Resume()
 		eventually(t, node.Absent, n, release("o1", "a"))
-		for _, r := range doAll(n, each(release)...)() {
-			require.NoError(t, r.Err)
-		}
+		var last []node.Reply // A stall of the machine makes releases time out too. They are repeated then.
+		poll(t, func() bool {
+			last = doAll(n, each(release)...)()
+			return !slices.ContainsFunc(last, func(r node.Reply) bool { return r.Err != nil })
+		}, func() any { return last })
 		assert.Empty(t, held(server), "what the silent server had in its buffer ran before the releases, or never")
 	}
 }

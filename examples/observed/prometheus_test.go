@@ -66,7 +66,10 @@ func valueOf(m *dto.Metric) string {
 	if h == nil {
 		return fmt.Sprint(m.GetCounter().GetValue() + m.GetGauge().GetValue())
 	}
-	text := fmt.Sprintf("%d: %.9g", h.GetSampleCount(), h.GetSampleSum())
+	// Several clients report at once. So the two modules may add values in different orders, which changes the last bits
+	// of a sum. All values are whole nanoseconds: rounded to these, a sum does not depend on the order. To nine digits, it
+	// would where the tenth is a five.
+	text := fmt.Sprintf("%d: %.0f ns", h.GetSampleCount(), h.GetSampleSum()*1e9)
 	for _, b := range h.GetBucket() {
 		if b.GetUpperBound() < 1e300 { // one of the two lists the last bucket, which has everything
 			text += fmt.Sprintf(", %g: %d", b.GetUpperBound(), b.GetCumulativeCount())

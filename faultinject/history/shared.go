@@ -89,7 +89,7 @@ func merge(handles []*lease, forced []Event, readers []*lease) *lease {
 	}
 	until := whole.free(forced)
 	for _, h := range handles {
-		if h.grant.Kind == Resume && !(whole.writes() && readBetween(readers, until, h.grant)) {
+		if h.grant.Kind == Resume && (!whole.writes() || !readBetween(readers, until, h.grant)) {
 			whole.seen = append(whole.seen, h.grant)
 		}
 		for _, e := range h.seen {

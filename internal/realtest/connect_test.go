@@ -220,16 +220,24 @@ func TestRealFirstAcquireOnRemoteNodes(t *testing.T) {
 				}
 				return lease
 			}
+			release := func(lease *quorumlock.Lease) {
+				err := lease.Release(t.Context())
+				if errors.Is(err, quorumlock.ErrNoQuorum) {
+					// The same stall makes the confirmations of a release late.
+					testkit.StrainOf(t).Broken(t, 500*time.Millisecond-roundTrip, "the release is confirmed: %v", err)
+				}
+				require.NoError(t, err)
+			}
 			began := time.Now()
 			lease = try("a")
 			t.Logf("the first attempt took %.1f round trips", float64(time.Since(began))/float64(roundTrip))
 			assert.Greater(t, lease.Remaining(), quorumlock.DefaultTTL*9/10-3*time.Second)
-			require.NoError(t, lease.Release(t.Context()))
+			release(lease)
 
 			// A reconnect after an idle time has the same bound.
 			c.hangUp()
 			time.Sleep(roundTrip) // The client notices the closed connections after this time.
-			require.NoError(t, try("b").Release(t.Context()))
+			release(try("b"))
 			if n := down.Load(); n > 0 {
 				testkit.StrainOf(t).Broken(t, 500*time.Millisecond-roundTrip, "no node counts as down, but %d did", n)
 			}

@@ -103,13 +103,15 @@ var queueWakes = []promise{
 		x.receives()
 	}},
 	{"a waiter is not woken by its own undo, and keeps its place", func(x *trial) {
-		x.line("a", "c:1", "c:2", "c:3")
-		x.want(node.Released, waiting("c:1", 1, release("o1", "a")))
+		// The second undo has to come within the privilege of the first waiter. Otherwise the next waiter is woken too.
+		const patient = "c:1@500"
+		x.line("a", patient, "c:2", "c:3")
+		x.want(node.Released, waiting(patient, 1, release("o1", "a")))
 		x.receives(returned("c:2", "a"))
 		x.want(node.Absent, waiting("c:2", 2, release("o1", "a")))
-		x.receives(returned("c:1", "a"))
+		x.receives(returned(patient, "a"))
 		x.held("a")
-		x.queues("c:1", 9, 0, "a")
+		x.queues(patient, 9, 0, "a")
 		x.queues("c:2", 9, 1, "a")
 	}},
 	{"the undo of the only waiter wakes no waiter", func(x *trial) {
