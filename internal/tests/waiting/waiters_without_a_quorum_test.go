@@ -58,7 +58,7 @@ func blockWaiters(f *fleet.Fleet, lock func(c *quorumlock.Client) *quorumlock.Lo
 // Waiters that need a node that is down must not slow other waiters much.
 func TestBlockedWaitersHardlySlowOthers(t *testing.T) {
 	for _, crowd := range []int{0, 1, 5, 20} {
-		samples := 7 // Each sample depends on chance, so the median counts.
+		samples := 15 // Each sample depends on chance, so the median counts. One sample in ten is below the bound.
 		if crowd == 0 {
 			samples = 1 // Without blocked waiters, each sample has the same number of turns.
 		}
@@ -74,9 +74,8 @@ func TestBlockedWaitersHardlySlowOthers(t *testing.T) {
 		slices.Sort(turns)
 		slices.Sort(longest)
 		t.Logf("crowd %d: turns %v, longest %v", crowd, turns, longest)
-		// The delay of a turn does not depend on the number of blocked waiters. If each of them added its privilege of
-		// 50 ms, 20 of them would leave four turns. The bound is far from the usual median too, which varies by chance.
-		require.GreaterOrEqual(t, turns[samples/2], 20)
+		// The delay of a turn does not depend on the number of blocked waiters.
+		require.GreaterOrEqual(t, turns[samples/2], 30)
 		require.LessOrEqual(t, longest[samples/2], 2*time.Second)
 	}
 }
