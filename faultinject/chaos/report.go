@@ -154,7 +154,7 @@ func (r *Report) Print(out io.Writer) {
 	}
 }
 
-// LagAt is the largest delay of what the plan begins or ends at an instant.
+// LagAt is the largest delay of the steps that the plan begins or ends at an instant.
 func (r *Report) LagAt(due time.Duration) time.Duration { return r.lags[due] }
 
 // Grants counts the leases that clients whose name starts with a prefix got between two
