@@ -23,7 +23,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/election"
 )
 
 // snippetScope declares the identifiers that the snippets of docs/coming-from.md use.
@@ -82,7 +81,6 @@ func TestComingFromOtherLibraries(t *testing.T) {
 		}
 	}
 	require.Contains(t, string(text), fmt.Sprintf("up to %d printable bytes", quorumlock.MaxPurposeLength))
-	require.Contains(t, string(text), fmt.Sprintf("at most %d printable bytes", election.MaxValueLength))
 	t.Log(checked, "snippets")
 	require.Greater(t, checked, 80)
 	require.Error(t, compiles(fset, pkg, inside, "lock.Obtain(ctx)"))

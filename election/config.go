@@ -23,9 +23,10 @@ const (
 
 // Config describes a candidate. The zero value of a field means its default.
 type Config struct {
-	// Name identifies this candidate in logs and to observers. It becomes the purpose of the lock, so it must be
-	// printable, with at most quorumlock.MaxPurposeLength bytes. Default: the Purpose of Lock, or else the client's
-	// Config.Holder, which is its host and process by default.
+	// Name presents this candidate in logs and to observers: by a name, by the address at which it serves as the
+	// leader, or both. It becomes the purpose of the lock, so it must be printable, with at most
+	// quorumlock.MaxPurposeLength bytes. Default: the Purpose of Lock, or else the client's Config.Holder, which is its
+	// host and process by default.
 	Name string
 	// Lock has the options of the lock. Its TTL bounds the time without a leader after a leader has died. MaxHold
 	// ends a term in any case, without waiting for the lead function, so its end counts as a loss. The lock cannot be
@@ -41,10 +42,6 @@ type Config struct {
 	Grace time.Duration
 	// Interval is the polling interval of Watch. Default: 1 s.
 	Interval time.Duration
-	// Announce makes leaders tell observers of each change at once, and allows Proclaim. All candidates and observers
-	// of an election set it alike. It uses the locks NAME/value0 and NAME/value1 and the latch NAME/changes, and needs
-	// the rights of latches on the servers. A term costs each node two more operations.
-	Announce bool
 	// KeepOnCancel makes Run keep the lock when its context ends: it is left to its TTL, so that no other candidate leads
 	// before that. Use it where work that the lead function began may go on after its return. Default: Run releases the
 	// lock, and another candidate leads at once. A lead function that returns ErrDone releases the lock in any case.

@@ -22,15 +22,11 @@ type Election struct {
 	cfg      Config
 	name     string
 	lock     *quorumlock.Lock
-	board    *board // nil without Config.Announce
 	problems []string
 	running  atomic.Bool
 
 	mu   sync.Mutex
 	term *term // while the lead function runs
-
-	// tells counts the announcements under way, for Run.
-	tells sync.WaitGroup
 }
 
 // New makes a candidate in the election with the given name, which is the name of its lock. The lock is a RedLock, unless
@@ -46,36 +42,23 @@ func New(client *quorumlock.Client, name string, cfg Config) *Election {
 		return e
 	}
 	e.lock = client.RedLock(name).With(cfg.Lock)
-	if cfg.Announce {
-		e.board = newBoard(client, name, cfg.Lock)
-		e.problems = append(e.problems, e.board.problems()...)
-	}
 	return e
 }
 
 // Run is New with the default Config, and its [Election.Run].
 func Run(ctx context.Context, client *quorumlock.Client, name string, lead Lead) error {
-	return New(client, name, Config{}).Run(ctx, lead) //nolint:contextcheck // New checks names with a context that has ended
+	return New(client, name, Config{}).Run(ctx, lead)
 }
 
 // Leading returns the term of this candidate, if it leads now. It reads the clock, so the result is exact. It reports
 // false while a lead function winds up.
 func (e *Election) Leading() (Term, bool) {
-	t := e.current()
-	if t == nil {
-		return Term{}, false
-	}
-	return t.Term, true
-}
-
-// current returns the term of this candidate, or nil if it does not lead now.
-func (e *Election) current() *term {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.term == nil || e.term.ctx.Err() != nil {
-		return nil
+		return Term{}, false
 	}
-	return e.term
+	return e.term.Term, true
 }
 
 // Healthy returns an [ErrOverdue] while a lead function continues although its context ended Config.Grace ago, and nil

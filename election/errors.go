@@ -10,8 +10,6 @@ var (
 	ErrResigned = errors.New("election: resigned")
 	// ErrRunning: Run was called while another Run of the same Election had not returned.
 	ErrRunning = errors.New("election: already running: one Run at a time; make another Election for another candidate")
-	// ErrNotLeading: Proclaim was called, and this candidate does not lead.
-	ErrNotLeading = errors.New("election: this candidate does not lead")
 	// ErrNoLeader: no candidate holds the lock on enough nodes.
 	ErrNoLeader = errors.New("election: no leader")
 	// ErrOverdue: a lead function still runs after the end of its context. The error of Healthy also wraps the cause of

@@ -76,7 +76,8 @@ func ExampleElection_Watch() {
 		case errors.Is(err, election.ErrNoLeader):
 			fmt.Println("no leader")
 			go func() {
-				candidate <- election.Run(ctx, client, "scheduler", func(context.Context, election.Term) error {
+				e := election.New(client, "scheduler", election.Config{Name: "web-1 http://10.0.0.3:8080"})
+				candidate <- e.Run(ctx, func(context.Context, election.Term) error {
 					time.Sleep(100 * time.Millisecond)
 					return election.ErrDone
 				})
@@ -86,41 +87,12 @@ func ExampleElection_Watch() {
 			fmt.Println("the leader is unknown:", err)
 			continue
 		}
-		fmt.Println("leader:", leader.Owner != "", leader.Token > 0, !leader.Since.IsZero())
+		fmt.Println("leader:", leader.Name, leader.Token > 0, !leader.Since.IsZero())
 		break
 	}
 	fmt.Println(<-candidate)
 	// Output:
 	// no leader
-	// leader: true true true
-	// <nil>
-}
-
-func ExampleElection_Proclaim() {
-	ctx := context.Background()
-	client := exampleClient()
-	defer func() { _ = client.Close(ctx) }()
-	cfg := election.Config{Announce: true} // the same for all candidates and observers
-
-	candidate, done := election.New(client, "scheduler", cfg), make(chan error, 1)
-	go func() {
-		done <- candidate.Run(ctx, func(ctx context.Context, _ election.Term) error {
-			if err := candidate.Proclaim(ctx, "http://10.0.0.3:8080"); err != nil && ctx.Err() == nil {
-				return err
-			}
-			<-ctx.Done()
-			return election.ErrDone
-		})
-	}()
-	for leader, err := range election.New(client, "scheduler", cfg).Watch(ctx) {
-		if err == nil && leader.Value != "" {
-			fmt.Println("the leader serves at", leader.Value)
-			break
-		}
-	}
-	candidate.Resign()
-	fmt.Println(<-done)
-	// Output:
-	// the leader serves at http://10.0.0.3:8080
+	// leader: web-1 http://10.0.0.3:8080 true true
 	// <nil>
 }

@@ -161,3 +161,43 @@ func (r *run) waits() {
 	synctest.Wait()
 	require.Empty(r.t, r.terms, "the candidate must not lead")
 }
+
+// seen is one result of Watch.
+type seen struct {
+	leader election.Leader
+	err    error
+}
+
+// watch runs Watch until the test ends.
+func watch(t *testing.T, e *election.Election) <-chan seen {
+	t.Helper()
+	all, over := make(chan seen, 1000), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(over)
+		for leader, err := range e.Watch(ctx) {
+			all <- seen{leader, err}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-over })
+	return all
+}
+
+// soon is more than a few round trips to in-memory nodes take.
+const soon = 20 * time.Millisecond
+
+// sees requires a result within d of virtual time. Others may come before it.
+func sees(t *testing.T, all <-chan seen, d time.Duration, wanted func(seen) bool) {
+	t.Helper()
+	late := time.After(d)
+	for {
+		select {
+		case s := <-all:
+			if wanted(s) {
+				return
+			}
+		case <-late:
+			t.Fatalf("Watch does not yield it within %v", d)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -16,7 +15,7 @@ import (
 type Leader struct {
 	// Owner is the leader's id on the nodes: its Term.Owner.
 	Owner string
-	// Name is the candidate's name, as in Term.
+	// Name is the Config.Name of the leader, or the default of that.
 	Name string
 	// Token is the token of its term; nodes know it as long as the term lasts. While the candidate is being elected, it
 	// may still be smaller. It is 0 if the lock is held by a program that gives no token. It is for display only. A
@@ -24,52 +23,35 @@ type Leader struct {
 	Token uint64
 	// Since is the time of the election by the leader's clock, from its token; zero if Token is 0.
 	Since time.Time
-	// Value is the last value that the leader has proclaimed, or empty: see [Election.Proclaim].
-	Value string
 }
 
 // Leader asks every node for the leader. It fails with ErrNoLeader if no candidate holds the lock on enough nodes. If
 // too few nodes answer, it fails as [quorumlock.Lock.Inspect] does.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
-	leader, _, err := e.look(ctx)
-	return leader, err
-}
-
-// look is Leader. It also returns when to look again though nothing was announced: when the nodes would drop the lock.
-func (e *Election) look(ctx context.Context) (leader Leader, left time.Duration, err error) {
 	if err := e.check(ctx); err != nil {
-		return Leader{}, 0, err
+		return Leader{}, err
 	}
-	lock := e.lock
-	if e.cfg.Announce {
-		lock = e.board.all
-	}
-	status, err := lock.Inspect(ctx)
+	status, err := e.lock.Inspect(ctx)
 	if err != nil {
-		return Leader{}, 0, err
+		return Leader{}, err
 	}
-	owner := holderOf(status, e.name)
+	owner := holderOf(status)
 	if owner == "" {
-		return Leader{}, 0, ErrNoLeader
+		return Leader{}, ErrNoLeader
 	}
-	leader = Leader{Owner: owner, Name: nameOf(owner)}
-	if e.cfg.Announce {
-		leader.Value = e.board.valueOf(status, owner)
-	}
+	leader := Leader{Owner: owner, Name: nameOf(owner)}
 	if leader.Token = tokenOf(status, owner); leader.Token != 0 {
 		leader.Since = time.UnixMicro(int64(leader.Token)) //nolint:gosec // it fits in 63 bits
 	}
-	return leader, timeLeft(status, owner), nil
+	return leader, nil
 }
 
-// holderOf returns the owner that enough nodes name as the holder of one of several locks, or "".
-func holderOf(s *quorumlock.Status, name string) string {
+// holderOf returns the owner that enough nodes name as the holder, or "".
+func holderOf(s *quorumlock.Status) string {
 	nodes := make(map[string]int)
 	for _, n := range s.Nodes {
 		for _, h := range n.Holders {
-			if h.Name == name {
-				nodes[h.Owner]++
-			}
+			nodes[h.Owner]++
 			if nodes[h.Owner] >= s.Need {
 				return h.Owner
 			}
@@ -78,42 +60,15 @@ func holderOf(s *quorumlock.Status, name string) string {
 	return ""
 }
 
-// timeLeft returns how long enough nodes keep the lock for its owner unless the owner renews it, and at least minLook.
-func timeLeft(s *quorumlock.Status, owner string) time.Duration {
-	var left []time.Duration
-	for _, n := range s.Nodes {
-		for _, h := range n.Holders {
-			if h.Owner == owner {
-				left = append(left, h.TTL)
-			}
-		}
-	}
-	slices.Sort(left)
-	return max(left[len(left)-s.Need], minLook)
-}
-
-// secondLook is how soon Watch looks again after a ring.
-const secondLook = 10 * time.Millisecond
-
-// minLook is the shortest pause between two looks at a leader whose time is nearly over.
-const minLook = 100 * time.Millisecond
-
-// Watch yields the leader, and every change: a leader, its token, its value, ErrNoLeader, or the reason why the leader
-// is unknown. Watch ends with ctx, or after a *quorumlock.InvalidError or quorumlock.ErrClosed.
+// Watch yields the leader, and every change: a leader, its token, ErrNoLeader, or the reason why the leader is unknown.
+// Watch ends with ctx, or after a *quorumlock.InvalidError or quorumlock.ErrClosed.
 //
 // Watch asks for the leader every Config.Interval. Each poll costs a round trip to each node, and needs no
 // candidate. It may miss terms that are shorter than an interval.
-//
-// With Config.Announce, leaders wake Watch at once. It then asks only when the time of the leader would be over
-// without a renewal, and every Config.Interval while there is no leader. Like every waiter, it also looks after
-// its place on the nodes once a second.
 func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		ring, hears, stop := e.startListening(ctx)
-		defer stop()
-		last, looks := sight{first: true}, 0
-		for {
-			leader, left, err := e.look(ctx)
+		for last := (sight{first: true}); ; {
+			leader, err := e.Leader(ctx)
 			if ctx != nil && ctx.Err() != nil {
 				return
 			}
@@ -122,45 +77,11 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 				return
 			}
 			last = next
-			pause := e.cfg.Interval
-			switch {
-			case !hears():
-			case looks == 0:
-				pause = min(pause, secondLook)
-			case err != nil:
-			case looks == 1:
-				pause = min(pause, left)
-			default:
-				pause = left
-			}
-			looks++
-			rang, err := waitFor(ctx, e.cfg.Clock, pause, ring)
-			if err != nil {
+			if sleep(ctx, e.cfg.Clock, e.cfg.Interval) != nil {
 				return
-			}
-			if rang {
-				looks = 0
 			}
 		}
 	}
-}
-
-// startListening begins to listen for announcements, until stop is called. Without Config.Announce, it never rings.
-//
-// After a change, an observer sets the latch and then waits for it. If a leader deletes the latch in between, and
-// another observer sets it again, this observer misses the deletion. So Watch looks twice more after each ring: after
-// secondLook, and after an interval.
-func (e *Election) startListening(ctx context.Context) (ring <-chan struct{}, hears func() bool, stop func()) {
-	if !e.cfg.Announce || e.check(ctx) != nil {
-		return nil, func() bool { return false }, func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	rings, armed, done := make(chan struct{}, 1), new(atomic.Bool), make(chan struct{})
-	go func() {
-		defer close(done)
-		e.listen(ctx, rings, armed)
-	}()
-	return rings, armed.Load, func() { cancel(); <-done }
 }
 
 // sight is one result of Watch.
@@ -173,7 +94,7 @@ type sight struct {
 // differs reports whether the leader, or the reason why there is none, has changed. It ignores changes of the answers
 // of single nodes.
 func (s sight) differs(next sight) bool {
-	return s.first || s.leader.Owner != next.leader.Owner || s.leader.Token != next.leader.Token || s.leader.Value != next.leader.Value ||
+	return s.first || s.leader.Owner != next.leader.Owner || s.leader.Token != next.leader.Token ||
 		(s.err == nil) != (next.err == nil) ||
 		errors.Is(s.err, ErrNoLeader) != errors.Is(next.err, ErrNoLeader)
 }

@@ -34,7 +34,6 @@ func (e *Election) Run(ctx context.Context, lead Lead) error {
 		return ErrRunning
 	}
 	defer e.running.Store(false)
-	defer e.tells.Wait()
 	for failures := 0; ; {
 		lease, err := e.lock.Acquire(ctx)
 		switch {
@@ -110,31 +109,16 @@ func (e *Election) rest(ctx context.Context, failures int) error {
 	return sleep(ctx, e.cfg.Clock, quorum.Backoff(max(failures-1, 0), e.cfg.RestMin, e.cfg.RestMax, rand.Float64()))
 }
 
-// sleep waits for d, and returns the cause of ctx's end if that comes first.
+// sleep waits for d, and returns the cause of ctx's end if that comes first, or at the same time.
 func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
-	_, err := waitFor(ctx, c, d, nil)
-	return err
-}
-
-// waitFor returns after d, or as soon as it can receive from news, which it reports. The error is the cause of ctx's
-// end if that comes first.
-func waitFor(ctx context.Context, c clock.Clock, d time.Duration, news <-chan struct{}) (received bool, err error) {
 	over := make(chan struct{})
 	timer := c.AfterFunc(d, func() { close(over) })
 	defer timer.Stop()
 	select {
 	case <-over:
-		select { // news that came in time counts
-		case <-news:
-			return true, nil
-		default:
-			return false, nil
-		}
-	case <-news:
-		return true, nil
 	case <-ctx.Done():
-		return false, context.Cause(ctx)
 	}
+	return context.Cause(ctx)
 }
 
 func (e *Election) failed(err error) {

@@ -94,6 +94,54 @@ func TestLossAndReelection(t *testing.T) {
 	})
 }
 
+// TestRunReturnsAtOnceAfterALoss: a term that was lost leaves nothing to release, so Run does not wait for silent nodes.
+func TestRunReturnsAtOnceAfterALoss(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		a := startStubborn(t, w.candidate("a"), true)
+		term := a.leads()
+		w.pause(0, 1, 2, 3, 4)
+		<-term.ctx.Done()
+		require.ErrorIs(t, context.Cause(term.ctx), quorumlock.ErrLost)
+		a.cancel()
+		began := w.clock.Now()
+		term.leave <- nil
+		require.ErrorIs(t, <-a.done, context.Canceled)
+		require.Equal(t, began, w.clock.Now())
+		w.resume(0, 1, 2, 3, 4)
+	})
+}
+
+// TestKeepOnCancel: a candidate whose Run is cancelled leaves the lock to its TTL. One that is done releases it.
+func TestKeepOnCancel(t *testing.T) {
+	keeps := func(cfg *election.Config) { cfg.KeepOnCancel = true }
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		a := start(t, w.candidate("a", keeps))
+		former := a.leads()
+		b := start(t, w.candidate("b", keeps))
+		synctest.Wait()
+		began := w.clock.Now()
+		require.ErrorIs(t, a.stop(), context.Canceled)
+		require.Equal(t, began, w.clock.Now(), "Run does not wait")
+		require.Error(t, former.ctx.Err())
+		time.Sleep(6 * time.Second)
+		b.waits()
+		term := b.leads()
+		require.Less(t, w.clock.Now()-began, quorumlock.DefaultTTL+time.Second)
+		require.Greater(t, term.Token, former.Token)
+
+		c := start(t, w.candidate("c", keeps))
+		synctest.Wait()
+		began = w.clock.Now()
+		term.leave <- election.ErrDone
+		third := c.leads()
+		require.Less(t, w.clock.Now()-began, soon, "a candidate that is done releases the lock")
+		third.leave <- nil
+		require.NoError(t, <-b.done)
+		c.leads()
+		_ = c.stop()
+	})
+}
+
 // TestLeaderThatIgnoresItsContext: the lead function goes on after its context has ended. Except after a loss, the lock is
 // held until the function has returned.
 func TestLeaderThatIgnoresItsContext(t *testing.T) {

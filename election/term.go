@@ -36,15 +36,11 @@ type term struct {
 	began  time.Duration
 	// overdue is set once the lead function is overdue.
 	overdue atomic.Bool
-	// proclaiming is full while a Proclaim is under way. value is the lease that shows the value, or nil, and slot the
-	// lock that it holds. Only that Proclaim writes them, with the mutex of the Election. Others read them with it.
-	proclaiming chan struct{}
-	value       *quorumlock.Lease
-	slot        int
-	// stopRun stops waiting for the end of Run's context. returned is closed once the lead function has returned, and
-	// watched waits for the goroutine that reports a function which does not.
+	// stopRun stops waiting for the end of Run's context. runs ends once the lead function has returned, and watched
+	// waits for the goroutine that reports a function which does not.
 	stopRun  func() bool
-	returned chan struct{}
+	runs     context.Context
+	returned context.CancelFunc
 	watched  sync.WaitGroup
 }
 
@@ -62,22 +58,18 @@ func (e *Election) serve(ctx context.Context, lease *quorumlock.Lease, lead Lead
 	t := e.begin(ctx, lease)
 	end.Err = ErrPanicked // unless it returns
 	defer func() { e.end(ctx, t, &end) }()
-	e.tellLater(ctx)
 	e.elected(t)
 	end.Err = lead(t.ctx, t.Term)
 	return end
 }
 
-//nolint:contextcheck // it has the values of ctx, and ends with it
 func (e *Election) begin(ctx context.Context, lease *quorumlock.Lease) *term {
 	t := &term{
 		Term:  Term{Token: lease.Token(), Owner: lease.Owner(), Name: nameOf(lease.Owner())},
 		lease: lease,
 		began: e.cfg.Clock.Now(),
-
-		proclaiming: make(chan struct{}, 1),
-		returned:    make(chan struct{}),
 	}
+	t.runs, t.returned = context.WithCancel(context.Background())
 	inner, cancel := context.WithCancelCause(lease.Context()) // it has the values of ctx
 	t.ctx, t.cancel = exact{Context: inner, lease: lease, cancel: cancel}, cancel
 	t.stopRun = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
@@ -98,36 +90,23 @@ func (e *Election) end(ctx context.Context, t *term, end *ending) {
 	}
 	e.mu.Lock()
 	e.term = nil
-	value := t.value
 	e.mu.Unlock()
 	t.stopRun()
-	close(t.returned)
+	t.returned()
 	t.watched.Wait()
 	t.cancel(quorumlock.ErrReleased)
 	end.Term, end.Held = t.Term, e.cfg.Clock.Now()-t.began
-	defer e.leave(ctx, t, value, end.Err) // also if a hook panics
+	defer e.leave(ctx, t, end.Err) // also if a hook panics
 	e.ended(end.EndedEvent)
 }
 
-// leave gives the lock and the value back at the end of a term.
-func (e *Election) leave(ctx context.Context, t *term, value *quorumlock.Lease, err error) {
+// leave gives the lock back at the end of a term, or leaves it to its TTL.
+func (e *Election) leave(ctx context.Context, t *term, err error) {
 	if e.cfg.KeepOnCancel && ctx.Err() != nil && !errors.Is(err, ErrDone) {
 		_ = t.lease.Detach() // if it is over, there is nothing to keep
-		if value != nil {
-			_ = value.Detach()
-		}
 		return
 	}
-	e.drop(ctx, value)
 	e.drop(ctx, t.lease)
-	e.tellLater(ctx)
-}
-
-// tellLater wakes the observers in the background. Run waits for it before it returns.
-func (e *Election) tellLater(ctx context.Context) {
-	if e.cfg.Announce {
-		e.tells.Go(func() { e.tell(ctx) })
-	}
 }
 
 // exact is the context of a term. An ordinary context ends when its timer gets to run. This one also checks the clock
@@ -153,10 +132,10 @@ func (c exact) Err() error {
 func (e *Election) watchReturn(t *term) {
 	select {
 	case <-t.ctx.Done():
-	case <-t.returned:
+	case <-t.runs.Done():
 		return
 	}
-	if returned, _ := waitFor(context.Background(), e.cfg.Clock, e.cfg.Grace, t.returned); !returned {
+	if sleep(t.runs, e.cfg.Clock, e.cfg.Grace) == nil {
 		e.overdue(t)
 	}
 }
