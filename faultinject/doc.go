@@ -14,4 +14,6 @@
 //
 // Package sim runs the real coordinator through such plans in virtual time. Package chaos runs it on real servers.
 // Package history checks the recorded calls of clients.
+//
+// Use this module and the library in the same version.
 package faultinject

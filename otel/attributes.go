@@ -3,8 +3,6 @@ package quorumotel
 import (
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
-
-	"github.com/quorumlock/quorumlock/internal/measure"
 )
 
 // Attributes of spans. Failures also have error.type.
@@ -13,11 +11,11 @@ const (
 	keyReads      = attribute.Key("quorumlock.lock.reads")
 	keyOwner      = attribute.Key("quorumlock.lease.owner")
 	keyToken      = attribute.Key("quorumlock.lease.token")
-	keyHandedOver = attribute.Key(measure.KeyHandedOver)
+	keyHandedOver = attribute.Key("quorumlock.lease.handed_over")
 	keyAttempts   = attribute.Key("quorumlock.acquire.attempts")
 	keyAsking     = attribute.Key("quorumlock.acquire.asking")
-	keyNode       = attribute.Key(measure.KeyNode)
-	keyVote       = attribute.Key(measure.KeyVote)
+	keyNode       = attribute.Key("quorumlock.node.name")
+	keyVote       = attribute.Key("quorumlock.vote")
 	keyUnsent     = attribute.Key("quorumlock.vote.unsent")
 	keyTook       = attribute.Key("quorumlock.vote.duration")
 )

@@ -4,7 +4,7 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/measure"
+	"github.com/quorumlock/quorumlock/measure"
 )
 
 // scope is the name of this package for meters and tracers.

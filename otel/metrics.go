@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/quorumlock/quorumlock/internal/measure"
+	"github.com/quorumlock/quorumlock/measure"
 )
 
 // recorder has, for each instrument, the function that records a value.

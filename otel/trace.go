@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/measure"
+	"github.com/quorumlock/quorumlock/measure"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/measure"
+	"github.com/quorumlock/quorumlock/measure"
 )
 
 // Option changes what NewHooks makes.

@@ -4,8 +4,12 @@ package main
 
 import (
 	"debug/elf"
+	"errors"
+	"io/fs"
+	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -165,73 +169,174 @@ func (p *packed) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*plain)(p))
 }
 
-// TestReleaseScript: the script sets the version in each module that programs import, and tags each. A version whose
-// modules lack it, or without notes, is refused.
-func TestReleaseScript(t *testing.T) {
-	t.Parallel()
+// repository is a copy of this one, as it would be released.
+type repository struct {
+	dir string
+	env []string
+}
+
+// newRepository copies the files of this repository that git knows or would add.
+func newRepository(t *testing.T) *repository {
+	t.Helper()
 	dir := t.TempDir()
-	run := func(name string, args ...string) (string, error) {
-		cmd := exec.Command(name, args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com",
-			"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com", "GOWORK=off")
-		out, err := cmd.CombinedOutput()
-		return string(out), err
+	r := &repository{dir: filepath.Join(dir, "quorumlock"), env: append(os.Environ(),
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com", "GOWORK=off")}
+	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	list.Dir = root
+	names, err := list.Output()
+	require.NoError(t, err)
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // deleted, and not committed
+		}
+		require.NoError(t, err)
+		r.write(t, name, string(text))
 	}
-	must := func(name string, args ...string) string {
-		t.Helper()
-		out, err := run(name, args...)
+	r.must(t, "git", "init", "-q", "-b", "main")
+	r.commit(t)
+	return r
+}
+
+func (r *repository) write(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join(r.dir, name)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+func (r *repository) commit(t *testing.T) {
+	t.Helper()
+	r.must(t, "git", "add", "-A")
+	r.must(t, "git", "commit", "-qm", "all")
+}
+
+// runIn runs a command in a directory.
+func (r *repository) runIn(dir, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	cmd.Env = r.env
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (r *repository) run(name string, args ...string) (string, error) {
+	return r.runIn(r.dir, name, args...)
+}
+
+func (r *repository) must(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := r.run(name, args...)
+	require.NoError(t, err, "%s %s:\n%s", name, args, out)
+	return out
+}
+
+// publish lets the go command find the tags of the repository, as if they were on GitHub. All other modules come from the
+// module cache of the machine, so the test needs no network if that cache has them. What the test downloads goes into a
+// cache of its own, because the tags mean nothing outside the test.
+func (r *repository) publish(t *testing.T, modules []string) {
+	t.Helper()
+	for _, module := range append(modules, ".") { // fills the module cache of the machine
+		out, err := r.run("go", "-C", module, "list", "-deps", "./...")
 		require.NoError(t, err, out)
-		return out
 	}
+	out := r.must(t, "go", "env", "GOMODCACHE")
+	downloads := url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(strings.TrimSpace(out), "cache", "download"))}
+	r.env = append(
+		r.env,
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+r.dir+".insteadOf", "GIT_CONFIG_VALUE_0=https://"+library,
+		"GOPRIVATE="+library, "GOSUMDB=off", "GOPROXY="+downloads.String(), "GOMODCACHE="+t.TempDir(),
+		"GOFLAGS=-modcacherw -trimpath", // with -trimpath, packages come from the build cache, wherever their sources are
+	)
+}
+
+const library = "github.com/quorumlock/quorumlock"
+
+// published returns the modules below the root that programs import.
+func published(t *testing.T) []string {
+	t.Helper()
 	work, err := os.ReadFile(filepath.Join(root, "go.work"))
 	require.NoError(t, err)
-	var published []string
+	var modules []string
 	for _, m := range regexp.MustCompile(`(?m)^\t\./(\S+)$`).FindAllStringSubmatch(string(work), -1) {
 		if !regexp.MustCompile(`^(bench|interop|deploy|examples)\b`).MatchString(m[1]) {
-			published = append(published, m[1])
+			modules = append(modules, m[1])
 		}
 	}
-	require.Len(t, published, 5)
-	for _, name := range published {
-		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
-		text, err := os.ReadFile(filepath.Join(root, name, "go.mod"))
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "go.mod"), text, 0o600))
-	}
-	script, err := os.ReadFile(filepath.Join(root, ".ci/release"))
-	require.NoError(t, err)
-	require.NoError(t, os.Mkdir(filepath.Join(dir, ".ci"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, ".ci/release"), script, 0o600))
-	log := "# Changelog\n\n## [Unreleased]\n\n- later\n\n## [1.8.7] - 2026-11-22\n\n- a\n- b\n\n## [1.8.6]\n\n- before\n"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "CHANGELOG.md"), []byte(log), 0o600))
-	must("git", "init", "-q", "-b", "main")
-	must("git", "add", ".")
-	must("git", "commit", "-qm", "all")
+	require.Len(t, modules, 5)
+	return modules
+}
+
+// TestRelease: the script sets the version in each module that programs import, and tags each. A version whose modules
+// lack it, or without notes, is refused. Then go get finds all that was tagged, and the next version of the root must
+// compile with the adapters of this one.
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	r := newRepository(t)
+	changes := "# Changelog\n\n## [Unreleased]\n\n- later\n\n## [1.8.7] - 2026-11-22\n\n- a\n- b\n\n## [1.8.6]\n\n- before\n"
+	r.write(t, "CHANGELOG.md", changes)
+	r.commit(t)
+	modules := published(t)
 
 	for _, version := range []string{"", "1.8.7", "v1.8", "v1.9.9"} {
-		out, err := run("bash", ".ci/release", version)
+		out, err := r.run("bash", ".ci/release", version)
 		require.Error(t, err, out)
 	}
-	out, err := run("bash", ".ci/release", "check", "v1.8.7")
+	out, err := r.run("bash", ".ci/release", "check", "v1.8.7")
 	require.Error(t, err)
-	assert.Contains(t, out, "does not require github.com/quorumlock/quorumlock v1.8.7")
-	assert.Equal(t, "\n- a\n- b\n", must("bash", ".ci/release", "notes", "v1.8.7"))
-	assert.Empty(t, must("git", "tag"), "a version that was refused has no tag")
+	assert.Contains(t, out, "does not require "+library+" v1.8.7")
+	assert.Equal(t, "\n- a\n- b\n", r.must(t, "bash", ".ci/release", "notes", "v1.8.7"))
+	assert.Empty(t, r.must(t, "git", "tag"), "a version that was refused has no tag")
 
-	assert.Contains(t, must("bash", ".ci/release", "v1.8.7"), "git push --atomic origin HEAD v1.8.7 faultinject/v1.8.7 ")
-	tags := strings.Fields(must("git", "tag"))
+	assert.Contains(t, r.must(t, "bash", ".ci/release", "v1.8.7"), "git push --atomic origin HEAD v1.8.7 faultinject/v1.8.7 ")
+	tags := strings.Fields(r.must(t, "git", "tag"))
 	want := []string{"v1.8.7"}
-	for _, name := range published {
+	for _, name := range modules {
 		want = append(want, name+"/v1.8.7")
-		assert.Contains(t, must("git", "show", "HEAD:"+name+"/go.mod"), "github.com/quorumlock/quorumlock v1.8.7")
+		assert.Contains(t, r.must(t, "git", "show", "HEAD:"+name+"/go.mod"), library+" v1.8.7")
 	}
 	assert.ElementsMatch(t, want, tags)
-	must("bash", ".ci/release", "check", "v1.8.7")
-	must("git", "tag", "-d", "otel/v1.8.7")
-	out, err = run("bash", ".ci/release", "check", "v1.8.7")
+	r.must(t, "bash", ".ci/release", "check", "v1.8.7")
+	assert.Contains(t, r.must(t, "bash", ".ci/release", "adapters"), "no earlier release")
+
+	r.publish(t, modules)
+	for _, module := range append(modules, "") {
+		requireGet(t, r, path.Join(library, module), "v1.8.7")
+	}
+
+	hooks := filepath.Join("measure", "hooks.go")
+	text, err := os.ReadFile(filepath.Join(r.dir, hooks))
+	require.NoError(t, err)
+	r.write(t, hooks, string(text)+"\n// More is new.\nfunc More() {}\n")
+	r.commit(t)
+	assert.Contains(t, r.must(t, "bash", ".ci/release", "adapters"), "otel/v1.8.7 compiles")
+	r.write(t, hooks, strings.Replace(string(text), "func Hooks(", "func Renamed(", 1))
+	r.commit(t)
+	out, err = r.run("bash", ".ci/release", "adapters")
+	require.Error(t, err, out)
+	assert.Contains(t, out, "undefined: measure.Hooks")
+	assert.Contains(t, out, "otel/v1.8.7 does not compile with this root")
+
+	r.must(t, "git", "reset", "-q", "--hard", "v1.8.7")
+	r.must(t, "git", "tag", "-d", "otel/v1.8.7")
+	out, err = r.run("bash", ".ci/release", "check", "v1.8.7")
 	require.Error(t, err)
 	assert.Contains(t, out, "the tag otel/v1.8.7 is missing")
+}
+
+// requireGet adds a module to a new program, and compiles all packages of that module.
+func requireGet(t *testing.T, r *repository, module, version string) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		{"mod", "init", "example.com/program"},
+		{"get", module + "/...@" + version},
+		{"list", "-export", "-f", "{{.Name}}", module + "/..."}, // compiles, and does not link
+	} {
+		out, err := r.runIn(dir, "go", args...)
+		require.NoError(t, err, "go %s:\n%s", args, out)
+	}
 }
 
 // TestReleaseWorkflow: nothing is published before the checks have passed, and each job has only the rights that it needs.

@@ -26,7 +26,7 @@ var systems = []string{"linux", "darwin", "windows"}
 type rule struct {
 	name  string
 	docs  string   // why; part of the failure message
-	pkg   string   // the package that is restricted
+	pkg   string   // the package that is restricted, or several
 	deps  bool     // all dependencies, not only the package's own imports
 	allow []string // if not nil, only these and the standard library
 	deny  []string // never
@@ -47,10 +47,17 @@ var rules = []rule{
 	},
 	{
 		name: "measure knows no monitoring system",
-		docs: "internal/measure turns events into measurements. The modules otel and prometheus record them, and a program gets only " +
+		docs: "measure/ turns events into measurements. The modules otel and prometheus record them, and a program gets only " +
 			"the dependencies of the module that it uses.",
-		pkg:   module + "/internal/measure",
+		pkg:   module + "/measure",
 		allow: []string{module + "$", module + "/node", module + "/quorum"},
+	},
+	{
+		name: "adapters use only the public API",
+		docs: "A program may update the root without an adapter. Internal packages of the root may change in any version, so an " +
+			"adapter that imports one may not compile then.",
+		pkg:  module + "/otel " + module + "/prometheus " + module + "/goredis " + module + "/gocron",
+		deny: []string{module + "/internal"},
 	},
 	{
 		name: "what starts servers and runs suites stays out of the library",
@@ -220,10 +227,12 @@ func standard(path string) bool {
 // list returns the imports, or all dependencies, of a package without its tests.
 func list(t *testing.T, pkg string, deps bool, system string) []string {
 	t.Helper()
-	args := []string{"list", "-f", `{{join .Imports "\n"}}`, pkg}
+	pkgs := strings.Fields(pkg)
+	args := []string{"list", "-f", `{{join .Imports "\n"}}`}
 	if deps {
-		args = []string{"list", "-deps", pkg}
+		args = []string{"list", "-deps"}
 	}
+	args = append(args, pkgs...)
 	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
 	var stderr strings.Builder
@@ -232,7 +241,7 @@ func list(t *testing.T, pkg string, deps bool, system string) []string {
 	require.NoError(t, err, "go %s:\n%s", strings.Join(args, " "), stderr.String())
 	imports := strings.Fields(string(out))
 	// A package may import its own subpackages.
-	return slices.DeleteFunc(imports, func(path string) bool { return path == pkg })
+	return slices.DeleteFunc(imports, func(path string) bool { return slices.Contains(pkgs, path) })
 }
 
 func TestViolations(t *testing.T) {

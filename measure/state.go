@@ -73,7 +73,7 @@ func (g *groups) of(names []string) string {
 	switch {
 	case g.known[group]:
 	case len(g.known) >= maxGroups:
-		return Other
+		return other
 	default:
 		g.known[group] = true
 	}

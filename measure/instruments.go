@@ -31,15 +31,15 @@ type Instrument struct {
 
 // The keys of labels.
 const (
-	KeyError      = "error.type"
-	KeyGroup      = "quorumlock.lock.group"
-	KeyHandedOver = "quorumlock.lease.handed_over"
-	KeyEnd        = "quorumlock.lease.end"
-	KeySpare      = "quorumlock.lease.spare"
-	KeyNode       = "quorumlock.node.name"
-	KeyOperation  = "quorumlock.operation"
-	KeyVote       = "quorumlock.vote"
-	KeyHadMarker  = "quorumlock.node.had_marker"
+	keyError      = "error.type"
+	keyGroup      = "quorumlock.lock.group"
+	keyHandedOver = "quorumlock.lease.handed_over"
+	keyEnd        = "quorumlock.lease.end"
+	keySpare      = "quorumlock.lease.spare"
+	keyNode       = "quorumlock.node.name"
+	keyOperation  = "quorumlock.operation"
+	keyVote       = "quorumlock.vote"
+	keyHadMarker  = "quorumlock.node.had_marker"
 )
 
 // Bounds of histograms, in seconds.
@@ -62,66 +62,66 @@ var (
 	acquireDuration = &Instrument{
 		"quorumlock.acquire.duration", Seconds, "s", waits,
 		"Time from a call that acquires to its lease, or its failure.",
-		[]string{KeyGroup, KeyHandedOver, KeyError},
+		[]string{keyGroup, keyHandedOver, keyError},
 	}
 	acquireWait = &Instrument{
 		"quorumlock.acquire.wait.duration", Seconds, "s", waits,
 		"Time that a call that acquires was waiting for others, not for nodes.",
-		[]string{KeyGroup},
+		[]string{keyGroup},
 	}
 	acquireRounds = &Instrument{
 		"quorumlock.acquire.rounds", Counter, "{round}", nil,
 		"Attempts to acquire, by outcome.",
-		[]string{KeyGroup, KeyError},
+		[]string{keyGroup, keyError},
 	}
 	leaseCount = &Instrument{
 		"quorumlock.lease.count", Level, "{lease}", nil,
 		"Leases that are held.",
-		[]string{KeyGroup},
+		[]string{keyGroup},
 	}
 	leaseDuration = &Instrument{
 		"quorumlock.lease.duration", Seconds, "s", holds,
 		"Time that a lease was held, by how it ended.",
-		[]string{KeyGroup, KeyEnd},
+		[]string{keyGroup, keyEnd},
 	}
 	leaseLosses = &Instrument{
 		"quorumlock.lease.losses", Counter, "{lease}", nil,
 		"Leases that ended before they were released, or that their release did not find.",
-		[]string{KeyGroup, KeyEnd},
+		[]string{keyGroup, keyEnd},
 	}
 	leaseRenewals = &Instrument{
 		"quorumlock.lease.renewals", Counter, "{renewal}", nil,
 		"Renewals, by outcome.",
-		[]string{KeyGroup, KeyError},
+		[]string{keyGroup, keyError},
 	}
 	leaseDegraded = &Instrument{
 		"quorumlock.lease.degraded", Level, "{lease}", nil,
 		"Leases that not all nodes back, by how many more may fail.",
-		[]string{KeyGroup, KeySpare},
+		[]string{keyGroup, keySpare},
 	}
 	nodeVotes = &Instrument{
 		"quorumlock.node.votes", Counter, "{vote}", nil,
 		"Votes of nodes on acquisitions and renewals.",
-		[]string{KeyNode, KeyOperation, KeyVote, KeyError},
+		[]string{keyNode, keyOperation, keyVote, keyError},
 	}
 	nodeDuration = &Instrument{
 		"quorumlock.node.operation.duration", Seconds, "s", trips,
 		"Time from sending an operation to a node to its vote.",
-		[]string{KeyNode, KeyOperation, KeyError},
+		[]string{keyNode, keyOperation, keyError},
 	}
 	nodeUp = &Instrument{
 		"quorumlock.node.up", Gauge, "{node}", nil,
 		"1 if a node answers, 0 if it is only probed.",
-		[]string{KeyNode},
+		[]string{keyNode},
 	}
 	nodeRecoveries = &Instrument{
 		"quorumlock.node.recoveries", Counter, "{recovery}", nil,
 		"Recoveries of nodes that are new or have lost their memory.",
-		[]string{KeyNode, KeyHadMarker},
+		[]string{keyNode, keyHadMarker},
 	}
 	latchDuration = &Instrument{
 		"quorumlock.latch.duration", Seconds, "s", waits,
 		"Time of a call on a latch.",
-		[]string{KeyGroup, KeyOperation, KeyError},
+		[]string{keyGroup, keyOperation, keyError},
 	}
 )

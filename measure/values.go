@@ -8,8 +8,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Other is the value for everything without a value of its own, as in the semantic conventions.
-const Other = "_OTHER"
+// other is the value for everything without a value of its own, as in the semantic conventions.
+const other = "_OTHER"
 
 // reasons are the values of error.type for answers of nodes.
 var reasons = map[error]string{
@@ -62,7 +62,7 @@ func FailureOf(err error) string {
 			return f.kind
 		}
 	}
-	return Other
+	return other
 }
 
 // ReasonOf returns the error.type of a node's error.
@@ -73,7 +73,7 @@ func ReasonOf(err error) string {
 			return reason
 		}
 	}
-	return Other
+	return other
 }
 
 // ends are the values of quorumlock.lease.end, except the causes of a LostError.
@@ -87,8 +87,8 @@ var ends = []struct {
 	{quorumlock.ErrLeaked, "leaked"},
 }
 
-// Losses are the values of quorumlock.lease.end that count as a loss of the lease.
-var Losses = []string{
+// losses are the values of quorumlock.lease.end that count as a loss of the lease.
+var losses = []string{
 	string(quorumlock.LossUnconfirmed), string(quorumlock.LossExpired), string(quorumlock.LossForced),
 	string(quorumlock.LossTaken), string(quorumlock.LossGone), "hold_limit", "leaked",
 }
@@ -104,5 +104,5 @@ func endOf(err error) string {
 			return e.end
 		}
 	}
-	return Other
+	return other
 }

@@ -1,5 +1,8 @@
 // Package measure turns the events of clients into measurements, for any monitoring system. The modules otel and
-// prometheus record them.
+// prometheus record them; an adapter for another system implements [Recorder], and makes what [Instruments] lists.
+//
+// An adapter compiles, and measures all that is new, with every later version of this package of the same major version.
+// The kinds and the types of values stay; instruments, keys and values may be added.
 package measure
 
 import (
@@ -24,7 +27,7 @@ type Recorder interface {
 	Record(ctx context.Context, i *Instrument, value float64, labels ...Label)
 }
 
-// Hooks returns hooks that measure. group computes the value of KeyGroup from the name of a lock, or is nil.
+// Hooks returns hooks that measure. group computes the value of keyGroup from the name of a lock, or is nil.
 func Hooks(r Recorder, group func(name string) string) quorumlock.Hooks {
 	m := &meters{recorder: r, backing: backing{spare: make(map[string]int)}, groups: groups{sort: group, known: make(map[string]bool)}, ups: make(map[string]float64)}
 	return quorumlock.Hooks{
@@ -69,13 +72,13 @@ func (m *meters) about(names []string, i *Instrument, value float64, labels ...L
 // aboutCall is about for a call with a context.
 func (m *meters) aboutCall(ctx context.Context, names []string, i *Instrument, value float64, labels ...Label) {
 	if group := m.groups.of(names); group != "" {
-		labels = append(labels, Label{KeyGroup, group})
+		labels = append(labels, Label{keyGroup, group})
 	}
 	m.recorder.Record(ctx, i, value, labels...)
 }
 
 // failed returns the label of a failure.
-func failed(kind string) Label { return Label{KeyError, kind} }
+func failed(kind string) Label { return Label{keyError, kind} }
 
 // open sets the failure counters of a group of locks to 0. A series that begins with its first failure would not show
 // that as an increase.
@@ -83,8 +86,8 @@ func (m *meters) open(names []string) {
 	if !m.openedGroups.first(m.groups.of(names)) {
 		return
 	}
-	for _, end := range Losses {
-		m.about(names, leaseLosses, 0, Label{KeyEnd, end})
+	for _, end := range losses {
+		m.about(names, leaseLosses, 0, Label{keyEnd, end})
 	}
 	m.about(names, acquireRounds, 0, failed("no_quorum"))
 	m.about(names, leaseRenewals, 0, failed("no_quorum"))
@@ -101,11 +104,11 @@ func (m *meters) openNode(node string) {
 }
 
 func (m *meters) recovery(node string, hadMarker bool, n float64) {
-	m.recorder.Record(background, nodeRecoveries, n, Label{KeyNode, node}, Label{KeyHadMarker, hadMarker})
+	m.recorder.Record(background, nodeRecoveries, n, Label{keyNode, node}, Label{keyHadMarker, hadMarker})
 }
 
 func (m *meters) acquisition(e quorumlock.AcquisitionEvent) {
-	outcome := Label{KeyHandedOver, e.HandedOver}
+	outcome := Label{keyHandedOver, e.HandedOver}
 	if e.Err != nil {
 		outcome = failed(FailureOf(e.Err))
 	}
@@ -137,9 +140,9 @@ func (m *meters) renewal(names []string, err error) {
 func (m *meters) ended(e quorumlock.EndedEvent) {
 	end := endOf(e.Err)
 	m.about(e.Names, leaseCount, -1)
-	m.about(e.Names, leaseDuration, e.Held.Seconds(), Label{KeyEnd, end})
-	if slices.Contains(Losses, end) {
-		m.about(e.Names, leaseLosses, 1, Label{KeyEnd, end})
+	m.about(e.Names, leaseDuration, e.Held.Seconds(), Label{keyEnd, end})
+	if slices.Contains(losses, end) {
+		m.about(e.Names, leaseLosses, 1, Label{keyEnd, end})
 	}
 	if !e.HandedOver { // Otherwise the next lease has the same backing.
 		m.degraded(e.Names, m.backing.move(e.Owner, whole))
@@ -148,22 +151,22 @@ func (m *meters) ended(e quorumlock.EndedEvent) {
 
 // lossFound counts a loss whose lease Ended has told as released.
 func (m *meters) lossFound(e quorumlock.LossFoundEvent) {
-	m.about(e.Names, leaseLosses, 1, Label{KeyEnd, string(e.Err.Cause)})
+	m.about(e.Names, leaseLosses, 1, Label{keyEnd, string(e.Err.Cause)})
 }
 
 // degraded moves a lease from one count to another.
 func (m *meters) degraded(names []string, c change) {
 	if c.from != whole {
-		m.about(names, leaseDegraded, -1, Label{KeySpare, c.from})
+		m.about(names, leaseDegraded, -1, Label{keySpare, c.from})
 	}
 	if c.to != whole {
-		m.about(names, leaseDegraded, 1, Label{KeySpare, c.to})
+		m.about(names, leaseDegraded, 1, Label{keySpare, c.to})
 	}
 }
 
 func (m *meters) voted(e quorumlock.VoteEvent) {
 	m.openNode(e.Node)
-	labels := []Label{{KeyNode, e.Node}, {KeyOperation, e.Op.String()}}
+	labels := []Label{{keyNode, e.Node}, {keyOperation, e.Op.String()}}
 	if e.Vote == quorum.Unknown {
 		labels = append(labels, failed(ReasonOf(e.Err)))
 	} else {
@@ -173,7 +176,7 @@ func (m *meters) voted(e quorumlock.VoteEvent) {
 	if !e.Unsent {
 		m.recorder.Record(background, nodeDuration, e.Took.Seconds(), labels...)
 	}
-	m.recorder.Record(background, nodeVotes, 1, append(labels, Label{KeyVote, e.Vote.String()})...)
+	m.recorder.Record(background, nodeVotes, 1, append(labels, Label{keyVote, e.Vote.String()})...)
 }
 
 // node records whether a node answers, if that has changed.
@@ -184,11 +187,11 @@ func (m *meters) node(node string, up float64) {
 		return
 	}
 	m.ups[node] = up
-	m.recorder.Record(background, nodeUp, up, Label{KeyNode, node})
+	m.recorder.Record(background, nodeUp, up, Label{keyNode, node})
 }
 
 func (m *meters) latch(e quorumlock.LatchEvent) {
-	labels := []Label{{KeyOperation, e.Op}}
+	labels := []Label{{keyOperation, e.Op}}
 	if e.Err != nil {
 		labels = append(labels, failed(FailureOf(e.Err)))
 	}
