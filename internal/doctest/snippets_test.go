@@ -47,12 +47,6 @@ var (
 
 	tlsConfig *tls.Config
 
-	// mutex has the methods of a mutex of redsync.
-	mutex interface {
-		LockContext(context.Context) error
-		UnlockContext(context.Context) (bool, error)
-	}
-
 	balance int
 )
 `
@@ -65,7 +59,7 @@ func work(context.Context) error                     { return nil }
 )
 
 // others matches packages of other modules, which compile their examples themselves.
-var others = regexp.MustCompile(`quorumlock/(faultinject|bench|goredis|otel|prometheus|gocron)`)
+var others = regexp.MustCompile(`quorumlock/(faultinject|bench|goredis|otel|prometheus|gocron)|redsync\.`)
 
 // TestSnippets type-checks all Go in all documents: in fenced blocks, as files, declarations or statements. It
 // ignores only unused variables and imports.
