@@ -108,6 +108,13 @@ func TestRedisHostileServers(t *testing.T) {
 // subscription fails, so that the node's error may be another one.
 func TestRedisHostileSentinels(t *testing.T) {
 	pushes := func(verb string) string { return ">3\r\n" + bulk(verb) + bulk("+sentinel") + ":1\r\n" }
+	var subscribed strings.Builder
+	for _, channel := range []string{"+sentinel", "+slave", "-sdown", "+sdown", "+switch-master", "+reboot"} {
+		subscribed.WriteString(">3\r\n" + bulk("subscribe") + bulk(channel) + ":1\r\n")
+	}
+	message := func(channel, text string) string {
+		return subscribed.String() + ">3\r\n" + bulk("message") + bulk(channel) + bulk(text)
+	}
 	const anything respguard.Violation = ""
 	for stage, replies := range map[string]map[string]respguard.Violation{
 		"UNSUBSCRIBE": {
@@ -117,16 +124,29 @@ func TestRedisHostileSentinels(t *testing.T) {
 		"SUBSCRIBE": {
 			"%1000000000\r\n": anything, "+QUEUED\r\n": anything, strings.Repeat("*1\r\n", 1000): anything,
 			strings.Repeat(pushes("subscribe"), 9): anything, pushes("subscribe") + pushes("unsubscribe"): anything,
+			message("+sentinel", "short"): anything, message("+switch-master", "mymaster 127.0.0.1 1 127.0.0.1"): anything,
+			message("+reboot", "master mymaster 127.0.0.1"): anything,
 		},
 		"SENTINEL GET-MASTER-ADDR-BY-NAME": {
 			"!100000000000\r\n": respguard.LongString, ">1000000000\r\n": respguard.ManyValues, "*?\r\n": respguard.Streamed,
 			strings.Repeat("+OK\r\n", 9): anything, strings.Repeat(pushes("subscribe"), 9): respguard.Unasked,
+			"*0\r\n": respguard.FewValues, "*1\r\n" + bulk("127.0.0.1"): respguard.FewValues,
 		},
+		"ROLE": {"*0\r\n": respguard.FewValues},
 	} {
 		for says, broken := range replies {
-			t.Run(fmt.Sprintf("%s %.20q", strings.ToLower(stage), says), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s %.20q", strings.ToLower(stage), says[max(0, len(says)-50):]), func(t *testing.T) {
 				t.Parallel()
-				front := newFront(t, hostileAt(stage, says, "", fakeSentinel(func() string { return "127.0.0.1:1" })))
+				master := make(chan string, 1)
+				front := newFront(t, hostileAt(stage, says, "", fakeSentinel(func() string {
+					addr := <-master
+					master <- addr
+					return addr
+				})))
+				if master <- "127.0.0.1:1"; stage == "ROLE" {
+					<-master
+					master <- front.addr()
+				}
 				said := visit(t, "redis://"+front.addr()+"?master_set=mymaster")
 				require.Contains(t, said, "survived")
 				require.NotContains(t, said, "<nil>")
@@ -165,7 +185,8 @@ func visit(t *testing.T, addr string) string {
 		cmd = exec.CommandContext(t.Context(), "sh", append([]string{"-c", `ulimit -v 8000000; exec "$0" "$@"`}, cmd.Args...)...)
 	}
 	cmd.Env = append(os.Environ(), hostileAddr+"="+addr, "GORACE=atexit_sleep_ms=0")
-	out, _ := cmd.CombinedOutput()
+	out, err := cmd.CombinedOutput() // goleak reports goroutines that are left
+	require.NoError(t, err, "%s", out)
 	return string(out)
 }
 

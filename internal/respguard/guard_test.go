@@ -77,6 +77,16 @@ func verdict(t testing.TB, commands, replies string, sizes ...int) (passed strin
 	return string(through), err
 }
 
+// writeIn writes a text in fragments of these sizes, and then the rest.
+func writeIn(t testing.TB, w io.Writer, text string, sizes []int) {
+	t.Helper()
+	for _, size := range append(slices.Clone(sizes), len(text)) {
+		n, err := io.WriteString(w, text[:min(size, len(text))])
+		require.NoError(t, err)
+		text = text[n:]
+	}
+}
+
 // readAll reads to the end, with room for all of it.
 func readAll(r io.Reader, size int) ([]byte, error) {
 	all, buf := make([]byte, 0, size), make([]byte, size+1)
@@ -312,13 +322,7 @@ func TestGuardCountsCommands(t *testing.T) {
 		for _, sizes := range fragmentations(c.commands) {
 			inner := &tape{}
 			guard := respguard.New(inner)
-			rest := c.commands
-			for _, size := range append(sizes, len(rest)) {
-				size = min(size, len(rest))
-				n, err := io.WriteString(guard, rest[:size])
-				require.NoError(t, err)
-				rest = rest[n:]
-			}
+			writeIn(t, guard, c.commands, sizes)
 			require.Equal(t, c.commands, inner.sent.String())
 			replies := strings.Repeat(":1\r\n", c.count)
 			inner.text = []byte(replies)
@@ -397,6 +401,57 @@ func TestGuardFollowsSubscriptions(t *testing.T) {
 				if err == nil {
 					require.Equal(t, c.replies, passed)
 				}
+			}
+		})
+	}
+}
+
+// A client takes the first values of these replies, and the words of these messages, without a look at
+// their number.
+func TestGuardDemandsWhatClientsTakeUnseen(t *testing.T) {
+	const short = "short"
+	sub, master := request("HELLO", "3")+request("SUBSCRIBE", "a"), request("Sentinel", "Get-Master-Addr-By-Name", "m")
+	confirmed := "+OK\r\n" + confirms(">", "subscribe", "a")
+	message := func(kind, channel, text string) string { return kind + "3\r\n" + bulk("message") + channel + text }
+	for name, c := range map[string]struct {
+		commands, replies string
+		err               error
+	}{
+		"a master":                     {ping + master + ping, "+PONG\r\n*2\r\n+a\r\n+1\r\n+PONG\r\n", nil},
+		"no master":                    {master + master + ping, "*-1\r\n-ERR No such master\r\n+PONG\r\n", nil},
+		"no Sentinels":                 {request("SENTINEL", "SENTINELS", "m"), "*0\r\n", nil},
+		"a role":                       {request("ROLE") + ping, "*3\r\n+master\r\n:1\r\n*0\r\n*0\r\n", nil},
+		"an empty master":              {master, "*0\r\n", respguard.FewValues},
+		"half of a master":             {ping + master, "+PONG\r\n*1\r\n+a\r\n", respguard.FewValues},
+		"a set with half of one":       {master, "~1\r\n|1\r\n+a\r\n+b\r\n+a\r\n", respguard.FewValues},
+		"no role":                      {ping + request("role"), "+PONG\r\n*0\r\n", respguard.FewValues},
+		"no role behind attributes":    {request("ROLE"), "|1\r\n+a\r\n+b\r\n*0\r\n", respguard.FewValues},
+		"no role after a subscription": {request("SUBSCRIBE", "a") + request("ROLE"), confirms("*", "subscribe", "a") + "*0\r\n", respguard.FewValues},
+		"a Sentinel":                   {sub, confirmed + message(">", bulk("+sentinel"), bulk("sentinel id 127.0.0.1 1 @ m 127.0.0.1 2")), nil},
+		"a new master":                 {sub, confirmed + message(">", bulk("+switch-master"), bulk("m 127.0.0.1 1 127.0.0.1 2")), nil},
+		"another channel":              {sub, confirmed + message(">", bulk("+sdown"), bulk(short)) + message(">", bulk("+switch-masters"), bulk(short)), nil},
+		"two parts of a message":       {sub, confirmed + ">2\r\n" + bulk("message") + bulk("+sentinel"), nil},
+		"half of a Sentinel":           {sub, confirmed + message(">", bulk("+sentinel"), bulk("sentinel id 127.0.0.1")), respguard.FewWords},
+		"half of a new master":         {sub, confirmed + message(">", bulk("+switch-master"), bulk("m 127.0.0.1 1 127.0.0.1")), respguard.FewWords},
+		"half of a restart":            {sub, confirmed + message(">", bulk("+reboot"), bulk("master")), respguard.FewWords},
+		"words in lines":               {sub, confirmed + message(">", "+"+"+sentinel\r\n", "+short\r\n"), respguard.FewWords},
+		"a number for words":           {sub, confirmed + message(">", bulk("+sentinel"), ":1\r\n"), respguard.FewWords},
+		"an array for words":           {sub, confirmed + message(">", bulk("+sentinel"), "*1\r\n"+bulk("a b c d")), respguard.FewWords},
+		"null for words":               {sub, confirmed + message(">", bulk("+sentinel"), "_\r\n"), respguard.FewWords},
+		"attributes between":           {sub, confirmed + message(">", "|1\r\n+a\r\n+b c d e\r\n"+bulk("+sentinel"), "|1\r\n+a\r\n+b c d e\r\n"+bulk(short)), respguard.FewWords},
+		"a message that is an array":   {request("SUBSCRIBE", "a"), confirms("*", "subscribe", "a") + message("*", bulk("+sentinel"), bulk(short)), respguard.FewWords},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, sizes := range fragmentations(c.commands) {
+				guard := respguard.New(&tape{text: []byte(c.replies)})
+				writeIn(t, guard, c.commands, sizes)
+				_, err := readAll(guard, len(c.replies))
+				require.Equal(t, c.err, err, "commands cut at %v", sizes[:min(len(sizes), 3)])
+			}
+			for _, sizes := range fragmentations(c.replies) {
+				passed, err := verdict(t, c.commands, c.replies, sizes...)
+				require.Equal(t, c.err, err, "cut at %v", sizes[:min(len(sizes), 3)])
+				require.Equal(t, err == nil, passed == c.replies)
 			}
 		})
 	}

@@ -11,20 +11,31 @@ type messages struct {
 	// arrays is set once a subscription was confirmed by an array.
 	arrays bool
 
-	// kind is the type of the outermost value at hand.
-	kind byte
+	// kind is the type of the outermost value at hand, and values how many values an array announced.
+	kind   byte
+	values int64
 	// unknown is set until the first word of that value tells a message from a reply. message is set
 	// if the value answers no command, or only a part of one.
 	unknown, message bool
-	// hearing is set while the first word comes. first is how it begins, and letters its length.
-	hearing bool
-	first   [maxVerb]byte
-	letters int
+
+	// listening is set as long as the guard needs the texts in an outermost value that may be a message: its first
+	// word, the channel, and the words of a Sentinel. It has had as many as heard says.
+	listening bool
+	heard     int
+	// hearing is set while such a text comes. text is how it begins, letters its length, and spaces how many
+	// spaces it has.
+	hearing         bool
+	text            [len("+switch-master")]byte
+	letters, spaces int
+	// words is how many words the message of this channel must have.
+	words int
 }
 
 // begin takes the type of an outermost value.
 func (m *messages) begin(kind byte) error {
-	m.kind = kind
+	m.kind, m.values = kind, -1
+	m.listening = kind == '>' || kind == '*' && m.turns.subscribed.Load()
+	m.heard, m.hearing = 0, false
 	switch {
 	case kind == '|':
 		return nil
@@ -44,8 +55,8 @@ func (m *messages) subscribing() bool {
 	if m.arrays {
 		return true
 	}
-	_, ok := m.turns.next(m.answered)
-	return ok
+	e, ok := m.turns.next(m.answered)
+	return ok && e.verb != 0
 }
 
 // expect demands that a command waits for an answer, and that its answer may be of this type.
@@ -56,21 +67,19 @@ func (m *messages) expect(kind byte) error {
 	if m.answered >= m.turns.asked.Load() {
 		return Unasked
 	}
-	if s, ok := m.turns.next(m.answered); ok && (kind != '-' || s.confirmed > 0) {
+	if e, ok := m.turns.next(m.answered); ok && e.verb != 0 && (kind != '-' || e.confirmed > 0) {
 		return Unconfirmed
 	}
 	return nil
 }
 
-// word takes the type of a value inside of another.
-func (m *messages) word(kind byte) error {
-	if !m.unknown {
-		return nil
-	}
-	if kind != '$' && kind != '+' {
+// inner takes the type of a value at this depth inside of another.
+func (m *messages) inner(kind byte, depth int) error {
+	if m.unknown && kind != '$' && kind != '+' {
 		return NoKind
 	}
-	m.hearing, m.letters = true, 0
+	m.hearing = m.listening && depth == 1
+	m.letters, m.spaces = 0, 0
 	return nil
 }
 
@@ -83,36 +92,70 @@ func (m *messages) hear(p []byte) {
 		if b == '\r' || b == '\n' {
 			continue
 		}
-		if m.letters < maxVerb {
-			m.first[m.letters] = b
+		if m.letters < len(m.text) {
+			m.text[m.letters] = b
 		}
-		m.letters = min(m.letters+1, maxVerb+1)
+		m.letters = min(m.letters+1, len(m.text)+1)
+		if b == ' ' {
+			m.spaces++
+		}
 	}
 }
 
 // empty takes an empty aggregate or a null.
 func (m *messages) empty(depth int) error {
 	switch {
-	case m.hearing, m.unknown && m.kind == '>':
+	case !m.unknown:
+		return nil
+	case depth > 0, m.kind == '>':
 		return NoKind
-	case m.unknown && depth == 0:
+	default:
 		m.unknown = false
 		return m.expect(m.kind)
-	default:
-		return nil
 	}
 }
 
-// classify tells a message from a reply when the first word of the outermost value is complete.
-func (m *messages) classify() error {
-	if !m.hearing {
-		return nil
+// endInner ends a value of the outermost one, while the guard listens.
+func (m *messages) endInner() error {
+	var text []byte
+	if m.letters <= len(m.text) {
+		text = m.text[:m.letters]
 	}
-	m.hearing, m.unknown = false, false
-	var word []byte
-	if m.letters <= maxVerb {
-		word = m.first[:m.letters]
+	m.heard++
+	switch m.heard {
+	case 1:
+		m.listening = string(text) == "message"
+		if m.unknown {
+			m.unknown = false
+			return m.classify(text)
+		}
+	case 2:
+		m.words = wordsOn(text)
+		m.listening = m.words > 0
+	default:
+		m.listening = false
+		if m.spaces+1 < m.words {
+			return FewWords
+		}
 	}
+	return nil
+}
+
+// wordsOn is how many words a message on this channel of a Sentinel has at least, since a client takes
+// them without a look at their number.
+func wordsOn(channel []byte) int {
+	switch string(channel) {
+	case "+sentinel", "+reboot":
+		return 4
+	case "+switch-master":
+		return 5
+	default:
+		return 0
+	}
+}
+
+// classify tells a message from a reply by the first word of the outermost value.
+func (m *messages) classify(word []byte) error {
 	switch v := verbOf(word); {
 	case v != 0:
 		m.message = true
@@ -145,13 +188,17 @@ func (m *messages) confirm(v verb) error {
 }
 
 // end ends an outermost value.
-func (m *messages) end() {
+func (m *messages) end() error {
 	if m.message {
 		m.message = false
-		return
+		return nil
 	}
-	if _, ok := m.turns.next(m.answered); ok {
+	if e, ok := m.turns.next(m.answered); ok {
+		if m.values >= 0 && m.values < e.values {
+			return FewValues
+		}
 		m.turns.settle()
 	}
 	m.answered++
+	return nil
 }

@@ -65,7 +65,7 @@ func (r *replies) scan(p []byte) (whole int, err error) {
 // wholeString takes a string inside of an aggregate, if all of it is there and it breaks no rule.
 // Lists are made of those. It takes nothing of any other value.
 func (r *replies) wholeString(p []byte) (n int) {
-	if r.step != atType || r.depth == 0 || r.messages.unknown || p[0] != '$' {
+	if r.step != atType || r.depth == 0 || r.messages.listening || p[0] != '$' {
 		return 0
 	}
 	length, at := header(p)
@@ -141,7 +141,7 @@ func (r *replies) begin(kind byte) error {
 	if kind == '>' {
 		return InnerPush
 	}
-	return r.messages.word(kind)
+	return r.messages.inner(kind, r.depth)
 }
 
 // readLine looks for the end of a line.
@@ -225,6 +225,9 @@ func (r *replies) announce() error {
 	if r.kind == '%' || r.kind == '|' {
 		r.number *= 2
 	}
+	if r.depth == 0 {
+		r.messages.values = r.number
+	}
 	r.values += r.number
 	if r.kind == '|' {
 		r.values++ // empty attributes may follow each other for ever
@@ -277,11 +280,12 @@ func (r *replies) complete(kind byte) error {
 	for kind != '|' {
 		if r.depth == 0 {
 			r.values, r.size = 0, 0
-			r.messages.end()
-			return nil
+			return r.messages.end()
 		}
-		if err := r.messages.classify(); err != nil {
-			return err
+		if r.depth == 1 && r.messages.listening {
+			if err := r.messages.endInner(); err != nil {
+				return err
+			}
 		}
 		outer := &r.open[r.depth-1]
 		if outer.left--; outer.left > 0 {

@@ -9,13 +9,32 @@ type requests struct {
 	number int64
 	// arguments is how many arguments of the command there are, and left how many are to come.
 	arguments, left int64
-	// word is how the first argument begins, in lower case, and letters is its length.
-	word    [maxVerb]byte
-	letters int64
-	// second is the second argument, if it is one byte long.
-	second byte
+	// words are the first two arguments.
+	words [2]word
 	// sent is how many commands were sent in full.
 	sent int64
+}
+
+// word is an argument: how it begins, in lower case, and how long it is.
+type word struct {
+	text    [len("get-master-addr-by-name")]byte
+	letters int64
+}
+
+// take takes bytes of the argument, at their place in it.
+func (w *word) take(p []byte, at int64) {
+	for _, b := range p {
+		if at >= min(w.letters, int64(len(w.text))) {
+			return
+		}
+		w.text[at] = b | 0x20
+		at++
+	}
+}
+
+// is reports whether the argument is this one, in lower case.
+func (w *word) is(text string) bool {
+	return w.letters == int64(len(text)) && string(w.text[:len(text)]) == text
 }
 
 type requestStep uint8
@@ -81,18 +100,9 @@ func (r *requests) wholeArgument(p []byte) (n int) {
 	if at == 0 || len(p) < end {
 		return 0
 	}
-	switch r.arguments - r.left {
-	case 0:
-		r.letters, r.second = int64(length), 0
-		if length <= maxVerb {
-			for i, b := range p[at : at+length] {
-				r.word[i] = b | 0x20
-			}
-		}
-	case 1:
-		if length == 1 {
-			r.second = p[at]
-		}
+	if w := r.word(); w != nil {
+		w.letters = int64(length)
+		w.take(p[at:at+length], 0)
 	}
 	if r.left--; r.left == 0 {
 		r.end()
@@ -124,8 +134,8 @@ func (r *requests) digit(b byte) {
 		r.giveUp()
 	case r.step == inSize:
 		r.step = inArgument
-		if r.left == r.arguments {
-			r.letters, r.second = r.number, 0
+		if w := r.word(); w != nil {
+			w.letters = r.number
 		}
 		r.number += int64(len("\r\n"))
 	case r.number == 0:
@@ -137,13 +147,8 @@ func (r *requests) digit(b byte) {
 
 // argument takes bytes of an argument and its CRLF.
 func (r *requests) argument(p []byte) {
-	switch r.arguments - r.left {
-	case 0:
-		r.hear(p)
-	case 1:
-		if r.number == int64(len("3\r\n")) {
-			r.second = p[0]
-		}
+	if w := r.word(); w != nil {
+		w.take(p, w.letters+int64(len("\r\n"))-r.number)
 	}
 	if r.number -= int64(len(p)); r.number > 0 {
 		return
@@ -154,36 +159,34 @@ func (r *requests) argument(p []byte) {
 	}
 }
 
-// hear takes bytes of the first argument.
-func (r *requests) hear(p []byte) {
-	if r.letters > int64(maxVerb) {
-		return
+// word returns where to keep the argument at hand, or nil.
+func (r *requests) word() *word {
+	if i := r.arguments - r.left; i < int64(len(r.words)) {
+		return &r.words[i]
 	}
-	at := r.letters + int64(len("\r\n")) - r.number
-	for _, b := range p {
-		if at >= r.letters {
-			return
-		}
-		r.word[at] = b | 0x20
-		at++
-	}
+	return nil
 }
 
 // end counts a command.
 func (r *requests) end() {
 	r.step = atCommand
-	if r.letters <= int64(maxVerb) {
-		word := r.word[:r.letters]
-		v := verbOf(word)
-		switch {
-		case v != 0 && r.arguments < 2: // there is a confirmation for each channel that there is
-			r.giveUp()
-			return
-		case v != 0:
-			r.turns.subscribe(subscription{command: r.sent, verb: v, channels: r.arguments - 1})
-		case r.second == '3' && string(word) == "hello":
-			r.turns.resp3.Store(true)
-		}
+	first, second := &r.words[0], &r.words[1]
+	v := verb(0)
+	if first.letters <= int64(len(first.text)) {
+		v = verbOf(first.text[:first.letters])
+	}
+	switch {
+	case v != 0 && r.arguments < 2: // there is a confirmation for each channel that there is
+		r.giveUp()
+		return
+	case v != 0:
+		r.turns.expect(expected{command: r.sent, verb: v, channels: r.arguments - 1})
+	case first.is("hello") && second.is("3"):
+		r.turns.resp3.Store(true)
+	case first.is("role"):
+		r.turns.expect(expected{command: r.sent, values: 1})
+	case first.is("sentinel") && second.is("get-master-addr-by-name"):
+		r.turns.expect(expected{command: r.sent, values: 2}) // host and port
 	}
 	r.sent++
 }

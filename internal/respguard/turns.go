@@ -9,7 +9,7 @@ import (
 type turns struct {
 	// asked is how many commands were sent in full, or are just being sent.
 	asked atomic.Int64
-	// subscribed is set by the first subscription. Until then, reading needs no mutex.
+	// subscribed is set by the first subscription.
 	subscribed atomic.Bool
 	// resp3 is set by HELLO 3. The client then takes no array for a message, even if the server
 	// refuses RESP3.
@@ -18,18 +18,24 @@ type turns struct {
 	uncounted atomic.Bool
 
 	mu sync.Mutex
-	// pending are the subscriptions that the server has not answered, in order.
-	pending []subscription
+	// pending are the commands of which the guard expects more than an answer, in order, as long as they
+	// have none. due is how many there are: without any, reading needs no mutex.
+	pending []expected
+	due     atomic.Int64
 }
 
-// subscription is a command that is answered by one confirmation for each channel, or by an error.
-type subscription struct {
+// expected is a command whose answer must have a certain form. A subscription is answered by one
+// confirmation for each channel, or by an error. Other commands are answered by an array, of which a client
+// takes the first values without a look at its length.
+type expected struct {
 	// command is how many commands were sent before this one.
 	command  int64
 	verb     verb
 	channels int64
 	// confirmed is how many channels the server has confirmed.
 	confirmed int64
+	// values is the smallest number of values in an array.
+	values int64
 }
 
 // verb is one of the commands that subscribe or unsubscribe: its place in verbs, from 1 on. The zero verb is any other
@@ -38,10 +44,7 @@ type verb uint8
 
 var verbs = [...]string{"subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe"}
 
-// maxVerb is the length of the longest verb.
-const maxVerb = len("punsubscribe")
-
-// verbOf finds the verb of a command or a confirmation by its first word.
+// verbOf finds the verb of a confirmation by its first word.
 func verbOf(word []byte) verb {
 	for i, v := range verbs {
 		if string(word) == v {
@@ -51,32 +54,40 @@ func verbOf(word []byte) verb {
 	return 0
 }
 
-// subscribe notes a subscription before it is counted as a command.
-func (t *turns) subscribe(s subscription) {
+// expect notes a command before it is counted.
+func (t *turns) expect(e expected) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.pending = append(t.pending, s)
-	t.subscribed.Store(true)
+	t.pending = append(t.pending, e)
+	t.due.Add(1)
+	if e.verb != 0 {
+		t.subscribed.Store(true)
+	}
 }
 
-// next returns the subscription whose answer is due, if a subscription is next.
-func (t *turns) next(answered int64) (s subscription, ok bool) {
-	if !t.subscribed.Load() {
-		return subscription{}, false
+// next returns the command whose answer is due, if the guard expects more of it than an answer.
+func (t *turns) next(answered int64) (e expected, ok bool) {
+	if t.due.Load() == 0 {
+		return expected{}, false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.pending) == 0 || t.pending[0].command != answered {
-		return subscription{}, false
+		return expected{}, false
 	}
 	return t.pending[0], true
 }
 
-// settle takes off the subscription whose answer was due.
+// settle takes off the command whose answer was due.
 func (t *turns) settle() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.settleLocked()
+}
+
+func (t *turns) settleLocked() {
 	t.pending = t.pending[1:]
+	t.due.Add(-1)
 }
 
 // confirm counts a confirmation for the subscription whose answer is due. It reports whether that
@@ -84,7 +95,7 @@ func (t *turns) settle() {
 func (t *turns) confirm(answered int64, v verb) (last, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.pending) == 0 || t.pending[0].command != answered || t.pending[0].verb != v {
+	if len(t.pending) == 0 || t.pending[0].command != answered || v == 0 || t.pending[0].verb != v {
 		return false, false
 	}
 	s := &t.pending[0]
@@ -92,6 +103,6 @@ func (t *turns) confirm(answered int64, v verb) (last, ok bool) {
 	if s.confirmed < s.channels {
 		return false, true
 	}
-	t.pending = t.pending[1:]
+	t.settleLocked()
 	return true, true
 }

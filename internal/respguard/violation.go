@@ -39,5 +39,7 @@ const (
 	InnerPush   Violation = "sent a push inside a reply"
 	NoKind      Violation = "sent a push that does not say its kind"
 	Unasked     Violation = "sent a reply that no command asked for"
+	FewValues   Violation = "answered with fewer values than the command asks for"
+	FewWords    Violation = "sent a message of a Sentinel with too few words"
 	Unconfirmed Violation = "answered a subscription with something else"
 )
