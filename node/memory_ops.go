@@ -97,12 +97,16 @@ func (m *Memory) acquire(op Op) Reply {
 	return Reply{Outcome: Granted, Token: m.grant(op)}
 }
 
-// grant gives all names to the owner. It returns the largest fence that the token did not exceed, or 0. It
-// raises fences when it has compared all: some of the names may share a place.
+// grant gives all names to the owner. Of a lock that the owner has already, the longer life stays, as in put.lua. grant
+// returns the largest fence that the token did not exceed, or 0. It raises fences when it has compared all: some of the
+// names may share a place.
 func (m *Memory) grant(op Op) (known uint64) {
 	for _, name := range op.Names {
 		lock := lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL, token: op.end()}
 		lock.late = m.fence(name) > op.end()
+		if h, held := m.holder(name); held { // by this owner
+			lock.expiry = max(lock.expiry, m.clock.Now()+h.TTL)
+		}
 		m.locks[name] = lock
 		if seen := m.fence(name); seen >= op.Token {
 			known = max(known, seen)

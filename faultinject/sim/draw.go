@@ -70,6 +70,7 @@ func Draw(seed uint64) *Case {
 	}
 	c.neighbours()
 	c.lateReleases()
+	c.extendedLeases()
 	return c
 }
 
@@ -159,6 +160,21 @@ func (c *Case) lateReleases() {
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		t.Late = t.Fixed && !t.Careless
+	}
+}
+
+// extendedLeases makes holders of Fixed leases acquire for a short time and extend that by hand, in one of four cases
+// with short timeouts. So the operations of one owner have different TTLs, and some arrive late. It draws nothing either.
+func (c *Case) extendedLeases() {
+	if c.Seed%4 != 2 || c.Timeout > ttl/10 {
+		return
+	}
+	c.Weather.Unordered, c.Weather.Double = true, max(c.Weather.Double, 0.3)
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		if t.Fixed = t.Fixed || i%2 == 0; t.Fixed {
+			t.TTL, t.Extend, t.Hold = 3*c.Timeout+ttl/50, true, 2*t.Hold
+		}
 	}
 }
 

@@ -188,13 +188,17 @@ func (w *world) keep(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand
 // lateHold is how long a lock is held that is acquired after the faults.
 const lateHold = 20 * time.Millisecond
 
-// extend renews by hand. After a success, the lease lasts a TTL from then, minus drift. A release by force, or by another
-// holder of the same owner, takes nodes away from it if it arrives meanwhile.
+// extend renews by hand, a Fixed lease for the MaxTTL. After a success, the lease lasts that long from then, minus drift. A
+// release by force, or by another holder of the same owner, takes nodes away from it if it arrives meanwhile.
 func (w *world) extend(p *process, lease *quorumlock.Lease, t Task) {
-	began := w.now()
-	err := lease.Extend(context.Background())
+	began, life, extend := w.now(), t.TTL, lease.Extend
+	if t.Fixed {
+		life = limits.MaxTTL
+		extend = func(ctx context.Context) error { return lease.ExtendFor(ctx, life) }
+	}
+	err := extend(context.Background())
 	w.note("%s extends %v by hand: %v", p.label, t.Names, err)
-	least := t.TTL*98/100 - 2*time.Millisecond - (w.now() - began)
+	least := life*98/100 - 2*time.Millisecond - (w.now() - began)
 	taken := func() bool { return w.forcedOff(lease, t.Names) || w.resuming.freedByOther(lease) }
 	if left := lease.Remaining(); err == nil && !t.Careless && lease.Err() == nil && left < least && !taken() {
 		w.violated(Finality, "%s was told that it extended %v, and has %v left instead of %v", p.label, t.Names, left, least)

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -18,17 +19,31 @@ type Wire struct {
 	Severed atomic.Bool
 	// Slow is the delay of requests, Muted the delay of replies, in nanoseconds.
 	Slow, Muted atomic.Int64
+	// Strays holds up the next exchange with an acquisition, which the client counts as timed out. Arrive runs it.
+	Strays atomic.Bool
+	stray  []node.Op
 }
+
+// Arrive runs the operations that strayed. Their answers are lost.
+func (w *Wire) Arrive(ctx context.Context) { w.Node.Do(ctx, w.stray, make([]node.Reply, len(w.stray))) }
 
 // Name returns NodeName.
 func (w *Wire) Name() string { return w.NodeName }
 
 // Do passes the operations on, with the delays, or fails them all.
 func (w *Wire) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	if w.Severed.Load() {
+	fail := func(reason error, unsent bool) {
 		for i, op := range ops {
-			replies[i] = node.Reply{Err: &node.Error{Node: w.NodeName, Op: op.Kind, Reason: node.ErrUnreachable}, Unsent: true}
+			replies[i] = node.Reply{Err: &node.Error{Node: w.NodeName, Op: op.Kind, Reason: reason}, Unsent: unsent}
 		}
+	}
+	if w.Severed.Load() {
+		fail(node.ErrUnreachable, true)
+		return
+	}
+	if ops[0].Kind == node.Acquire && w.Strays.CompareAndSwap(true, false) {
+		w.stray = slices.Clone(ops)
+		fail(node.ErrTimeout, false)
 		return
 	}
 	time.Sleep(time.Duration(w.Slow.Load()))

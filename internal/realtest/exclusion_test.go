@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/testkit"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // onlooker checks, outside of Redis, that each name has one holder at a time.
@@ -214,4 +216,46 @@ func TestRealMultiLockExclusion(t *testing.T) {
 	if !enough() {
 		strain.Missing(t, "contenders need more sections; they had %d", sections.Load())
 	}
+}
+
+// straying is a server to which the first acquisition does not get. Its client counts that as timed out.
+type straying struct {
+	node.Node
+	stray []node.Op
+}
+
+func (s *straying) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	if s.stray != nil || ops[0].Kind != node.Acquire {
+		s.Node.Do(ctx, ops, replies)
+		return
+	}
+	s.stray = slices.Clone(ops)
+	for i := range replies {
+		replies[i] = node.Reply{Err: &node.Error{Node: s.Name(), Op: node.Acquire, Reason: node.ErrTimeout}}
+	}
+}
+
+// The acquisition of one server strays in the network, the holder extends its lease on all servers, and then the
+// acquisition arrives. It must not shorten the lock.
+func TestRealLateAcquisitionShortensNothing(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	last := &straying{}
+	client := c.client(func(cfg *quorumlock.Config) {
+		cfg.TTL, cfg.MaxTTL = 20*time.Second, time.Minute
+		for _, address := range cfg.Addresses {
+			n, err := node.OpenRedis(address)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = n.Close() })
+			cfg.Nodes = append(cfg.Nodes, n)
+		}
+		last.Node = cfg.Nodes[2]
+		cfg.Nodes[2], cfg.Addresses = last, nil
+	})
+	lease := acquire(t, client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
+	eventually(t, soon, func() bool {
+		return lease.ExtendFor(t.Context(), time.Minute) == nil && c.command(2, "EXISTS", "job") == "1"
+	}, "the lease is extended on the last server")
+	last.Node.Do(t.Context(), last.stray, make([]node.Reply, len(last.stray)))
+	require.Greater(t, c.number(2, "PTTL", "job"), 20_000)
 }

@@ -3,6 +3,8 @@ package nodetest
 import (
 	"fmt"
 	"sync"
+	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -26,7 +28,7 @@ var acquiring = []promise{
 		assert.Greater(x, h.TTL, middle-slack)
 		x.lives(middle, "a")
 	}},
-	{"an own name is granted again", func(x *trial) {
+	{"an own name is granted again, and lives for the longer TTL", func(x *trial) {
 		x.want(node.Granted, acquire("o1", brief, "a"), acquire("o1", long, "a"))
 		x.denied(acquire("o2", long, "a"), "a", "o1")
 		x.lives(long, "a")
@@ -65,7 +67,34 @@ var acquiring = []promise{
 		x.denied(acquire("o1", long, "a", "b"), "b", "o2")
 		x.lives(brief, "a", "b")
 	}},
+	{"a late acquisition does not shorten its owner's lock", func(x *trial) { x.keepsLonger(long, brief) }},
+	{"an acquisition with a longer TTL prolongs its owner's lock", func(x *trial) { x.keepsLonger(brief, long) }},
 	{"of many at once exactly one is granted", func(x *trial) { x.race(x.handles()) }},
+}
+
+// keepsLonger acquires with one TTL and then late, with the other TTL and an earlier token, alone and in a batch. It
+// requires the longer life.
+func (x *trial) keepsLonger(first, then time.Duration) {
+	for kind, op := range map[string]node.Op{
+		"past waiters":     acquire("o1", first, "a"),
+		"in FIFO order":    fair(acquire("o2", first, "b")),
+		"by a waiter":      fair(waiting("w:1", 1, acquire("o3", first, "c"))),
+		"of several names": acquire("o4", first, "d", "e"),
+		"of slots":         take(4, "o5", 1, 2),
+		"by a reader":      read("o6", first, "f", "g"),
+	} {
+		x.Run(kind, func(t *testing.T) {
+			x := &trial{T: t, Subject: x.Subject, limits: x.limits, began: x.began}
+			late := x.token()
+			op.TTL = first
+			x.answered(node.Granted, x.do(op)[0])
+			op.TTL = then
+			for _, r := range append(x.do(proposing(late, op), proposing(late, op)), x.do(proposing(late, op))...) {
+				x.answered(node.Granted, r)
+			}
+			x.lives(max(first, then), op.Names...)
+		})
+	}
 }
 
 // handles returns all handles on the deployment.

@@ -41,7 +41,7 @@ end
 
 local size, version, set = in_force(pool, ARGV[6], ARGV[7])
 local denial
-local known, low, free, stale = 0, {}, 0, {}
+local known, low, free, stale, own = 0, {}, 0, {}, {}
 for i = 2, #KEYS do
   local name = KEYS[i]
   local holder = redis.call('HKEYS', name)[1]
@@ -60,6 +60,7 @@ for i = 2, #KEYS do
     known = seen
   end
   stale[name] = seen > token
+  own[name] = holder == owner
 end
 
 local queued = (waiter or fair) and redis.call('EXISTS', key('queue', pool)) == 1
@@ -100,7 +101,8 @@ if denial or queued and fair and free > 0 then
 end
 
 for i = 2, #KEYS do
-  local failure = put(KEYS[i], owner, ARGV[2], stale[KEYS[i]] and ARGV[5] .. '+' or ARGV[5])
+  local name = KEYS[i]
+  local failure = put(name, owner, ARGV[2], stale[name] and ARGV[5] .. '+' or ARGV[5], own[name])
   if failure then
     return failure
   end

@@ -70,3 +70,38 @@ func TestRepeatedDenialsAreUndone(t *testing.T) {
 		f.RequireNoKeys()
 	})
 }
+
+// The acquisition of one node strays in the network. Meanwhile the holder gets a longer time on the others, of which it
+// then cannot reach one. The late acquisition must not shorten the time on the node that the holder needs.
+func TestLateAcquisitionShortensNoLease(t *testing.T) {
+	const ttl, longer = time.Second, 9 * time.Second
+	for how, prolong := range map[string]func(t *testing.T, lease *quorumlock.Lease){
+		"by ExtendFor":   func(t *testing.T, lease *quorumlock.Lease) { require.NoError(t, lease.ExtendFor(t.Context(), longer)) },
+		"by its MinHold": func(t *testing.T, lease *quorumlock.Lease) { require.NoError(t, lease.Release(t.Context())) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				client, wires := f.WiredClient()
+				options := quorumlock.LockOptions{TTL: ttl, Fixed: true}
+				if how == "by its MinHold" {
+					options = quorumlock.LockOptions{TTL: ttl, MinHold: longer}
+				}
+				fleet.AcquireAndRelease(t, client.RedLock("warm"))
+				wires[2].Strays.Store(true)
+				began := f.Clock.Now()
+				lease := fleet.MustAcquire(t, client.RedLock("job").With(options))
+				fleet.Settle()
+				require.Equal(t, 2, f.Keys(), "one acquisition strays")
+				wires[0].Severed.Store(true)
+				time.Sleep(ttl / 2)
+				prolong(t, lease)
+				fleet.Settle()
+				wires[2].Arrive(t.Context())
+				next, err := f.Client().RedLock("job").Acquire(t.Context())
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, f.Clock.Now()-began, longer, "a second lease began in the time of the first")
+				require.NoError(t, next.Release(t.Context()))
+			})
+		})
+	}
+}

@@ -8,10 +8,19 @@ end
 -- put makes a lock with its TTL and the owner's token. It returns nothing, or the error, for example
 -- a missing right. After an error the lock is absent: no lock is ever without a TTL.
 --
+-- If the owner has the lock already, the longer life stays: this may be a late acquisition, behind a
+-- renewal with a longer TTL, on which the owner relies by now.
+--
 -- A caller adds a plus sign to the token if a later owner may have had the name, by the fence: a late
 -- operation has put it back then. Such a lock is no proof for the script resume.
-local function put(name, owner, ttl, token)
+local function put(name, owner, ttl, token, own)
   redis.call('HSET', name, owner, token)
+  if own then
+    if redis.call('PTTL', name) < tonumber(ttl) then
+      redis.call('PEXPIRE', name, ttl)
+    end
+    return nil
+  end
   local set = redis.pcall('PEXPIRE', name, ttl)
   if set ~= 1 then
     -- A user with few rights may be allowed only one of the two commands.
