@@ -132,6 +132,24 @@ func TestReleaseReachesANodeThatIsDownWhileHeld(t *testing.T) {
 	})
 }
 
+// An extended lease may last on a node for much longer than its first TTL. Its release is repeated for that long.
+func TestReleaseReachesANodeThatKeepsAnExtendedLease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		const longest = 5 * time.Minute
+		c := f.Client(func(cfg *quorumlock.Config) { cfg.MaxTTL = longest })
+		lease := fleet.MustAcquire(t, c.RedLock("job").With(quorumlock.LockOptions{TTL: time.Second, Fixed: true}))
+		require.NoError(t, lease.ExtendFor(t.Context(), longest))
+		fleet.Settle()
+		f.Stop(2)
+		require.NoError(t, lease.Release(t.Context()))
+		time.Sleep(longest / 2)
+		f.Start(2)
+		require.Equal(t, 1, f.Keys())
+		time.Sleep(10 * time.Second)
+		f.RequireNoKeys()
+	})
+}
+
 func TestReleaseReachesAHealedNode(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
