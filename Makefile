@@ -3,6 +3,7 @@
 GO ?= go
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
+PROMTOOL := $(or $(shell command -v promtool),bin/promtool)
 PKG ?= ./...
 BENCH ?= .
 BENCHTIME ?= 1s
@@ -76,6 +77,10 @@ check: ## Run everything that CI runs, in some 20 minutes: with Docker and Maven
 test-servers: setup ## Fetch servers of other versions, Redis and Valkey, and run what needs a server on each
 	bash .ci/servers test
 
+.PHONY: test-alerts
+test-alerts: $(PROMTOOL) ## Test the alert rules with promtool, which comes with Prometheus
+	$(PROMTOOL) test rules otel/alerts_test.yaml
+
 .PHONY: test-load
 test-load: setup ## Run make test beside busy processes, twice as many as processors (RUNS=20)
 	bash .ci/load $(RUNS)
@@ -140,3 +145,9 @@ tidy-check: ## Fail if go.mod or go.sum are not tidy
 $(GOLANGCI):
 	GOBIN='$(CURDIR)/bin' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	mv bin/golangci-lint $@
+
+# The package is unpacked and not installed, because that would start a server.
+bin/promtool:
+	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cd "$$dir" && \
+	{ apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }; } && dpkg -x prometheus_*.deb . && \
+	mkdir -p '$(CURDIR)/bin' && cp usr/bin/promtool '$(CURDIR)/bin/'

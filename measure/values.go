@@ -65,15 +65,21 @@ func FailureOf(err error) string {
 	return other
 }
 
-// ReasonOf returns the error.type of a node's error.
+// ReasonOf returns the error.type of a node's error. A node that is down has the type of the failure that made it down,
+// because an operator mends that.
 func ReasonOf(err error) string {
 	var failed *node.Error
-	if errors.As(err, &failed) {
-		if reason, ok := reasons[failed.Reason]; ok {
+	reason := other
+	for errors.As(err, &failed) && reasons[failed.Reason] != "" {
+		reason, err = reasons[failed.Reason], failed.Err
+		if failed.Reason != node.ErrDown { //nolint:errorlint // a reason is never wrapped
 			return reason
 		}
+		if errors.Is(err, node.ErrTimeout) {
+			return reasons[node.ErrTimeout]
+		}
 	}
-	return other
+	return reason
 }
 
 // ends are the values of quorumlock.lease.end, except the causes of a LostError.
