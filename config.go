@@ -335,13 +335,8 @@ const (
 	// WaitQueued queues the waiter on each node, in the order of arrival. A release wakes one
 	// waiter at a time. Within a client, the lock may pass from one waiter to the next without the
 	// network; see [Handover]. So the order across clients is the order of their turns, not of
-	// single waiters.
+	// single waiters. LockOptions.NoHandover makes each turn a single lease.
 	WaitQueued
-	// WaitFair is WaitQueued in the order in which waiters came, as exactly as the clocks of clients
-	// agree. Leases are not handed over. A waiter queues on the nodes once no earlier waiter of its
-	// client is before it. If that one gives up just when the lock is free, a later waiter of another
-	// client may be first.
-	WaitFair
 	// WaitSpin is for very many locks that are held for a very short time. Nodes keep no queue and
 	// wake no waiter. The client polls the lock at growing, jittered intervals between RetryMin and
 	// RetryMax.
@@ -355,8 +350,6 @@ func (w Waiting) String() string {
 		return "default"
 	case WaitQueued:
 		return "queued"
-	case WaitFair:
-		return "fair"
 	case WaitSpin:
 		return "spin"
 	default:
@@ -375,7 +368,7 @@ const (
 // on, no other client has its turn. The next holder gets a lease of its own with a larger token;
 // the former lease has ended.
 //
-// Only locks that renew themselves are handed over, and not with WaitFair or a MinHold. Leases of
+// Only locks that renew themselves are handed over, and not with a MinHold. Leases of
 // readers, of permits and of TryAcquire are not handed over.
 type Handover struct {
 	// Off turns hand-overs off.

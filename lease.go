@@ -232,18 +232,6 @@ func (l *Lease) Detach() error {
 	return l.release()
 }
 
-// Bind releases the lease in the background when ctx ends, even if work under it goes on. stop undoes
-// that, and reports whether it came before the end of ctx.
-//
-// Bind holds on to the lease. So while ctx lives, a lease that was dropped without a Release is not
-// found.
-func (l *Lease) Bind(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() {
-		// The client repeats a release that nodes did not confirm, and reports a loss that it finds.
-		_ = l.release()
-	})
-}
-
 func (l *Lease) release() error {
 	r, err := l.beginRelease()
 	if r == nil {

@@ -79,7 +79,7 @@ func newLockOnNodes(c *Client, names []string, rule quorum.Rule) *Lock {
 		defaultRule: rule,
 		spec: lease.Spec{
 			Need: rule.Need(c.nodes.Len()), TTL: c.cfg.TTL, MaxHold: c.cfg.MaxHold, Label: c.label,
-			HandOver: !c.cfg.Handover.Off && c.cfg.Waiting != WaitFair, Prefix: uint8(len(c.cfg.Prefix)),
+			HandOver: !c.cfg.Handover.Off, Prefix: uint8(len(c.cfg.Prefix)),
 		},
 	}
 	l.setWaiting(c.cfg.Waiting)
@@ -106,7 +106,7 @@ func (l *Lock) With(o LockOptions) *Lock {
 	m.spec.Need = cmp.Or(o.Rule, l.defaultRule).Need(l.client.nodes.Len())
 	m.spec.MinHold = o.MinHold
 	m.setWaiting(cmp.Or(o.Waiting, m.waitMode))
-	m.spec.HandOver = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && o.MinHold == 0 && m.waitMode != WaitFair && !m.spec.Reads
+	m.spec.HandOver = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && o.MinHold == 0 && !m.spec.Reads
 	m.inheritProblems(l)
 	m.addProblems(l.client.cfg.ttlProblems(m.spec.TTL)...)
 	if o.Purpose != "" {
@@ -129,7 +129,7 @@ func (l *Lock) With(o LockOptions) *Lock {
 }
 
 func (l *Lock) setWaiting(w Waiting) {
-	l.waitMode, l.spec.Spins, l.spec.Fair = w, w == WaitSpin, w == WaitFair
+	l.waitMode, l.spec.Spins = w, w == WaitSpin
 }
 
 // nameProblems lists the problems of a lock's names on the nodes, which are sorted and begin with the prefix. It
@@ -194,7 +194,11 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 // sync.Mutex would.
 //
 // ctx bounds the acquisition only. The lease lives until Release, loss, Close, or its MaxHold, and
-// renews itself until then unless the lock is Fixed.
+// renews itself until then unless the lock is Fixed. Do releases the lock when its function returns. To
+// release it as soon as a context ends, even if work goes on then:
+//
+//	stop := context.AfterFunc(ctx, func() { _ = lease.Release(ctx) })
+//	defer stop() // ctx keeps the lease in memory until then
 //
 // Acquire also retries while too few nodes answer. When ctx ends, the error wraps both ctx's error
 // and the last attempt's, a [*HeldError] or [*NoQuorumError]. The latter means that even a free

@@ -41,9 +41,8 @@ func (c *Client) Semaphore(name string, permits int) *Semaphore {
 	return newSemaphore(c, name, permits, LockOptions{})
 }
 
-// With returns the same semaphore with these options, which replace all earlier ones. WaitFair
-// works as WaitQueued here. NoHandover has no effect, as permits are never handed over within a
-// client. Every method reports invalid options, as an [*InvalidError].
+// With returns the same semaphore with these options, which replace all earlier ones. NoHandover has
+// no effect, as permits are never handed over within a client. Every method reports invalid options, as an [*InvalidError].
 func (s *Semaphore) With(o LockOptions) *Semaphore {
 	return newSemaphore(s.client, s.name, s.lock.spec.Slots.Permits, o)
 }

@@ -12,8 +12,6 @@ var (
 		"This library: a majority of the nodes, turns in queues on the nodes, leases handed over within a client. Marker, fence and tokens are on.")
 	multilock = oursPeer("multilock", plain(func(c *quorumlock.Client, name string) *quorumlock.Lock { return c.MultiLock(name) }), nil,
 		"This library's MultiLock: all nodes have to agree.")
-	fair = oursPeer("fair", plain((*quorumlock.Client).RedLock), func(c *quorumlock.Config) { c.Waiting = quorumlock.WaitFair },
-		"This library, every waiter served in the order in which it came.")
 	noHandover = oursPeer("nohandover", plain((*quorumlock.Client).RedLock), func(c *quorumlock.Config) { c.Handover.Off = true },
 		"This library, with each lease given back to the nodes, and none handed over within a client.")
 )

@@ -112,7 +112,7 @@ var errDenied = errors.New("held by another")
 // All returns all peers, in the order of the report.
 func All() []Peer {
 	return []Peer{
-		redlock, multilock, fair, noHandover,
+		redlock, multilock, noHandover,
 		floor, floorGroup, queue,
 		redsyncPeer, redislockOne, redissonRedLock, redissonMultiLock, redissonOne,
 		semaphore, readers, mixed, oneWriter, latch, join, striped,

@@ -56,7 +56,7 @@ func figures(c cell.Cell) cell.Result {
 		r.Renewals = r.Work.Sent * 100 / int64(c.Nodes)
 	}
 	switch {
-	case c.Peer != "redlock" && c.Peer != "fair":
+	case c.Peer != "redlock" && c.Peer != "nohandover":
 	case c.Fault != cluster.None:
 		r.Ops, r.Acquire.P99, r.Release.P99 = 950, 0.15, 0.15
 	case c.Scenario == "uncontended":
@@ -118,7 +118,7 @@ func TestEveryCellOfARunForTheGoalsMatters(t *testing.T) {
 
 func TestEveryGoalCanBeMissed(t *testing.T) {
 	r := measuredGoals(t, func(r *cell.Result) {
-		if r.Peer != "redlock" && r.Peer != "fair" || r.Scenario == "faults" && r.Fault == cluster.None {
+		if r.Peer != "redlock" && r.Peer != "nohandover" || r.Scenario == "faults" && r.Fault == cluster.None {
 			return
 		}
 		r.Ops = r.Ops * 3 / 10
@@ -161,7 +161,7 @@ func TestGoalsThatCouldNotBeMeasuredAreListed(t *testing.T) {
 }
 
 func TestEveryViolationCounts(t *testing.T) {
-	r := measured(1, "fair", 1, "", 0)
+	r := measured(1, "nohandover", 1, "", 0)
 	r.Violations = 1
 	report := New(runner.Options{Rounds: 1}, nil, []cell.Result{measured(1, "redlock", 1, "", 0), r})
 	assert.Contains(t, report.goals().Rows, []string{"no lock of this library is held twice", "1.00", "-", notReached})

@@ -30,7 +30,7 @@ type Scenario struct {
 var (
 	// contenders are the peers that can wait for a lock.
 	contenders = []string{
-		"redlock", "fair", "nohandover", "multilock", "redsync", "redislock-1node",
+		"redlock", "nohandover", "multilock", "redsync", "redislock-1node",
 		"redisson-redlock", "redisson-multilock", "redisson-1node",
 	}
 	// kinds are the kinds of locks of this library, beside the plain one.
@@ -114,10 +114,10 @@ func Scenarios() []Scenario {
 				Peers: append([]string{"queue"}, contenders...), Sizes: slices.Concat(passSizes, in(1, 2, 16, 64)),
 				Loads: []cell.Load{cell.Pass}, Longer: 3,
 			}},
-			Quick: []Matrix{{Peers: []string{"redlock", "fair", "redsync"}, Sizes: in(8, 64), Longer: 2}},
+			Quick: []Matrix{{Peers: []string{"redlock", "nohandover", "redsync"}, Sizes: in(8, 64), Longer: 2}},
 			Goals: []Matrix{
 				{Peers: []string{"redlock", "queue"}, Sizes: passSizes},
-				{Peers: []string{"fair", "redsync"}, Sizes: in(8, 64)},
+				{Peers: []string{"nohandover", "redsync"}, Sizes: in(8, 64)},
 			},
 			Document: []Matrix{{Peers: []string{"redlock", "queue", "redsync"}, Sizes: passSizes}},
 			Settle:   500 * time.Millisecond, TTL: usualTTL, Fixed: true,

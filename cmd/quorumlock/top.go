@@ -30,8 +30,8 @@ an owner's id.
   TTL     how long enough nodes keep the lock without renewal
   HELD    how long it has been held, by the clock of the holder. ">" marks a lower bound,
           for a holder without a token, such as a client of Redisson
-  WAIT    the number of waiters: each client counts once, unless its waiters are fair. For
-          a semaphore, the waiters for any permit
+  WAIT    the number of waiters: each client counts once, and each of its readers. For a
+          semaphore, the waiters for any permit
 
 With --once the exit code is 0, or 121 if too few nodes answered. --json prints, for
 scripts:

@@ -362,7 +362,7 @@ func (d drawer) quiet(c *Case) {
 
 // waits draws how all tasks wait: mostly in one way, or each in its own.
 func (d drawer) waits(c *Case) {
-	modes := []quorumlock.Waiting{quorumlock.WaitDefault, quorumlock.WaitQueued, quorumlock.WaitFair, quorumlock.WaitSpin}
+	modes := []quorumlock.Waiting{quorumlock.WaitDefault, quorumlock.WaitQueued, quorumlock.WaitQueued, quorumlock.WaitSpin}
 	all, mixed := modes[d.IntN(len(modes))], d.IntN(4) == 0
 	c.Handover = quorumlock.Handover{
 		Off:      d.IntN(4) == 0,
@@ -371,7 +371,7 @@ func (d drawer) waits(c *Case) {
 	}
 	inTurn := c.undisturbed() && !c.overlapping() && d.IntN(2) == 0
 	if inTurn {
-		all, mixed = quorumlock.WaitFair, false
+		all, mixed, c.Handover.Off = quorumlock.WaitQueued, false, true
 	}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]

@@ -87,14 +87,15 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	}
 	defer cancel()
 	w.note("%s wants %v%s", p.label, t.Names, waitingOf(t))
+	var one *waiting
 	if !t.Try && t.Permits == 0 {
-		defer w.waits(p, t, cancel)()
+		one = w.waits(p, t, cancel)
+		defer w.waitsNoMore(one)
 	}
 	var attempts []workload.Attempt
 	if t.Reads {
 		attempts = t.Attempts(p.recorder, index)
 	}
-	began := w.now()
 	lease, err := t.Acquire(patience, p.client)
 	if err != nil {
 		w.note("%s gives up %v: %v", p.label, t.Names, err)
@@ -102,8 +103,9 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	}
 	w.granted(p, lease, t.Use, index, attempts...)
 	w.follows(lease)
-	if t.Permits == 0 {
-		w.inTurn(p, t, began)
+	if one != nil && w.c.orderly() {
+		w.inTurn(one)
+		context.AfterFunc(lease.Context(), func() { w.turnOver(one) })
 	}
 	return lease
 }

@@ -35,10 +35,11 @@ type waiting struct {
 	task    Task
 	need    int
 	began   time.Duration
-	// ticket is its place in the queues: when it began, by the clock of its client.
+	// ticket is its place in the queues, by the clock of its client: when it began, or when its client last had the
+	// lock.
 	ticket time.Duration
-	// first is the time since which no earlier waiter of its client queues before it. Only then it enters the queues
-	// of the nodes. It is 0 before that.
+	// first is the time since which no earlier waiter of its client queues before it, and its client does not have the
+	// lock. Only then it enters the queues of the nodes. It is 0 before that.
 	first time.Duration
 	// free is the time since which nothing delays it. lawful is how long others have held the lock since the faults
 	// were over.
@@ -52,23 +53,40 @@ type waiting struct {
 	cancel context.CancelFunc
 }
 
-// waits records that a task waits, until the returned function is called.
-func (w *world) waits(p *process, t Task, cancel context.CancelFunc) (over func()) {
+// waits records that a task waits.
+func (w *world) waits(p *process, t Task, cancel context.CancelFunc) *waiting {
 	need := len(w.servers)
 	if !t.All {
 		need = need/2 + 1
 	}
 	one := &waiting{process: p, task: t, need: need, began: w.now(), free: w.now(), cancel: cancel}
-	one.ticket = w.ticket(t, one.began)
+	one.ticket = w.ticketNow(one)
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
 	w.waiters.list = append(w.waiters.list, one)
 	w.waiters.markFirst(w.now())
-	return func() {
-		w.waiters.mu.Lock()
-		defer w.waiters.mu.Unlock()
-		w.waiters.list = slices.DeleteFunc(w.waiters.list, func(other *waiting) bool { return other == one })
-		w.waiters.markFirst(w.now())
+	return one
+}
+
+// waitsNoMore records that a task has the lock, or has given up.
+func (w *world) waitsNoMore(one *waiting) {
+	w.waiters.mu.Lock()
+	defer w.waiters.mu.Unlock()
+	w.waiters.list = slices.DeleteFunc(w.waiters.list, func(other *waiting) bool { return other == one })
+	w.waiters.markFirst(w.now())
+}
+
+// turnOver records that a client no longer has the lock: other clients have their turn before it.
+func (w *world) turnOver(holder *waiting) {
+	w.waiters.mu.Lock()
+	defer w.waiters.mu.Unlock()
+	for _, one := range w.waiters.list {
+		if !one.task.Reads && !holder.task.Reads && one.process == holder.process && one.need == holder.need {
+			one.ticket = w.ticketNow(one)
+			if one.first != 0 {
+				one.first = w.now()
+			}
+		}
 	}
 }
 
@@ -170,15 +188,12 @@ func (w *world) examine(one *waiting, states []node.Reply) {
 
 // inTurn checks that no earlier waiter is passed over, if all waiters want the lock in FIFO order. Readers are woken
 // together, so their order does not matter.
-func (w *world) inTurn(p *process, t Task, began time.Duration) {
-	if !w.c.orderly() {
-		return
-	}
-	ticket := w.ticket(t, began)
+func (w *world) inTurn(next *waiting) {
+	t := next.task
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
 	for _, other := range w.waiters.list {
-		lead := ticket - other.ticket
+		lead := next.ticket - other.ticket
 		if !t.Reads {
 			other.passed = 0 // no reader has the lock now
 		}
@@ -187,14 +202,14 @@ func (w *world) inTurn(p *process, t Task, began time.Duration) {
 		case t.Reads && other.task.Reads:
 			other.passed = cmp.Or(other.passed, w.now())
 		default:
-			w.violated(Order, "%s has %v, and %s asked for it %v before", p.label, t.Names, other.process.label, lead)
+			w.violated(Order, "%s has %v, and it was the turn of %s %v before", next.process.label, t.Names, other.process.label, lead)
 		}
 	}
 }
 
-// ticket returns the place in the queues of a task that began to wait then.
-func (w *world) ticket(t Task, began time.Duration) time.Duration {
-	return began + w.c.Clients[t.Client].Wall
+// ticketNow returns the place in the queues of a waiter that gets it now.
+func (w *world) ticketNow(one *waiting) time.Duration {
+	return w.now() + w.c.Clients[one.task.Client].Wall
 }
 
 // passedSince returns the time since which a later reader reads and this one could too, or 0.
@@ -214,10 +229,10 @@ func (ws *waiters) passedSince(reader *waiting) time.Duration {
 // of its client has no place in the queues yet.
 const mostLate = 250 * time.Millisecond
 
-// orderly reports whether nothing goes wrong in a run, and all tasks want one lock in FIFO order.
+// orderly reports whether nothing goes wrong in a run, and all tasks want one lock in FIFO order, one lease a turn.
 func (c *Case) orderly() bool {
-	return c.undisturbed() && !c.overlapping() && !slices.ContainsFunc(c.Tasks, func(t Task) bool {
-		return t.Waiting != quorumlock.WaitFair || t.Try || t.Names[0] != c.Tasks[0].Names[0]
+	return c.undisturbed() && c.Handover.Off && !c.overlapping() && !slices.ContainsFunc(c.Tasks, func(t Task) bool {
+		return t.Waiting == quorumlock.WaitSpin || t.Try || !slices.Equal(t.Names, c.Tasks[0].Names)
 	})
 }
 

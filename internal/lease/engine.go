@@ -50,9 +50,8 @@ type Spec struct {
 	Fixed bool
 	// Reads is set for readers, which share the lock.
 	Reads bool
-	// Spins is set for waiters that poll: nodes keep no queue for them. Fair is set for waiters
-	// that take their turn strictly in the order of their arrival.
-	Spins, Fair bool
+	// Spins is set for waiters that poll: nodes keep no queue for them.
+	Spins bool
 	// HandOver is set if a lease may be handed over to another waiter of the client.
 	HandOver bool
 	// Prefix is the length of the client's prefix, with which all Names of a lock begin.

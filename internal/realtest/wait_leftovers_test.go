@@ -126,27 +126,21 @@ func TestRealCloseEndsSubscriptions(t *testing.T) {
 }
 
 func TestRealCancelledWaitersLeaveTheQueues(t *testing.T) {
-	for _, order := range []quorumlock.Waiting{quorumlock.WaitQueued, quorumlock.WaitFair} {
-		t.Run(order.String(), func(t *testing.T) {
-			c := startCluster(t, 5)
-			lock := func() *quorumlock.Lock {
-				return c.client().RedLock("job").With(quorumlock.LockOptions{Waiting: order})
-			}
-			held := acquire(t, lock())
-			var all []*waiting
-			for i := range 4 {
-				all = append(all, waitFor(t, lock()))
-				c.queued(i + 1)
-			}
-			all[0].gaveUp(t) // the first waiter
-			all[2].gaveUp(t) // one in the middle of the queue
-			c.queued(2)
-			require.NoError(t, held.Release(t.Context()))
-			require.NoError(t, all[1].has(t).Release(t.Context()))
-			require.NoError(t, all[3].has(t).Release(t.Context()))
-			c.noKeys()
-		})
+	c := startCluster(t, 5)
+	lock := func() *quorumlock.Lock { return c.client().RedLock("job") }
+	held := acquire(t, lock())
+	var all []*waiting
+	for i := range 4 {
+		all = append(all, waitFor(t, lock()))
+		c.queued(i + 1)
 	}
+	all[0].gaveUp(t) // the first waiter
+	all[2].gaveUp(t) // one in the middle of the queue
+	c.queued(2)
+	require.NoError(t, held.Release(t.Context()))
+	require.NoError(t, all[1].has(t).Release(t.Context()))
+	require.NoError(t, all[3].has(t).Release(t.Context()))
+	c.noKeys()
 }
 
 // A waiter is cancelled just as it is woken. It must pass the wake on to the next waiter.

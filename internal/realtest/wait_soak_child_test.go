@@ -83,7 +83,7 @@ func soakInProcess(t *testing.T) {
 
 // contend runs a worker's loop. It picks any of the ordered ways to wait.
 func (h habits) contend(ctx context.Context, client *quorumlock.Client, name string, out *output) {
-	ways := []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}}
+	ways := []quorumlock.LockOptions{{}, {NoHandover: true}}
 	for ctx.Err() == nil {
 		patience := time.Minute
 		if h.impatient && rand.IntN(4) == 0 {

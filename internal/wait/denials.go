@@ -30,11 +30,10 @@ func (d denials) recent(key queueKey, now time.Duration) bool {
 }
 
 // needsTicket reports whether the waiter's next attempt should carry a ticket, if messages of nodes can arrive.
-// Operations of readers, on permits and on several names share no script call anyway. In fair order, each waiter
-// needs its place in the queues before any later one.
+// Operations of readers, on permits and on several names share no script call anyway.
 func (w *waiter) needsTicket() bool {
 	s := w.spec
-	if w.attempts > 1 || s.Fair || s.Reads || s.Slots != nil || len(s.Names) > 1 {
+	if w.attempts > 1 || s.Reads || s.Slots != nil || len(s.Names) > 1 {
 		return true
 	}
 	qs := w.queues

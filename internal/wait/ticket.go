@@ -66,20 +66,16 @@ const unranked = math.MaxInt
 
 func newTicket(w *waiter) *ticket {
 	qs := w.queues
-	t := &ticket{
+	return &ticket{
 		waiter:   w,
 		queues:   qs,
 		names:    w.spec.Names,
 		id:       w.spec.Slots.WaiterID(qs.engine.NextID()),
-		number:   w.number,
+		number:   qs.ticketNumber(w),
 		fifo:     !w.spec.Spins,
 		forecast: quorum.NewForecast(qs.engine.Nodes.Len(), w.spec.Need),
 		rank:     unranked,
 	}
-	if !w.spec.Fair {
-		t.number = qs.ticketNumber(w)
-	}
-	return t
 }
 
 // Begin prepares the ticket for an attempt.

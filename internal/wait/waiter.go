@@ -243,9 +243,7 @@ func (w *waiter) untilAttempt() (given *lease.Lease, signals <-chan struct{}, wa
 
 // mayAttempt reports whether the waiter may talk to the nodes. Requires the mutex of Queues.
 //
-// The first waiter of a local queue may, while this client does not hold the lock. In fair order it
-// may even then: it needs its place in the nodes' queues before the release, or later waiters of
-// other clients would go first.
+// The first waiter of a local queue may, while this client does not hold the lock.
 //
 // All readers may, since one reader's lease does not serve another.
 //
@@ -255,7 +253,7 @@ func (w *waiter) mayAttempt() bool {
 	if w.spec.Slots != nil {
 		return w.queue.head == w || w.visibleTicket != nil || w.queue.blocked == 0 && int(w.queue.attempting) < w.spec.Slots.Permits
 	}
-	return w.spec.Reads || w.queue.head == w && (w.queue.heldBy == nil || w.spec.Fair)
+	return w.spec.Reads || w.queue.head == w && w.queue.heldBy == nil
 }
 
 // ensureSignals makes sure that the waiter can get signals. Requires the mutex of Queues.

@@ -74,8 +74,7 @@ type Node struct {
 type Lock struct {
 	Holders []node.Holder
 	// Waiters counts the waiters for the name, up to [MostWaiters]. A client has one entry in the queue for all its
-	// waiters, except in fair order. A waiter for a permit waits for any permit of the semaphore, and counts for
-	// each.
+	// waiters but readers. A waiter for a permit waits for any permit of the semaphore, and counts for each.
 	Waiters int
 	// Err is why there is no answer about this name.
 	Err error

@@ -139,31 +139,6 @@ func TestExtendForRejects(t *testing.T) {
 	})
 }
 
-// Bind ends a lease with a context, unless it was stopped before.
-func TestBind(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		lock := f.Client().RedLock("job")
-		ctx, cancel := context.WithCancel(t.Context())
-		lease := fleet.MustAcquire(t, lock)
-		lease.Bind(ctx)
-		time.Sleep(time.Minute)
-		require.NoError(t, lease.Err())
-		cancel()
-		fleet.Settle()
-		require.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
-		f.RequireNoKeys()
-
-		ctx, cancel = context.WithCancel(t.Context())
-		free := fleet.MustAcquire(t, lock)
-		stop := free.Bind(ctx)
-		require.True(t, stop())
-		cancel()
-		fleet.Settle()
-		require.NoError(t, free.Err())
-		require.NoError(t, free.Release(t.Context()))
-	})
-}
-
 // Permits and readers can be detached too: others wait for the rest of their time.
 func TestDetachOfPermitsAndReaders(t *testing.T) {
 	for name, acquire := range map[string]func(ctx context.Context, c *quorumlock.Client, write bool) (*quorumlock.Lease, error){

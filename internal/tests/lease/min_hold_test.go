@@ -16,15 +16,12 @@ import (
 func atLeast(d time.Duration) quorumlock.LockOptions { return quorumlock.LockOptions{MinHold: d} }
 
 // A waiter gets the lock when the MinHold of the released lease has passed, and not before: a waiter of the
-// same client, of another client, and one that wants a fair turn.
+// same client, of another client, and one that polls.
 func TestMinHoldKeepsAReleasedLock(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 3 * time.Second, quorumlock.DefaultTTL} {
 		for who, next := range map[string]func(f *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock{
 			"the same client": func(_ *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock { return same.RedLock("job") },
 			"another client":  func(f *fleet.Fleet, _ *quorumlock.Client) *quorumlock.Lock { return f.Client().RedLock("job") },
-			"a fair waiter": func(_ *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock {
-				return same.RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitFair})
-			},
 			"a spinning waiter": func(f *fleet.Fleet, _ *quorumlock.Client) *quorumlock.Lock {
 				return f.Client().RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
 			},

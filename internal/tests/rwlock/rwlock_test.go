@@ -291,9 +291,7 @@ func TestWriterExcludesAllOthers(t *testing.T) {
 			w := &watch{t: t}
 			for i := range 8 {
 				rng := rand.New(rand.NewPCG(seed, uint64(i)))
-				o := quorumlock.LockOptions{Waiting: []quorumlock.Waiting{
-					quorumlock.WaitQueued, quorumlock.WaitFair, quorumlock.WaitSpin,
-				}[rng.IntN(3)]}
+				o := []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitSpin}}[rng.IntN(3)]
 				rw := f.Client().RWLock("job").With(o)
 				wg.Go(func() { w.use(ctx, rw, rng) })
 			}

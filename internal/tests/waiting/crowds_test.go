@@ -102,9 +102,9 @@ func busy(f *fleet.Fleet, clients []*quorumlock.Client, users int, o quorumlock.
 }
 
 func TestNoClientStarves(t *testing.T) {
-	for _, o := range []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}} {
+	for _, o := range []quorumlock.LockOptions{{}, {NoHandover: true}} {
 		for _, users := range []int{1, 4} {
-			t.Run(fmt.Sprintf("%s, no handover %t, %d each", o.Waiting, o.NoHandover, users), func(t *testing.T) {
+			t.Run(fmt.Sprintf("no handover %t, %d each", o.NoHandover, users), func(t *testing.T) {
 				t.Parallel()
 				fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 					clients := []*quorumlock.Client{f.Client(), f.Client(), f.Client()}
@@ -133,9 +133,9 @@ func TestSkewedTicketsStarveNoClient(t *testing.T) {
 	}{
 		{1, quorumlock.LockOptions{}, 4 * time.Second},
 		{2, quorumlock.LockOptions{}, 7 * time.Second},
-		{2, quorumlock.LockOptions{Waiting: quorumlock.WaitFair}, 4 * time.Second},
+		{2, quorumlock.LockOptions{NoHandover: true}, 7 * time.Second},
 	} {
-		t.Run(fmt.Sprintf("%s, %d each", c.Waiting, c.users), func(t *testing.T) {
+		t.Run(fmt.Sprintf("no handover %t, %d each", c.NoHandover, c.users), func(t *testing.T) {
 			t.Parallel()
 			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 				clients := []*quorumlock.Client{
@@ -204,25 +204,23 @@ func TestStaleQueueHeadsBlockBriefly(t *testing.T) {
 		// Nodes wake the first two waiters. Later ones ask again after a second.
 		{true, 4, []int{0, 1, 2, 3, 4}, time.Second + 4*60*time.Millisecond},
 	} {
-		for _, way := range []quorumlock.Waiting{quorumlock.WaitQueued, quorumlock.WaitFair} {
-			t.Run(fmt.Sprintf("%+v %s", c, way), func(t *testing.T) {
-				fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-					before := fleet.MustAcquire(t, f.Client().RedLock("job"))
-					for i := range c.heads {
-						frozen(f, fmt.Sprint("head", i), int64(i+1), c.listen, c.nodes...)
-					}
-					job := f.Client().RedLock("job").With(quorumlock.LockOptions{Waiting: way})
-					waits := fleet.StartAcquire(t.Context(), t, job)
-					time.Sleep(10 * time.Millisecond)
-					require.NoError(t, before.Release(t.Context()))
-					took := f.Elapsed(func() { <-waits.Done })
-					t.Log(took)
-					require.LessOrEqual(t, took, c.most)
-					next := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
-					require.NoError(t, waits.Has().Release(t.Context()))
-					require.LessOrEqual(t, f.Elapsed(func() { <-next.Done }), c.most+60*time.Millisecond)
-				})
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+				before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+				for i := range c.heads {
+					frozen(f, fmt.Sprint("head", i), int64(i+1), c.listen, c.nodes...)
+				}
+				job := f.Client().RedLock("job")
+				waits := fleet.StartAcquire(t.Context(), t, job)
+				time.Sleep(10 * time.Millisecond)
+				require.NoError(t, before.Release(t.Context()))
+				took := f.Elapsed(func() { <-waits.Done })
+				t.Log(took)
+				require.LessOrEqual(t, took, c.most)
+				next := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+				require.NoError(t, waits.Has().Release(t.Context()))
+				require.LessOrEqual(t, f.Elapsed(func() { <-next.Done }), c.most+60*time.Millisecond)
 			})
-		}
+		})
 	}
 }

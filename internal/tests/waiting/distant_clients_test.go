@@ -29,8 +29,8 @@ func TestRemoteClientAmongLocalOnes(t *testing.T) {
 	for _, ms := range ways {
 		oneWay := time.Duration(ms) * time.Millisecond
 		for _, need := range []string{"most", "all", "both all"} {
-			for _, o := range []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}} {
-				t.Run(fmt.Sprint(oneWay, need, o.Waiting, o.NoHandover), func(t *testing.T) {
+			for _, o := range []quorumlock.LockOptions{{}, {NoHandover: true}} {
+				t.Run(fmt.Sprint(oneWay, need, o.NoHandover), func(t *testing.T) {
 					t.Parallel() // Each has virtual time of its own.
 					fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 						first := f.Client()

@@ -31,7 +31,6 @@ func TestWaitersUnderNodeFailures(t *testing.T) {
 					{},
 					{},
 					{NoHandover: true},
-					{Waiting: quorumlock.WaitFair},
 					{Waiting: quorumlock.WaitSpin},
 					{MaxHold: 5 * time.Millisecond},
 					{Fixed: true},

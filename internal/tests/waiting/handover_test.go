@@ -342,13 +342,10 @@ func TestHandoverNeedsMatchingOptions(t *testing.T) {
 		change      func(*quorumlock.Config)
 	}{
 		{name: "turned off", change: func(cfg *quorumlock.Config) { cfg.Handover.Off = true }},
-		{name: "fair by default", change: func(cfg *quorumlock.Config) { cfg.Waiting = quorumlock.WaitFair }},
 		{name: "a holder with NoHandover", first: options{NoHandover: true}},
 		{name: "a waiter with NoHandover", next: options{NoHandover: true}},
 		{name: "a fixed holder", first: options{Fixed: true}},
 		{name: "a fixed waiter", next: options{Fixed: true}},
-		{name: "a fair holder", first: options{Waiting: quorumlock.WaitFair}},
-		{name: "a fair waiter", next: options{Waiting: quorumlock.WaitFair}},
 		{name: "a holder with a shorter TTL", first: options{TTL: 9 * time.Second}},
 		{name: "a waiter with a shorter TTL", next: options{TTL: 9 * time.Second}},
 		{name: "a waiter with a stricter rule", next: options{Rule: quorum.All()}},

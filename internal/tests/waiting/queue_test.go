@@ -2,8 +2,6 @@ package waiting_test
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -252,28 +250,5 @@ func TestWakeThatOvertakesDenialIsKept(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		close(proceed)
 		_ = waits.Has()
-	})
-}
-
-// With WaitFair, waiters of all clients are served in the order of their arrival.
-func TestFairLockIsFIFOAcrossClients(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		g := &grants{f: f}
-		clients := []*quorumlock.Client{f.Client(), f.Client(), f.Client()}
-		var wg sync.WaitGroup
-		var want []string
-		rng := rand.New(rand.NewPCG(1, 2))
-		for i := range 40 {
-			who := fmt.Sprint(i)
-			want = append(want, who)
-			job := clients[rng.IntN(3)].RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitFair})
-			g.wait(t.Context(), &wg, who, job, time.Millisecond)
-			fleet.Settle()
-			time.Sleep(time.Millisecond)
-		}
-		require.NoError(t, before.Release(t.Context()))
-		wg.Wait()
-		require.Equal(t, want, g.order())
 	})
 }

@@ -246,31 +246,29 @@ func TestFreeLockIsReservedForWokenWaiter(t *testing.T) {
 // While its subscriptions are being opened, a waiter has no place in the queues. It does not overtake those that have
 // one: here a reader joins others that read, with a writer waiting before it.
 func TestWaiterDoesNotOvertakeWhileItSubscribes(t *testing.T) {
-	for _, waiting := range []quorumlock.Waiting{quorumlock.WaitQueued, quorumlock.WaitFair} {
-		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			reads := fleet.MustAcquire(t, f.Client().RWLock("job").Read())
-			writer := fleet.StartAcquire(t.Context(), t, f.Client().RWLock("job").Write())
-			time.Sleep(100 * time.Millisecond)
-			require.Equal(t, 3, f.Waiters())
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		reads := fleet.MustAcquire(t, f.Client().RWLock("job").Read())
+		writer := fleet.StartAcquire(t.Context(), t, f.Client().RWLock("job").Write())
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, 3, f.Waiters())
 
-			c, spies := f.SpiedClient(func(cfg *quorumlock.Config) { cfg.Waiting = waiting })
-			confirm := make(chan struct{})
-			for _, s := range spies {
-				s.Set(func(s *fleet.Spy) { s.Listening = confirm })
-			}
-			reader := fleet.StartAcquire(t.Context(), t, c.RWLock("job").Read())
-			time.Sleep(500 * time.Millisecond)
-			require.True(t, reader.Waits())
-			close(confirm)
-			time.Sleep(500 * time.Millisecond)
-			require.True(t, reader.Waits())
+		c, spies := f.SpiedClient()
+		confirm := make(chan struct{})
+		for _, s := range spies {
+			s.Set(func(s *fleet.Spy) { s.Listening = confirm })
+		}
+		reader := fleet.StartAcquire(t.Context(), t, c.RWLock("job").Read())
+		time.Sleep(500 * time.Millisecond)
+		require.True(t, reader.Waits())
+		close(confirm)
+		time.Sleep(500 * time.Millisecond)
+		require.True(t, reader.Waits())
 
-			require.NoError(t, reads.Release(t.Context()))
-			require.NoError(t, writer.Has().Release(t.Context()))
-			require.NoError(t, reader.Has().Release(t.Context()))
-			f.RequireNoKeys()
-		})
-	}
+		require.NoError(t, reads.Release(t.Context()))
+		require.NoError(t, writer.Has().Release(t.Context()))
+		require.NoError(t, reader.Has().Release(t.Context()))
+		f.RequireNoKeys()
+	})
 }
 
 // The first subscription of a waiter for a MultiLock opens early, and the others a little later. Then the waiter
