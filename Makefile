@@ -13,7 +13,7 @@ BENCHES = $(if $(filter ./...,$(PKG)),$(shell grep -rl --include='*_test.go' '^f
 # wait most of the time.
 PARALLEL ?= 6
 # Modules of their own, because of what they need; PKG=... leaves them out.
-MODULES := $(if $(filter ./...,$(PKG)),faultinject goredis interop otel prometheus gocron deploy/kubernetes bench examples/faults examples/fencing examples/observed)
+MODULES := $(if $(filter ./...,$(PKG)),faultinject goredis otel prometheus examples bench)
 SEEDS ?= 100000
 CHAOS ?= 1m
 SOAK ?= 10m
@@ -58,10 +58,10 @@ setup: ## Install what the tests need: redis-server, libfaketime and a C compile
 # servers most of the time, and others, such as the simulation, calculate.
 TESTED = $(if $(filter ./...,$(PKG)),./internal/realtest ./faultinject/chaos ./cmd/quorumlock ./node \
 	./internal/tests/lease ./internal/tests/waiting ./... \
-	$(addsuffix /...,$(addprefix ./,$(if $(FULL),$(MODULES),$(filter-out bench interop,$(MODULES))))),$(PKG))
+	$(addsuffix /...,$(addprefix ./,$(if $(FULL),$(MODULES),$(filter-out bench,$(MODULES))))),$(PKG))
 # What make test leaves out, besides tests that say so themselves. FULL=1, for CI, leaves nothing out.
 LONG := the race detector, thousands of seeds of the simulation, mutants, chaos for a minute: make check
-APART := the modules bench, and interop with Redisson, which needs Java and Maven: make check
+APART := the module bench, with the tests of Redisson, which need Java and Maven: make check
 WITHOUT = $(if $(FULL),,-without '$(LONG)' $(if $(filter ./...,$(PKG)),-without '$(APART)'))
 
 .PHONY: test

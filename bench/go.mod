@@ -6,7 +6,6 @@ require (
 	github.com/bsm/redislock v0.10.0
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/quorumlock/quorumlock v0.0.0
-	github.com/quorumlock/quorumlock/interop v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/stretchr/testify v1.12.1
@@ -57,7 +56,6 @@ require (
 replace (
 	github.com/quorumlock/quorumlock => ../
 	github.com/quorumlock/quorumlock/faultinject => ../faultinject
-	github.com/quorumlock/quorumlock/interop => ../interop
 )
 
 // The tests of redsync import a newer one, which not every module proxy has.

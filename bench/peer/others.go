@@ -8,7 +8,7 @@ import (
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/quorumlock/quorumlock/interop/redisson"
+	"github.com/quorumlock/quorumlock/bench/redisson"
 )
 
 var (

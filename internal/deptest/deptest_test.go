@@ -56,7 +56,7 @@ var rules = []rule{
 		name: "adapters use only the public API",
 		docs: "A program may update the root without an adapter. Internal packages of the root may change in any version, so an " +
 			"adapter that imports one may not compile then.",
-		pkg:  module + "/otel " + module + "/prometheus " + module + "/goredis " + module + "/gocron",
+		pkg:  module + "/otel " + module + "/prometheus " + module + "/goredis",
 		deny: []string{module + "/internal"},
 	},
 	{

@@ -20,7 +20,7 @@ func TestYourOwnService(t *testing.T) {
 	require.Len(t, place.FindAll(text, -1), 4)
 	want := place.ReplaceAllStringFunc(string(text), func(match string) string {
 		m := place.FindStringSubmatch(match)
-		source, err := os.ReadFile(filepath.Join(root, "examples/faults", m[2]))
+		source, err := os.ReadFile(filepath.Join(root, "examples", strings.Replace("faults/"+m[2], "faults/go.mod", "go.mod", 1)))
 		require.NoError(t, err)
 		return m[1] + serviceBlock(t, m[2], string(source)) + m[4]
 	})
@@ -40,8 +40,8 @@ func serviceBlock(t *testing.T, name, source string) string {
 		return "```go\npackage service\n" + code + "```\n"
 	}
 	version := regexp.MustCompile(`(?m)^go .*\n`).FindString(source)
-	_, replacements, ok := strings.Cut(source, "\nreplace (")
-	require.True(t, ok)
-	replacements = strings.NewReplacer("../../", "/path/of/the/clone/", "../..", "/path/of/the/clone").Replace(replacements)
-	return "```text\nmodule example.com/service\n\n" + version + "\nreplace (" + replacements + "```\n"
+	replacements := regexp.MustCompile(`(?m)^\t\S+ => \.\.(/faultinject)?\n`).FindAllString(source, -1)
+	require.Len(t, replacements, 2)
+	block := strings.ReplaceAll(strings.Join(replacements, ""), "..", "/path/of/the/clone")
+	return "```text\nmodule example.com/service\n\n" + version + "\nreplace (\n" + block + ")\n```\n"
 }

@@ -59,7 +59,7 @@ func work(context.Context) error                     { return nil }
 )
 
 // others matches packages of other modules, which compile their examples themselves.
-var others = regexp.MustCompile(`quorumlock/(faultinject|bench|goredis|otel|prometheus|gocron)|redsync\.`)
+var others = regexp.MustCompile(`quorumlock/(faultinject|bench|goredis|otel|prometheus)|\b(redsync|gocron)\.`)
 
 // TestSnippets type-checks all Go in all documents: in fenced blocks, as files, declarations or statements. It
 // ignores only unused variables and imports.

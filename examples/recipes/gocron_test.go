@@ -1,54 +1,24 @@
-package quorumcron_test
+package recipes_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/election"
-	quorumcron "github.com/quorumlock/quorumlock/gocron"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/examples/recipes"
 )
 
-// fleet is three in-memory nodes.
-type fleet []node.Node
-
-func newFleet(t *testing.T) fleet {
-	t.Helper()
-	var f fleet
-	for i := range 3 {
-		f = append(f, node.NewMemory(fmt.Sprintf("n%d", i+1), clock.Process()))
-	}
-	_, err := admin.Init(t.Context(), f.config())
-	require.NoError(t, err)
-	return f
-}
-
-func (f fleet) config() quorumlock.Config {
-	return quorumlock.Config{Nodes: f, Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)}
-}
-
-func (f fleet) client(t *testing.T) *quorumlock.Client {
-	t.Helper()
-	c, err := quorumlock.New(f.config())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return c
-}
-
-// schedule starts a scheduler with a job that runs every minute, and stops it at the end of the test.
-func schedule(t *testing.T, run func(), options ...gocron.SchedulerOption) {
+// startCron starts a scheduler with a job that runs every minute, and stops it at the end of the test.
+func startCron(t *testing.T, run func(), options ...gocron.SchedulerOption) {
 	t.Helper()
 	s, err := gocron.NewScheduler(options...)
 	require.NoError(t, err)
@@ -60,17 +30,16 @@ func schedule(t *testing.T, run func(), options ...gocron.SchedulerOption) {
 
 // Five instances whose clocks differ by up to two seconds run the job once in each minute. Without a MinHold, each of
 // them runs it: the job is short, so the lock is free when the next instance comes.
-func TestLockerRunsEachJobOnce(t *testing.T) {
+func TestCronLockerRunsEachJobOnce(t *testing.T) {
 	for _, test := range []struct {
 		minHold time.Duration
 		want    int64
 	}{{9 * time.Second, 10}, {0, 50}} {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet(t)
+		instances(t, 5, func(t *testing.T, clients []*quorumlock.Client) {
 			var runs atomic.Int64
-			for range 5 {
-				locker := quorumcron.NewLocker(f.client(t), quorumlock.LockOptions{MinHold: test.minHold})
-				schedule(t, func() { runs.Add(1) }, gocron.WithDistributedLocker(locker))
+			for _, c := range clients {
+				locker := recipes.CronLocker{Client: c, MinHold: test.minHold}
+				startCron(t, func() { runs.Add(1) }, gocron.WithDistributedLocker(locker))
 				time.Sleep(500 * time.Millisecond)
 			}
 			time.Sleep(10*time.Minute + 10*time.Second)
@@ -80,21 +49,19 @@ func TestLockerRunsEachJobOnce(t *testing.T) {
 }
 
 // While a job runs, no other instance runs it, however long it takes.
-func TestLockerHoldsTheLockWhileTheJobRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
+func TestCronLockerHoldsTheLockWhileTheJobRuns(t *testing.T) {
+	instances(t, 3, func(t *testing.T, clients []*quorumlock.Client) {
 		var running, most atomic.Int64
 		var over atomic.Bool
-		for range 3 {
-			locker := quorumcron.NewLocker(f.client(t), quorumlock.LockOptions{})
-			schedule(t, func() {
+		for _, c := range clients {
+			startCron(t, func() {
 				if over.Load() {
 					return
 				}
 				most.Store(max(most.Load(), running.Add(1)))
 				time.Sleep(150 * time.Second)
 				running.Add(-1)
-			}, gocron.WithDistributedLocker(locker))
+			}, gocron.WithDistributedLocker(recipes.CronLocker{Client: c}))
 			time.Sleep(7 * time.Second)
 		}
 		time.Sleep(20 * time.Minute)
@@ -105,19 +72,23 @@ func TestLockerHoldsTheLockWhileTheJobRuns(t *testing.T) {
 }
 
 // The leader runs all jobs. When it resigns, another instance does.
-func TestElector(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
+func TestCronElector(t *testing.T) {
+	instances(t, 3, func(t *testing.T, clients []*quorumlock.Client) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		var runs [3]atomic.Int64
 		var candidates []*election.Election
-		for i := range runs {
-			c := election.New(f.client(t), "jobs", election.Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)})
-			require.ErrorIs(t, quorumcron.NewElector(c).IsLeader(ctx), quorumcron.ErrNotLeader)
+		lead := func(ctx context.Context, _ election.Term) error {
+			<-ctx.Done()
+			return nil
+		}
+		for i, client := range clients {
+			c := election.New(client, "jobs", election.Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)})
+			elector := recipes.CronElector{Candidate: c}
+			require.Error(t, elector.IsLeader(ctx))
 			candidates = append(candidates, c)
-			done.Go(func() { _ = c.Run(ctx, quorumcron.Lead) })
-			schedule(t, func() { runs[i].Add(1) }, gocron.WithDistributedElector(quorumcron.NewElector(c)))
+			done.Go(func() { _ = c.Run(ctx, lead) })
+			startCron(t, func() { runs[i].Add(1) }, gocron.WithDistributedElector(elector))
 			time.Sleep(time.Second)
 		}
 		time.Sleep(10*time.Minute + 10*time.Second)

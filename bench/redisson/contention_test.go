@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/interop/redisson"
+	"github.com/quorumlock/quorumlock/bench/redisson"
 )
 
 var (

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/interop/redisson"
+	"github.com/quorumlock/quorumlock/bench/redisson"
 )
 
 // A second Build finds the program of the first one, and needs no Maven.

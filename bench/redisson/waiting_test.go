@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/bench/redisson"
 	"github.com/quorumlock/quorumlock/internal/testkit"
-	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
 // wakes bounds the time until a woken waiter has the lock. It is shorter than the polling interval of waiters, which is a

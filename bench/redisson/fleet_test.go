@@ -11,9 +11,9 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/bench/redisson"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/testkit"
-	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/interop/redisson"
+	"github.com/quorumlock/quorumlock/bench/redisson"
 )
 
 // TestForceReleaseOfRedissonLock: ForceRelease removes a lock of Redisson. Its holder notices when it unlocks, and its

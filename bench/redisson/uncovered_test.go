@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/bench/redisson"
 	"github.com/quorumlock/quorumlock/internal/testkit"
-	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
 // These tests show guarantees that do not hold if some clients use Redisson. docs/redisson.md lists them. If a test

@@ -1,3 +1,5 @@
+// Package kubernetes checks the manifests in deploy/kubernetes. The module of the examples has the types of Kubernetes, so
+// that programs do not get them.
 package kubernetes
 
 import (
@@ -19,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/yaml"
 )
+
+const deploy = "../../deploy/kubernetes"
 
 // manifests are all objects of this directory, by kind. A kind is there once, except the workloads.
 type manifests struct {
@@ -47,10 +51,10 @@ func newDecoder(t *testing.T) runtime.Decoder {
 func readManifests(t *testing.T) (m manifests) {
 	t.Helper()
 	decoder := newDecoder(t)
-	files, err := filepath.Glob("*.yaml")
+	files, err := filepath.Glob(filepath.Join(deploy, "*.yaml"))
 	require.NoError(t, err)
 	for _, file := range files {
-		if file == "kustomization.yaml" {
+		if filepath.Base(file) == "kustomization.yaml" {
 			continue
 		}
 		text, err := os.ReadFile(file)
@@ -193,7 +197,7 @@ func TestReferencesExist(t *testing.T) {
 func TestConfigurationIsTheSame(t *testing.T) {
 	m := readManifests(t)
 	for file, got := range map[string]string{"redis.conf": m.config.Data["redis.conf"], "users.acl": m.secret.StringData["users.acl"]} {
-		want, err := os.ReadFile(filepath.Join("..", file))
+		want, err := os.ReadFile(filepath.Join(deploy, "..", file))
 		require.NoError(t, err)
 		require.Equal(t, string(want), got, file)
 	}
@@ -202,14 +206,18 @@ func TestConfigurationIsTheSame(t *testing.T) {
 
 // TestKustomization: it has all files but the example of a client.
 func TestKustomization(t *testing.T) {
-	text, err := os.ReadFile("kustomization.yaml")
+	text, err := os.ReadFile(filepath.Join(deploy, "kustomization.yaml"))
 	require.NoError(t, err)
 	var k struct {
 		metav1.TypeMeta `json:",inline"`
 		Resources       []string `json:"resources"`
 	}
 	require.NoError(t, yaml.UnmarshalStrict(text, &k))
-	files, err := filepath.Glob("*.yaml")
+	files, err := filepath.Glob(filepath.Join(deploy, "*.yaml"))
 	require.NoError(t, err)
-	require.ElementsMatch(t, files, append(k.Resources, "kustomization.yaml", "client.yaml"))
+	var want []string
+	for _, name := range append(k.Resources, "kustomization.yaml", "client.yaml") {
+		want = append(want, filepath.Join(deploy, name))
+	}
+	require.ElementsMatch(t, want, files)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/quorumlock/quorumlock/interop/redisson"
+	"github.com/quorumlock/quorumlock/bench/redisson"
 )
 
 func TestMain(m *testing.M) {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/bench/redisson"
 	"github.com/quorumlock/quorumlock/internal/testkit"
-	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
 // TestRedissonLeaseExpires: a lease expires in Java, and a waiter in Go acquires the lock. The late unlock in Java does
