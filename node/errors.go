@@ -124,9 +124,24 @@ func newError(node string, op Kind, reason, err error) *Error {
 		err = nil
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		err = errors.New(serverText(err))
+	case err != nil && len(err.Error()) > maxText:
+		err = longError{err}
 	}
 	return &Error{Node: node, Op: op, Reason: reason, Err: err}
 }
+
+// maxText is how many bytes an error shows of a text of a server. It has room for a name.
+const maxText = 600
+
+// longError is an error of which only the beginning is shown.
+type longError struct{ error }
+
+func (e longError) Error() string {
+	text := e.error.Error()
+	return fmt.Sprintf("%s ... (%d bytes)", strings.ToValidUTF8(text[:maxText], ""), len(text))
+}
+
+func (e longError) Unwrap() error { return e.error }
 
 // failAll stores the same failure in all replies.
 func failAll(node string, ops []Op, replies []Reply, reason, err error, unsent bool) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -44,6 +45,18 @@ func TestErrorsDoNotTellOurPort(t *testing.T) {
 		err := &node.Error{Node: "a:1", Reason: node.ErrUnreachable, Err: cause}
 		require.EqualError(t, err, want)
 		assert.ErrorIs(t, err, cause)
+	}
+}
+
+// A server may send an error of any text. Errors and log lines show the beginning of a long one.
+func TestErrorsCutTheTextOfAServer(t *testing.T) {
+	long := strings.Repeat("é", 30_000)
+	n := open(t, newFront(t, fake(always("!60000\r\n"+long+"\r\n"))).addr())
+	for range 2 {
+		text := failure(t, node.ErrRejected, n, acquire("o1", "a")).Error()
+		assert.Less(t, len(text), 700, "%.1000s", text)
+		assert.Contains(t, text, "rejected: éé")
+		assert.True(t, strings.HasSuffix(text, "éé ... (60000 bytes)"), "%.1000q", text)
 	}
 }
 

@@ -45,7 +45,9 @@ var hostile = map[string]struct {
 	"a streamed array":    {"*?\r\n", ":1\r\n", respguard.Streamed},
 	"a line":              {"+", "line without an end, ", respguard.LongLine},
 	"nested arrays":       {"", "*1\r\n", respguard.Deep},
-	"many attributes":     {"", "|0\r\n", respguard.ManyValues},
+	"many attributes":     {"", "|0\r\n", respguard.LongReply},
+	"much text":           {"*200000\r\n", "$10\r\n0123456789\r\n", respguard.LongReply},
+	"long texts":          {"*1000\r\n", bulk(strings.Repeat("x", 100_000)), respguard.LongReply},
 	"too many replies":    {"-ERR no\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n", "", respguard.Unasked},
 	"replies without end": {"", ":1\r\n", respguard.Unasked},
 }
@@ -86,7 +88,7 @@ const (
 	hostileAddr = "QUORUMLOCK_TEST_HOSTILE"
 	// mostMemory bounds the memory of a process that talks to a hostile server. Most of it is the
 	// test's own.
-	mostMemory = 128 << 20
+	mostMemory = 64 << 20
 )
 
 // A separate process visits each server. Without the guard one such reply crashes the visitor, and

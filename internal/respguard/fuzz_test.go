@@ -16,8 +16,8 @@ import (
 
 // reader is a parser of RESP3 that knows nothing of fragments: it has the whole text.
 type reader struct {
-	rest         []byte
-	values, size int
+	rest []byte
+	size int
 }
 
 var (
@@ -119,10 +119,10 @@ func (r *reader) aggregate(kind byte, depth int) error {
 	if kind == '%' || kind == '|' {
 		n *= 2
 	}
-	if r.values += n; kind == '|' {
-		r.values++
+	if r.size += n * respguard.ValueSize; kind == '|' {
+		r.size += respguard.ValueSize
 	}
-	if r.values > respguard.MaxElements || n > 0 && depth == respguard.MaxDepth {
+	if r.size > respguard.MaxReply || n > 0 && depth == respguard.MaxDepth {
 		return errBad
 	}
 	before := r.rest
@@ -155,7 +155,7 @@ func isKind(value string) bool {
 func read(text string) (replies int, err error) {
 	r := reader{rest: []byte(text)}
 	for len(r.rest) > 0 {
-		r.values, r.size = 0, 0
+		r.size = 0
 		kind, err := r.value(0)
 		if err != nil {
 			return replies, err

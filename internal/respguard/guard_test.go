@@ -187,20 +187,20 @@ var broken = map[string]struct {
 	"a string of 100 GB":          {"$100000000000\r\n", respguard.LongString},
 	"a string of 2^63 bytes":      {"$9223372036854775807\r\n", respguard.LongString},
 	"a string of 2^64 + 1 bytes":  {"$18446744073709551617\r\nx\r\n", respguard.LongString},
-	"a string of 64 MiB + 1":      {fmt.Sprintf("$%d\r\n", respguard.MaxString+1), respguard.LongString},
+	"a string of 1 MiB + 1":       {fmt.Sprintf("$%d\r\n", respguard.MaxString+1), respguard.LongString},
 	"a verbatim string of 100 GB": {"=100000000000\r\n", respguard.LongString},
 	"an error of 100 GB":          {"!100000000000\r\n", respguard.LongString},
 	"an array of 10^9":            {"*1000000000\r\n", respguard.ManyValues},
-	"an array of 2^20 + 1":        {fmt.Sprintf("*%d\r\n", respguard.MaxElements+1), respguard.ManyValues},
+	"an array that is too large":  {fmt.Sprintf("*%d\r\n", respguard.MaxElements+1), respguard.ManyValues},
 	"a set of 10^9":               {"~1000000000\r\n", respguard.ManyValues},
 	"a map of 10^9":               {"%1000000000\r\n", respguard.ManyValues},
-	"a map of 2^19 + 1":           {fmt.Sprintf("%%%d\r\n", respguard.MaxElements/2+1), respguard.ManyValues},
+	"a map that is too large":     {fmt.Sprintf("%%%d\r\n", respguard.MaxElements/2+1), respguard.LongReply},
 	"a map of 2^63":               {"%9223372036854775807\r\n", respguard.ManyValues},
 	"a push of 10^9":              {">1000000000\r\n", respguard.ManyValues},
 	"attributes of 10^9":          {"|1000000000\r\n", respguard.ManyValues},
-	"attributes without an end":   {strings.Repeat("|0\r\n", respguard.MaxElements+1), respguard.ManyValues},
+	"attributes without an end":   {strings.Repeat("|0\r\n", respguard.MaxElements+1), respguard.LongReply},
 	"much at each level": {
-		strings.Repeat(fmt.Sprintf("*%d\r\n", respguard.MaxElements/4), 5), respguard.ManyValues,
+		strings.Repeat(fmt.Sprintf("*%d\r\n", respguard.MaxElements/4), 5), respguard.LongReply,
 	},
 	"a negative array":           {"*-7\r\n", respguard.Negative},
 	"a negative map":             {"%-1\r\n", respguard.Negative},
@@ -268,24 +268,39 @@ func TestGuardStopsInvalidReplies(t *testing.T) {
 	}
 }
 
-// A reply may be of 256 MiB, and no more, be it of strings or of lines.
-func TestGuardBoundsAWholeReply(t *testing.T) {
-	large := fmt.Sprintf("$%d\r\n%s\r\n", respguard.MaxString, strings.Repeat("x", respguard.MaxString))
-	read := func(header string, parts ...string) error {
-		inner := &parade{parts: append([]string{header}, parts...)}
-		guard := respguard.New(inner)
-		_, err := io.WriteString(guard, pings)
+// A reply may be of 8 MiB, be it of strings, of lines or of values, and the replies to commands under way of
+// 32 MiB together.
+func TestGuardBoundsReplies(t *testing.T) {
+	read := func(commands string, replies ...string) error {
+		guard := respguard.New(&parade{parts: replies})
+		_, err := io.WriteString(guard, commands)
 		require.NoError(t, err)
 		_, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{guard}, make([]byte, 1<<20))
 		return err
 	}
-	require.NoError(t, read("*5\r\n", large, large, large, large, "$0\r\n\r\n"))
-	require.Equal(t, respguard.LongReply, read("*5\r\n", large, large, large, large, "$1\r\nx\r\n"))
-	require.NoError(t, read("", large, large, large, large, large), "each is a reply of its own")
+	const half = respguard.MaxReply / 2
+	values := fmt.Sprintf("*%d\r\n", half/respguard.ValueSize) + strings.Repeat("_\r\n", half/respguard.ValueSize)
+	text := "*4\r\n" + strings.Repeat(bulk(strings.Repeat("x", respguard.MaxString)), 4)
 	line := "+" + strings.Repeat("x", respguard.MaxLine-2) + "\r\n"
-	lines := slices.Repeat([]string{line}, respguard.MaxReply/respguard.MaxLine)
-	require.NoError(t, read("*5000\r\n", lines...))
-	require.Equal(t, respguard.LongReply, read("*5000\r\n", append(lines, "+a\r\n")...))
+	lines := fmt.Sprintf("*%d\r\n", half/respguard.MaxLine) + strings.Repeat(line, half/respguard.MaxLine)
+	for _, half := range []string{values, text, lines} {
+		require.NoError(t, read(pings, "*1\r\n", half))
+		require.Equal(t, respguard.LongReply, read(pings, "*2\r\n", half, half))
+		all := slices.Repeat([]string{half}, 10)
+		require.Equal(t, respguard.LongReplies, read(pings, all...))
+		require.NoError(t, read(pings, all[:7]...))
+		guard := respguard.New(&parade{parts: all})
+		for range all { // one after the other
+			_, err := io.WriteString(guard, ping)
+			require.NoError(t, err)
+			_, err = io.ReadFull(guard, make([]byte, len(half)))
+			require.NoError(t, err)
+		}
+	}
+	small := bulk(strings.Repeat("x", respguard.SmallReply))
+	require.NoError(t, read(strings.Repeat(ping, 1000), strings.Repeat(small, 1000)))
+	messages := request("HELLO", "3") + request("SUBSCRIBE", "a") + ping
+	require.NoError(t, read(messages, "+OK\r\n"+confirms(">", "subscribe", "a"), strings.Repeat(">3\r\n"+bulk("message")+bulk("a")+small, 1000)))
 }
 
 // parade is a connection from which several texts come, one after the other.
@@ -517,7 +532,7 @@ func TestViolation(t *testing.T) {
 	var v respguard.Violation
 	require.ErrorAs(t, fmt.Errorf("wrapped: %w", err), &v)
 	require.Equal(t, respguard.LongString, v)
-	require.EqualError(t, err, "the server announced a string of more than 64 MiB")
+	require.EqualError(t, err, "the server announced a string of more than 1 MiB")
 	require.NotErrorIs(t, err, io.EOF)
 }
 

@@ -64,7 +64,7 @@ func (m *messages) expect(kind byte) error {
 	if m.turns.uncounted.Load() {
 		return nil
 	}
-	if m.answered >= m.turns.asked.Load() {
+	if m.idle() {
 		return Unasked
 	}
 	if e, ok := m.turns.next(m.answered); ok && e.verb != 0 && (kind != '-' || e.confirmed > 0) {
@@ -72,6 +72,9 @@ func (m *messages) expect(kind byte) error {
 	}
 	return nil
 }
+
+// idle reports whether no command waits for an answer.
+func (m *messages) idle() bool { return m.answered >= m.turns.asked.Load() }
 
 // inner takes the type of a value at this depth inside of another.
 func (m *messages) inner(kind byte, depth int) error {

@@ -19,8 +19,8 @@ type replies struct {
 	// open are the aggregates that are not complete, the outermost first.
 	open  [MaxDepth]aggregate
 	depth int
-	// values is how many values the reply has announced so far, and size how many bytes.
-	values, size int64
+	// size is the size of the reply so far. debt is the size of the replies before it to commands under way.
+	size, debt int64
 
 	messages messages
 }
@@ -70,7 +70,7 @@ func (r *replies) wholeString(p []byte) (n int) {
 	}
 	length, at := header(p)
 	end := at + length
-	if at == 0 || length > MaxString || r.size+int64(length) > MaxReply ||
+	if at == 0 || length > MaxString || r.fits(int64(length)) != nil ||
 		len(p) < end+len("\r\n") || p[end] != '\r' || p[end+1] != '\n' {
 		return 0
 	}
@@ -165,8 +165,8 @@ func (r *replies) readLine(p []byte) (n int, err error) {
 	if r.last != '\r' {
 		return 0, NoLineEnd
 	}
-	if r.size += int64(r.line); r.size > MaxReply {
-		return 0, LongReply
+	if err := r.grow(int64(r.line)); err != nil {
+		return 0, err
 	}
 	return n, r.complete(r.kind)
 }
@@ -217,10 +217,7 @@ func (r *replies) announce() error {
 	case r.minus:
 		return r.messages.empty(r.depth)
 	case r.ofString():
-		if r.size += r.number; r.size > MaxReply {
-			return LongReply
-		}
-		return nil
+		return r.grow(r.number)
 	}
 	if r.kind == '%' || r.kind == '|' {
 		r.number *= 2
@@ -228,13 +225,14 @@ func (r *replies) announce() error {
 	if r.depth == 0 {
 		r.messages.values = r.number
 	}
-	r.values += r.number
+	reserved := r.number
 	if r.kind == '|' {
-		r.values++ // empty attributes may follow each other for ever
+		reserved++ // empty attributes may follow each other for ever
+	}
+	if err := r.grow(reserved * ValueSize); err != nil {
+		return err
 	}
 	switch {
-	case r.values > MaxElements:
-		return ManyValues
 	case r.number == 0:
 		return r.messages.empty(r.depth)
 	case r.depth == MaxDepth:
@@ -273,14 +271,47 @@ func (r *replies) skip(p []byte) int {
 	return n
 }
 
+// grow adds to the size of the reply.
+func (r *replies) grow(n int64) error {
+	err := r.fits(n)
+	r.size += n
+	return err
+}
+
+// fits returns the rule that the reply breaks if its size grows by n.
+func (r *replies) fits(n int64) error {
+	switch n += r.size; {
+	case n > MaxReply:
+		return LongReply
+	case n+r.debt > MaxReplies:
+		return LongReplies
+	default:
+		return nil
+	}
+}
+
+// end ends an outermost value.
+func (r *replies) end() error {
+	if !r.messages.message { // the client keeps replies until it has all that it waits for
+		r.debt = max(0, r.debt+r.size-SmallReply)
+	}
+	r.size = 0
+	if err := r.messages.end(); err != nil {
+		return err
+	}
+	if r.messages.idle() {
+		r.debt = 0
+	}
+	return nil
+}
+
 // complete ends a value, and each aggregate of which it is the last. An attribute is no value of
 // its own: it stands before the value that it describes.
 func (r *replies) complete(kind byte) error {
 	r.step = atType
 	for kind != '|' {
 		if r.depth == 0 {
-			r.values, r.size = 0, 0
-			return r.messages.end()
+			return r.end()
 		}
 		if r.depth == 1 && r.messages.listening {
 			if err := r.messages.endInner(); err != nil {
