@@ -125,10 +125,18 @@ func exportData(t *testing.T) importer.Lookup {
 	return func(path string) (io.ReadCloser, error) { return os.Open(files[path]) }
 }
 
-// Every test that docs/testing.md names exists.
+// Every test that a document names exists.
 func TestNamedTestsExist(t *testing.T) {
-	text, err := os.ReadFile("docs/testing.md")
-	require.NoError(t, err)
+	var text []byte
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md"} {
+		paths, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, path := range paths {
+			page, err := os.ReadFile(path)
+			require.NoError(t, err)
+			text = append(text, page...)
+		}
+	}
 	there := make(map[string]bool)
 	require.NoError(t, filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
