@@ -79,7 +79,7 @@ func (e *SettingsError) Error() string {
 	if e.TTL > 0 {
 		return fmt.Sprintf("TTL %v exceeds MaxTTL %v", e.TTL, e.Client.MaxTTL)
 	}
-	return fmt.Sprintf("the node is set up for clients with MaxTTL %v and MaxClockSkew %v, but this client has %v and %v: configure this program like the others (to change the limits of all, stop all of them first: see docs/failures.md)",
+	return fmt.Sprintf("the node is set up for clients with MaxTTL %v and MaxClockSkew %v, but this client has %v and %v: configure this program like the others (to change the limits of all, stop all of them first: see docs/on-call.md)",
 		e.Node.MaxTTL, e.Node.MaxClockSkew, e.Client.MaxTTL, e.Client.MaxClockSkew)
 }
 

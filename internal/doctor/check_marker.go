@@ -58,7 +58,7 @@ func restarted(length time.Duration) Finding {
 	return Finding{
 		Severity: Warning, Found: fmt.Sprintf("the server restarted, failed over, or got its first replica; it gives no new locks for %v from the first attempt on", length),
 		Why: "It may have forgotten locks that are still held.",
-		Do:  "Wait, and do not run quorumlock init. Find the cause, if it was not you (docs/failures.md, \"Unexplained recoveries\").",
+		Do:  "Wait, and do not run quorumlock init. Find the cause, if it was not you (docs/on-call.md, \"Unexplained recoveries\").",
 	}
 }
 

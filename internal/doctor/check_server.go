@@ -21,7 +21,7 @@ var checkVersion = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
 		return []Finding{{
 			Severity: Error, Found: "the server is " + info.version(),
 			Why: "Before Redis 6.2.7, scripts ignore min-replicas-to-write, so behind Sentinel two clients could hold one lock. The library refuses the server.",
-			Do:  "Upgrade the server to 6.2.7 or later, one node at a time (docs/failures.md, \"Restarting nodes that have no disk\").",
+			Do:  "Upgrade the server to 6.2.7 or later, one node at a time (docs/on-call.md, \"Restarting nodes that have no disk\").",
 		}}
 	default:
 		return nil
