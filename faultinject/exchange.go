@@ -46,7 +46,8 @@ type Next func(ctx context.Context, x *Exchange)
 // node.
 func (x *Exchange) Fail(reason error, unsent bool) {
 	var cause error
-	if given, ok := errors.AsType[*node.Error](reason); ok {
+	var given *node.Error
+	if errors.As(reason, &given) {
 		reason, cause = given.Reason, given.Err
 	}
 	for i := range x.Replies {

@@ -76,7 +76,8 @@ func prepare(ctx context.Context, pool *dockertest.Pool, conf config) (*group, e
 func (g *group) removeNetwork(pool *dockertest.Pool) error {
 	defer pool.Client.HTTPClient.CloseIdleConnections()
 	err := pool.RemoveNetwork(g.network)
-	if _, gone := errors.AsType[*docker.NoSuchNetwork](err); err != nil && !gone {
+	var gone *docker.NoSuchNetwork
+	if err != nil && !errors.As(err, &gone) {
 		return fmt.Errorf("faultinject: remove the network: %w", err)
 	}
 	return nil

@@ -24,7 +24,8 @@ func (d *driver) signal(ctx context.Context, with docker.Signal) error {
 		return err
 	}
 	err = d.client.KillContainer(docker.KillContainerOptions{ID: d.id, Signal: with, Context: ctx})
-	if _, down := errors.AsType[*docker.ContainerNotRunning](err); err != nil && !down {
+	var down *docker.ContainerNotRunning
+	if err != nil && !errors.As(err, &down) {
 		return err
 	}
 	_, err = d.client.WaitContainerWithContext(d.id, ctx)
@@ -48,7 +49,8 @@ func (d *driver) remove(ctx context.Context) error {
 		return nil
 	}
 	err := d.client.RemoveContainer(docker.RemoveContainerOptions{ID: d.id, Force: true, RemoveVolumes: true, Context: ctx})
-	if _, gone := errors.AsType[*docker.NoSuchContainer](err); err != nil && !gone {
+	var gone *docker.NoSuchContainer
+	if err != nil && !errors.As(err, &gone) {
 		return err
 	}
 	d.id = ""

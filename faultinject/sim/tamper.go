@@ -250,7 +250,8 @@ func (w *world) released(lease *quorumlock.Lease, need int, left time.Duration, 
 		}
 	}
 	w.tampering.mu.Unlock()
-	lost, told := errors.AsType[*quorumlock.LostError](err)
+	var lost *quorumlock.LostError
+	told := errors.As(err, &lost)
 	told = told && slices.Contains(takenAway, lost.Cause)
 	switch {
 	case w.c.Kind != OfTampering || left < 5*mostTampered:
@@ -288,7 +289,8 @@ var takenAway = []quorumlock.LossCause{quorumlock.LossForced, quorumlock.LossTak
 // notTaken checks that no lease reports a theft unless its lock was tampered with. A loss of memory that nodes notice
 // is no theft.
 func (w *world) notTaken(lease *quorumlock.Lease, err error) {
-	lost, ok := errors.AsType[*quorumlock.LostError](err)
+	var lost *quorumlock.LostError
+	ok := errors.As(err, &lost)
 	if ok && slices.Contains(takenAway, lost.Cause) && !slices.ContainsFunc(held(lease), w.tampering.touched) && !w.resuming.freedByOther(lease) {
 		w.violated(Losses, "%s (%s) was not taken away, but reports it: %v", strings.Join(lease.Names(), " "), w.short(lease.Owner()), err)
 	}
