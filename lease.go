@@ -78,8 +78,8 @@ func (l *Lease) Owner() string { return l.lease.Grant().Owner() }
 func (l *Lease) Token() uint64 { return l.lease.Token() }
 
 // ValidUntil returns the end of the lease by the wall clock, for display, as nodes have confirmed
-// it so far. Each renewal moves it. To decide, use Remaining or Context, which no step of the wall
-// clock can move.
+// it so far. Each renewal moves it, and a release ends it. To decide, use Remaining or Context,
+// which no step of the wall clock can move.
 func (l *Lease) ValidUntil() time.Time {
 	c := l.lease.Engine().Clock
 	return c.Wall().Add(l.lease.Expiry() - c.Now())
@@ -184,7 +184,7 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<
 // any number of times. Without a context it releases too, and returns an [*InvalidError].
 //
 // It also returns a [*LostError] if the lease was still valid by local time, but too few nodes had
-// it for its rule: names were deleted by hand or by force, evicted, or taken by another owner. Then
+// it for its rule: names were deleted by hand or by force, overwritten, evicted, or taken. Then
 // another holder may have been at work at the same time. See [Hooks.LossFound]. The first answers
 // of the nodes decide:
 //

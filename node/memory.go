@@ -126,10 +126,11 @@ func (m *Memory) Crash() {
 	m.subscribe()
 }
 
-// Plant puts a key that is not a lock at a name, as another program may do on a shared server.
+// Plant puts a key that is not a lock at a name, in place of a lock, as another program may do on a shared server.
 func (m *Memory) Plant(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	delete(m.locks, name)
 	m.foreign[name] = true
 }
 

@@ -22,7 +22,8 @@ type Lease struct {
 	// ctx ends with the lease. It is nil until a caller asks for it: most leases end before that.
 	ctx *endContext
 	// handles counts the open handles. leaked is set when the last of them was collected without a
-	// Release. endCause is why the lease has ended, and endedValidUntil its end as known then.
+	// Release. endCause is why the lease has ended, and endedValidUntil when, or the end that nodes had
+	// confirmed before it was lost.
 	handles         int32
 	leaked          bool
 	endCause        error
@@ -212,7 +213,7 @@ func (l *Lease) pass() bool {
 	}
 	now := g.engine.Clock.Now()
 	passed := g.lease == l && !l.isDetached() && g.mayHandOver(now) && g.engine.locals.HandOver(g, func(s *Spec) *Lease {
-		l.end(ErrReleased)
+		l.end(now, ErrReleased)
 		g.engine.Events.Ended(l, now-l.grantedAt, true, ErrReleased)
 		next := &Lease{}
 		if l.extra != nil && l.extra.forced != 0 { // the messages are about the owner, which stays
@@ -234,8 +235,11 @@ func (g *Grant) mayHandOver(now time.Duration) bool {
 }
 
 // end marks the lease as ended and cancels its context. Requires l.grant.mu.
-func (l *Lease) end(cause error) {
+func (l *Lease) end(now time.Duration, cause error) {
 	l.endCause, l.endedValidUntil = cause, min(l.grant.validUntil, l.holdLimit())
+	if !errors.Is(cause, ErrLost) { // after a loss, the nodes may still keep the names for that long
+		l.endedValidUntil = min(l.endedValidUntil, now)
+	}
 	if l.ctx != nil {
 		l.ctx.cancel(cause)
 	}
@@ -291,7 +295,7 @@ func (l *Lease) overAt(now time.Duration) error {
 }
 
 // Expiry returns when this lease ends by local time. The value is frozen once the lease has ended:
-// renewals by a later holder of the same grant do not count.
+// renewals by a later holder of the same grant do not count. For a lost lease it may be in the future.
 func (l *Lease) Expiry() time.Duration {
 	l.grant.mu.Lock()
 	defer l.grant.mu.Unlock()

@@ -82,7 +82,7 @@ func (g *Grant) endLease(now time.Duration, cause error) error {
 	case now >= g.validUntil && !errors.Is(cause, ErrLost):
 		cause = g.expired("it expired before it was released")
 	}
-	l.end(cause)
+	l.end(now, cause)
 	g.engine.Events.Ended(l, now-l.grantedAt, false, cause) // before the next holder can report its grant
 	return cause
 }
@@ -333,9 +333,11 @@ func (q *lossInquiry) conclude() {
 	r.lease.grant.engine.Events.LossFound(r.lease, r.lost)
 }
 
-// misses reports whether a node did not have the lease, and has not lost its memory.
+// misses reports whether a node did not have the lease, and has not lost its memory. A key of another type in the
+// place of the lock shows that too, as another program wrote it.
 func (q *lossInquiry) misses(i int) bool {
-	answered := q.replies[i].Err == nil || !q.release.asked.Has(i)
+	err := q.replies[i].Err
+	answered := err == nil || errors.Is(err, node.ErrWrongType) || !q.release.asked.Has(i)
 	return q.release.gone.Vote(i) == quorum.Granted && answered && q.replies[i].Recovering == 0
 }
 
@@ -347,6 +349,9 @@ func (q *lossInquiry) loss() Loss {
 	holders := make([]string, len(q.replies))
 	for i := range q.replies {
 		missing := g.rejection(i, node.Release, errGone)
+		if err := q.replies[i].Err; errors.Is(err, node.ErrWrongType) {
+			missing.Err = err
+		}
 		if other, ok := otherHolder(q.replies[i].Holders, g.owner); ok {
 			if g.isFollowedBy(&other) {
 				holders[i] = other.Owner

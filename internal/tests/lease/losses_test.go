@@ -267,6 +267,36 @@ func TestReleaseReportsLossOfReadersAndPermits(t *testing.T) {
 	})
 }
 
+// Another program writes a key of another type over a lock. The release finds that on a majority, and reports it.
+func TestReleaseReportsOverwrittenLock(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		permits, err := client.Semaphore("pool", 3).TryAcquire(t.Context(), 1)
+		require.NoError(t, err)
+		for name, lease := range map[string]*quorumlock.Lease{
+			"job":  fleet.MustAcquire(t, client.RedLock("job")),
+			"b":    fleet.MustAcquire(t, client.MultiLock("a", "b")),
+			"book": fleet.MustAcquire(t, client.RWLock("book").Read()),
+			node.SlotName(node.PoolName("pool"), permits.Slots()[0]): permits,
+		} {
+			fleet.Settle()
+			f.Nodes[0].Plant(name)
+			f.Nodes[1].Plant(name)
+			lost := lossOf(t, lease.Release(t.Context()))
+			require.Equal(t, quorumlock.LossGone, lost.Cause)
+			require.ErrorIs(t, lost, node.ErrWrongType)
+			require.Len(t, lost.Nodes, 2)
+		}
+		err = client.RedLock("once").Do(t.Context(), func(context.Context) error {
+			f.Nodes[1].Plant("once")
+			f.Nodes[2].Plant("once")
+			return nil
+		})
+		require.ErrorIs(t, err, node.ErrWrongType)
+		f.RequireNoKeys()
+	})
+}
+
 // A node that has noticed its memory loss grants the lock to no other client. So a release there reports no
 // loss.
 func TestReleaseIgnoresMemoryLossThatNodesNotice(t *testing.T) {

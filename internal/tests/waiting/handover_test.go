@@ -641,16 +641,21 @@ func TestHandoverTokensNearMaxClockSkew(t *testing.T) {
 	})
 }
 
-// ValidUntil of a released lease does not change with the renewals of the lease that it was handed over to.
+// ValidUntil of a released lease is when it was released. It does not change with the renewals of the lease that it was
+// handed over to.
 func TestValidityOfReleasedLeaseIsFrozen(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		job := f.Client().RedLock("job")
 		line := fleet.LineUp(t, job, job)
 		first := line[0].Has()
+		released := time.Now()
 		require.NoError(t, first.Release(t.Context()))
-		_ = line[1].Has()
-		until := first.ValidUntil()
+		next := line[1].Has()
+		require.Equal(t, released.UnixMilli(), first.ValidUntil().UnixMilli())
 		time.Sleep(time.Minute)
-		require.Equal(t, until, first.ValidUntil())
+		require.Equal(t, released.UnixMilli(), first.ValidUntil().UnixMilli())
+		released = time.Now()
+		require.NoError(t, next.Release(t.Context()))
+		require.Equal(t, released.UnixMilli(), next.ValidUntil().UnixMilli())
 	})
 }
