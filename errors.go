@@ -52,6 +52,8 @@ type InvalidError struct {
 	Problems []string
 }
 
+func invalid(problems ...string) error { return &InvalidError{Problems: problems} }
+
 // Error lists the problems.
 func (e *InvalidError) Error() string {
 	return "quorumlock: " + strings.Join(e.Problems, "; ")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/wait"
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Acquirer is a lock that [Join] can join with others: a [Lock], which includes readers and
@@ -57,9 +58,6 @@ func Join(locks ...Acquirer) *Joined {
 		}
 		all = append(all, parts...)
 	}
-	if len(locks) == 0 {
-		problems = append(problems, "nothing to join")
-	}
 	slices.SortStableFunc(all, joinPart.compare)
 	for i := range all {
 		if i > 0 && all[i-1].compare(all[i]) == 0 {
@@ -80,7 +78,8 @@ func Join(locks ...Acquirer) *Joined {
 func (j *Joined) TryAcquire(ctx context.Context) (*JointLease, error) { return j.acquire(ctx, false) }
 
 // Acquire takes all of the locks, one step after the other, and waits for each as long as ctx
-// allows. If it loses one while it waits for the next, it releases all and begins anew.
+// allows. If it loses one while it waits for the next, it releases all and begins anew, after a pause
+// that grows from the client's RetryMin to its RetryMax.
 //
 // It returns the errors that [Lock.Acquire] does. After an error it holds nothing: it releases its
 // locks before it returns, even if ctx has ended, bounded by the timeouts of the nodes. For locks
@@ -94,19 +93,32 @@ func (j *Joined) acquire(ctx context.Context, wait bool) (*JointLease, error) {
 		return nil, errNilContext
 	case j.err != nil:
 		return nil, j.err
+	case len(j.steps) == 0:
+		return nil, invalid("nothing to join")
 	}
-	for {
+	for attempts := 0; ; attempts++ {
 		l, err := j.attempt(ctx, wait)
-		if err == nil {
+		switch lost := errors.Is(err, errJoinLost) && !errors.Is(err, ErrClosed); {
+		case err == nil:
 			return l, nil
-		}
-		lost := errors.Is(err, errJoinLost) && !errors.Is(err, ErrClosed)
-		switch {
 		case !wait || !lost:
 			return nil, err
-		case ctx.Err() != nil:
+		}
+		if j.pause(ctx, attempts); ctx.Err() != nil {
 			return nil, lease.GaveUp(err, lease.ContextError(ctx))
 		}
+	}
+}
+
+// pause lets others have the locks that were released after a loss. Without it, a lock with a short MaxHold would
+// be taken again and again while the next one is held.
+func (j *Joined) pause(ctx context.Context, attempts int) {
+	cfg, over := &j.steps[0].parts[0].client.cfg, make(chan struct{})
+	timer := cfg.Clock.AfterFunc(quorum.Backoff(attempts, cfg.RetryMin, cfg.RetryMax, cfg.Jitter()), func() { close(over) })
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-ctx.Done():
 	}
 }
 
@@ -139,6 +151,9 @@ func (j *Joined) attempt(ctx context.Context, wait bool) (*JointLease, error) {
 // Do runs fn while it holds all of the locks. It waits for them as Acquire does. Otherwise it
 // behaves as [Lock.Do].
 func (j *Joined) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return invalid("the function is nil")
+	}
 	lease, err := j.Acquire(ctx)
 	if err != nil {
 		return err
@@ -154,6 +169,7 @@ type joinPart struct {
 	name, kind, nodes string
 	// prefix is the length of that prefix.
 	prefix int
+	client *Client
 	// take acquires the part, waiting or not. It is nil if lock is set.
 	take func(ctx context.Context, wait bool) (*Lease, error)
 	// lock is set for a plain lock: several names of such locks can be taken at once.
@@ -175,7 +191,7 @@ func (l *Lock) parts() ([]joinPart, error) {
 	}
 	parts := make([]joinPart, len(l.spec.Names))
 	for i, name := range l.spec.Names {
-		parts[i] = joinPart{name: name, kind: "lock", nodes: l.client.sortedNodeNames(), prefix: int(l.spec.Prefix), lock: l}
+		parts[i] = joinPart{name: name, kind: "lock", nodes: l.client.sortedNodeNames(), prefix: int(l.spec.Prefix), client: l.client, lock: l}
 	}
 	return parts, nil
 }
@@ -267,9 +283,10 @@ func (p semaphorePermits) parts() ([]joinPart, error) {
 	if problems := p.semaphore.lockFor(p.permits).problems(); len(problems) > 0 {
 		return nil, &InvalidError{Problems: problems}
 	}
-	prefix := p.semaphore.client.cfg.Prefix
+	client := p.semaphore.client
+	prefix := client.cfg.Prefix
 	return []joinPart{{
-		name: prefix + p.semaphore.name, kind: "semaphore", nodes: p.semaphore.client.sortedNodeNames(), prefix: len(prefix),
+		name: prefix + p.semaphore.name, kind: "semaphore", nodes: client.sortedNodeNames(), prefix: len(prefix), client: client,
 		take: func(ctx context.Context, wait bool) (*Lease, error) {
 			if wait {
 				return p.semaphore.Acquire(ctx, p.permits)

@@ -259,6 +259,9 @@ func (l *Lock) acquire(ctx context.Context, do way) (*Lease, error) {
 // another holder may have had the lock meanwhile. Do does not report a release that too few nodes
 // confirmed: the lock frees itself within its TTL.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return invalid("the function is nil")
+	}
 	lease, err := l.Acquire(ctx)
 	if err != nil {
 		return err

@@ -115,6 +115,9 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 
 // Do runs fn while it holds n permits. It relates to Acquire as [Lock.Do] does to [Lock.Acquire].
 func (s *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return invalid("the function is nil")
+	}
 	l, err := s.acquirable(ctx, n)
 	if err != nil {
 		return err

@@ -57,6 +57,12 @@ var wrongType = []promise{
 		x.keys()
 		x.permanently(node.ErrWrongType, inspect("p"))
 	}},
+	{"a key over a lock takes its place", func(x *trial) {
+		x.want(node.Granted, acquire("o1", long, "p"))
+		x.Plant("p")
+		x.want(node.Absent, release("o1", "p"))
+		x.permanently(node.ErrWrongType, inspect("p"))
+	}},
 	{"the rest of a batch runs", func(x *trial) {
 		x.Plant("p")
 		bad := acquire("o1", long, "p")

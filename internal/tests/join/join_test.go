@@ -253,6 +253,23 @@ func TestJoinReacquiresLockLostWhileWaiting(t *testing.T) {
 	})
 }
 
+// A lock with a short MaxHold ends again and again while the next one is held. Acquire takes it some 40 times, instead of
+// 5,000.
+func TestJoinPausesAfterALoss(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		held, taken := fleet.MustAcquire(t, f.Client().RedLock("b")), 0
+		c := f.Client(func(cfg *quorumlock.Config) { cfg.Hooks.Acquired = func(quorumlock.AcquiredEvent) { taken++ } })
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := quorumlock.Join(c.RedLock("a").With(quorumlock.LockOptions{MaxHold: time.Millisecond}), c.RedLock("b")).Acquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Less(t, taken, 100)
+		require.NoError(t, held.Release(t.Context()))
+		fleet.Settle()
+		f.RequireNoKeys()
+	})
+}
+
 // Several clients join locks with short deadlines. Attempts that exceed their deadline leave no keys.
 func TestRepeatedlyCancelledJoins(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -316,12 +333,25 @@ func TestInvalidJoins(t *testing.T) {
 			j := quorumlock.Join(tc.locks...)
 			_, err1 := j.Acquire(t.Context())
 			_, err2 := j.TryAcquire(t.Context())
-			for _, err := range []error{err1, err2, j.Do(t.Context(), nil)} {
+			for _, err := range []error{err1, err2, j.Do(t.Context(), func(context.Context) error { return nil })} {
 				require.ErrorIs(t, err, quorumlock.ErrInvalid)
 				require.ErrorContains(t, err, tc.want)
 			}
 		}
-		_, err := quorumlock.Join(c.RedLock("a")).Acquire(nil) //nolint:staticcheck // the test needs a nil context
+		var zero quorumlock.Joined
+		_, err := zero.Acquire(t.Context())
+		require.EqualError(t, err, "quorumlock: nothing to join")
+		for _, do := range []func(context.Context, func(context.Context) error) error{
+			c.RedLock("a").Do,
+			quorumlock.Join(c.RedLock("a")).Do,
+			func(ctx context.Context, fn func(context.Context) error) error {
+				return c.Semaphore("a", 1).Do(ctx, 1, fn)
+			},
+		} {
+			require.EqualError(t, do(t.Context(), nil), "quorumlock: the function is nil")
+		}
+		f.RequireNoKeys()
+		_, err = quorumlock.Join(c.RedLock("a")).Acquire(nil) //nolint:staticcheck // the test needs a nil context
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 		require.NoError(t, c.Close(t.Context()))
 		_, err = quorumlock.Join(c.RedLock("a"), c.RedLock("b")).Acquire(t.Context())
