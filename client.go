@@ -157,7 +157,7 @@ func setTimeouts(opt *rueidis.ClientOption, timeout, connect time.Duration) {
 // than that node's timeouts.
 //
 // When Close returns nil, nothing is held, except locks that the nodes keep for the rest of their
-// [LockOptions].MinHold or of a detached lease, and no goroutine is left. If a release could not be
+// [LockOptions].MinHold, or of their TTL after a Detach, and no goroutine is left. If a release could not be
 // delivered, the error names the nodes on which keys now expire by themselves. If ctx ends first,
 // the rest goes on in the background. Later calls wait for the same end and return the same error.
 func (c *Client) Close(ctx context.Context) error {

@@ -166,7 +166,7 @@ const (
 	// LossTaken: another owner holds the lock on a majority of the nodes.
 	LossTaken LossCause = "taken"
 	// LossGone: a Release found the lock on fewer nodes than the rule needs. Its names were deleted
-	// by hand or by force, overwritten by another program, evicted, or expired early. For Resume: it has expired or was released.
+	// by hand or by force, overwritten by another program, evicted, or expired early.
 	LossGone LossCause = "gone"
 )
 

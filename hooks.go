@@ -21,10 +21,10 @@ type Hooks struct {
 	// asked have voted. Slow nodes vote after the call has returned. So this event may come after
 	// Acquired, and even after Ended.
 	//
-	// These calls are not reported: Resume; calls that return a nested lease, ErrOverlap or ErrUpgrade;
+	// These calls are not reported: calls that return a nested lease, ErrOverlap or ErrUpgrade;
 	// calls with invalid arguments or a context that has ended, and calls on a closed client.
 	Acquisition func(AcquisitionEvent)
-	// Voted: a node has voted on an acquisition, a renewal or a Resume, or it is certain that it will
+	// Voted: a node has voted on an acquisition or a renewal, or it is certain that it will
 	// not. There is one event for each node and fan-out, so a busy client reports very many.
 	Voted func(VoteEvent)
 	// AttemptFailed: an attempt to acquire ended without a lease. TryAcquire returns Err, or for
@@ -67,8 +67,6 @@ type AcquiredEvent struct {
 	Attempts int
 	// HandedOver is set if another lease of this client was handed over, without the network.
 	HandedOver bool
-	// Resumed is set if another process had acquired the lease; see [Lock.Resume].
-	Resumed bool
 	// Waited is the time from the call to the grant.
 	Waited time.Duration
 }
@@ -104,7 +102,7 @@ type AcquisitionEvent struct {
 // VoteEvent describes the vote of one node in one fan-out.
 type VoteEvent struct {
 	Node string
-	// Op is Acquire, Renew or Resume.
+	// Op is Acquire or Renew.
 	Op    node.Kind
 	Names []string
 	// Owner is the owner id of the attempt; failed attempts have ids of their own.
@@ -117,8 +115,7 @@ type VoteEvent struct {
 	At   time.Time
 	Took time.Duration
 	// Err is why the vote is not a grant. If it is a denial, Err is a [*HeldError], or an error
-	// that says that the owner was released by force, or for Resume a [*node.Error]. If it is
-	// unknown, Err is a [*node.Error].
+	// that says that the owner was released by force. If it is unknown, Err is a [*node.Error].
 	Err error
 }
 

@@ -116,7 +116,7 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 	return l.inspectAll(ctx, node.Op{
 		Kind:   node.ForceRelease,
 		Names:  l.spec.Names,
-		TTL:    max(l.client.engine.Limits.TombstoneTTL(), min(before.longest(), maxMaxTTL)),
+		TTL:    max(l.client.cfg.MaxTTL, min(before.longest(), maxMaxTTL)),
 		Buried: before.Owners(),
 
 		Announce: l.client.cfg.Redisson,
@@ -124,8 +124,8 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 }
 
 // ReleaseOwner takes the lock from one owner, and keeps that lease from renewing. If others hold the lock, they
-// keep it. It is for a lock that one process acquired and another one ends: an HTTP handler acquires it, passes
-// [Lease.Owner] on with the task, and detaches the lease, and the worker releases it. ReleaseOwner is not for readers.
+// keep it. It is for a lock that one process acquired and another one ends: an HTTP handler acquires it,
+// detaches the lease, and passes the owner id on with the task, and the worker releases it. ReleaseOwner is not for readers.
 //
 // If the lease lives, it ends with an ErrLost as after a ForceRelease; until then, both this holder and the next
 // one may be at work. So the process that acquired it must not use it any more.
@@ -141,7 +141,7 @@ func (l *Lock) ReleaseOwner(ctx context.Context, owner string) (*Status, error) 
 		return nil, &InvalidError{Problems: []string{"ReleaseOwner is not for readers"}}
 	}
 	return l.inspectAll(ctx, node.Op{
-		Kind: node.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: l.client.engine.Limits.TombstoneTTL(),
+		Kind: node.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: l.client.cfg.MaxTTL,
 		Announce: l.client.cfg.Redisson,
 	})
 }

@@ -64,7 +64,7 @@ func (l *Lease) Context() context.Context {
 func (l *Lease) Names() []string { return namesOf(l.lease.Spec()) }
 
 // Owner returns the id under which nodes know this lease. An id is never used again, except that a
-// lease that is handed over within the client or resumed in another process keeps its id.
+// lease that is handed over within the client keeps its id.
 func (l *Lease) Owner() string { return l.lease.Grant().Owner() }
 
 // Token returns the fencing token: a number that is larger for every later lease of any of the
@@ -214,22 +214,18 @@ func (l *Lease) Release(ctx context.Context) error {
 	return err
 }
 
-// Detach ends the lease, and leaves the lock to the nodes: they keep it until the lease would have
-// ended without another renewal. So no other client acquires the lock before that, even after Close or the
-// end of this process. Use it where work may go on for a while that this process cannot stop, or for
-// a cool-down. To free the lock earlier, use [Lock.ReleaseOwner].
+// Detach ends the lease without a release, and returns its owner id: the nodes keep the lock until its TTL is over. So
+// no other client acquires the lock before that, even after Close or the end of this process. Use it where work
+// goes on that this process does not stop, or for a cool-down. To free the lock earlier, pass the owner id to
+// [Lock.ReleaseOwner], in any process.
 //
-// Another process can go on with a detached lease of a Fixed lock: see [Lock.Resume]. So this client does
-// not free the lock of such a lease at its end. The nodes do, when its TTL is over.
-//
-// Detach asks no node, unless a MinHold lasts longer: then it can fail as [Lease.Release] does. It
-// returns nil, or why the lease had ended before. A nested lease is only released. While leases that
-// are nested in this one are held, the lease goes on, and the release of the last of them detaches it.
-func (l *Lease) Detach() error {
+// Detach asks no node. It fails if the lease had ended before, and returns why. A nested lease is only released. While
+// leases that are nested in this one are held, the lease goes on, and the release of the last of them detaches it.
+func (l *Lease) Detach() (owner string, err error) {
 	if !l.nested && l.state.Load() == handleOpen {
 		l.lease.Detach()
 	}
-	return l.release()
+	return l.Owner(), l.release()
 }
 
 func (l *Lease) release() error {

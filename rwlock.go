@@ -69,8 +69,7 @@ func (rw *RWLock) Write() *Lock { return rw.write }
 //     lease stays a writer's.
 //   - ErrShared if other leases are nested in this one, or it is nested in another. Then nothing
 //     changes, since their holders rely on exclusion.
-//   - an [*InvalidError] if the lease belongs to another lock, or was resumed: the process that
-//     acquired it may still write.
+//   - an [*InvalidError] if the lease belongs to another lock.
 func (rw *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	switch {
 	case ctx == nil:
@@ -79,8 +78,6 @@ func (rw *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 		return &InvalidError{Problems: []string{"the lease is nil"}}
 	case l.lease.Engine() != rw.write.client.engine || !slices.Equal(l.lease.Spec().Names, rw.write.spec.Names):
 		return &InvalidError{Problems: []string{fmt.Sprintf("the lease belongs to another lock than %s", quoted(rw.write.Names()))}}
-	case l.lease.IsResumed():
-		return &InvalidError{Problems: []string{"a resumed lease cannot be downgraded, as the process that acquired it may still write"}}
 	}
 	return l.startAndWait(ctx, (*lease.Lease).Downgrade)
 }

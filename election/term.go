@@ -103,7 +103,7 @@ func (e *Election) end(ctx context.Context, t *term, end *ending) {
 // leave gives the lock back at the end of a term, or leaves it to its TTL.
 func (e *Election) leave(ctx context.Context, t *term, err error) {
 	if e.cfg.KeepOnCancel && ctx.Err() != nil && !errors.Is(err, ErrDone) {
-		_ = t.lease.Detach() // if it is over, there is nothing to keep
+		_, _ = t.lease.Detach() // if it is over, there is nothing to keep
 		return
 	}
 	e.drop(ctx, t.lease)

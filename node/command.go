@@ -190,8 +190,6 @@ func (w *writer) single(op *Op) {
 		w.add(w.fences(op))
 	case Shorten:
 		w.add(op.Owner, milliseconds(op.TTL))
-	case Resume:
-		w.add(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), w.numerals.unsigned(op.Token))
 	case Leave:
 		w.add(op.Waiter.ID)
 	case ForceRelease:

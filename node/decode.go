@@ -120,8 +120,6 @@ func outcomeOf(op *Op, n int64) Outcome {
 		return Released
 	case removes:
 		return Unknown
-	case n == 0 && op.Kind == Resume:
-		return Absent
 	case n == 1 && op.Kind != Mark && (op.Kind != Acquire || !op.Reads): // a reader gets the fence
 		return Granted
 	case n == 2 && op.Kind == Renew:
@@ -199,7 +197,7 @@ func decodeRefusal(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	switch {
 	case err != nil:
 		return Reply{}, err
-	case word == "RECOVERING" && (op.Kind == Acquire || op.Kind == Latch || op.Kind == Resume) && len(n) == 2 && n[0] > 0:
+	case word == "RECOVERING" && (op.Kind == Acquire || op.Kind == Latch) && len(n) == 2 && n[0] > 0:
 		return recoveringRefusal(milli(n[0]), op.Limits.Recovery(), n[1] != 0), nil
 	case word == "SETTINGS" && len(n) == 2:
 		return settingsRefusal(*op, Limits{milli(n[0]), milli(n[1])}), nil

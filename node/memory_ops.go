@@ -50,8 +50,6 @@ func (m *Memory) script(op Op) Reply {
 		return m.unlatch(op)
 	case Shorten:
 		return m.shorten(op)
-	case Resume:
-		return m.resumeLease(op)
 	default:
 		return m.forceRelease(op)
 	}
@@ -103,9 +101,9 @@ func (m *Memory) acquire(op Op) Reply {
 func (m *Memory) grant(op Op) (known uint64) {
 	for _, name := range op.Names {
 		lock := lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL, token: op.end()}
-		lock.late = m.fence(name) > op.end()
-		if h, held := m.holder(name); held { // by this owner
-			lock.expiry = max(lock.expiry, m.clock.Now()+h.TTL)
+		if _, held := m.holder(name); held { // by this owner
+			lock.expiry = max(lock.expiry, m.locks[name].expiry)
+			lock.token = max(lock.token, m.locks[name].token)
 		}
 		m.locks[name] = lock
 		if seen := m.fence(name); seen >= op.Token {
@@ -166,7 +164,7 @@ func (m *Memory) renew(op Op) Reply {
 	for _, name := range op.Names {
 		lock, held := m.locks[name]
 		if !held {
-			lock = lockState{owner: op.Owner, token: op.Token, late: !mayFence(op.Token, m.time(), op.Limits) || m.fence(name) > op.Token}
+			lock = lockState{owner: op.Owner, token: op.Token}
 		}
 		lock.expiry = max(lock.expiry, m.clock.Now()+op.TTL)
 		m.locks[name] = lock

@@ -26,8 +26,6 @@ type lockState struct {
 	expiry time.Duration
 	// token is the largest token that the owner may use; 0 for readers.
 	token uint64
-	// late is set if a late operation has put the lock back, and a later owner may have had it before: see put.lua.
-	late bool
 }
 
 // tombstoneKey is the place of a tombstone: one for each name that an owner was forced off.

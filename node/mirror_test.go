@@ -391,11 +391,7 @@ func (p *mirror) inMemory() map[string]string {
 	found, m, now := make(map[string]string), p.memory, p.clock.Now()
 	for name, l := range m.locks {
 		if l.expiry > now {
-			late := "" // as put stores it
-			if l.late {
-				late = "+"
-			}
-			found["lock "+name] = fmt.Sprintf("%s %d%s until %d", l.owner, l.token, late, p.at(l.expiry))
+			found["lock "+name] = fmt.Sprintf("%s %d until %d", l.owner, l.token, p.at(l.expiry))
 		}
 	}
 	for name, readers := range m.readers {
@@ -578,7 +574,7 @@ func ownerOf(id string) string { return strings.Replace(id, ":", ":o", 1) }
 // operation draws an operation on locks.
 func (p *mirror) operation() Op {
 	op := Op{
-		Kind:  anyOf(p, Acquire, Acquire, Acquire, Acquire, Renew, Release, Release, Release, Leave, ForceRelease, Inspect, Shorten, Resume),
+		Kind:  anyOf(p, Acquire, Acquire, Acquire, Acquire, Renew, Release, Release, Release, Leave, ForceRelease, Inspect, Shorten),
 		Names: p.someNames(), TTL: anyOf(p, 5*time.Second, 30*time.Second, 200*time.Millisecond, p.limits.MaxTTL),
 		Token: p.token(), Limits: p.limits, Fair: p.IntN(4) > 0,
 	}
@@ -598,9 +594,6 @@ func (p *mirror) operation() Op {
 	switch {
 	case op.Kind == Acquire && !op.Reads && p.IntN(6) == 0:
 		op.Reserve = uint64(p.IntN(5000))
-	case op.Kind == Resume && p.IntN(4) > 0:
-		l := p.memory.locks[op.Names[0]]
-		op.Owner, op.Token = cmp.Or(l.owner, op.Owner), cmp.Or(l.token, op.Token)
 	case op.Kind == ForceRelease:
 		op.Owner = anyOf(p, "", "", "c:o1@80", "c:o6@80r")
 		op.Buried = anyOf(p, nil, []string{"c:o2", "c:o7@r"})
@@ -712,7 +705,7 @@ func TestMirror(t *testing.T) {
 	}
 	p.hasSeen("woken", "standby", "returned", "acquire granted", "acquire denied", "acquire unknown", "renew granted", "renew healed",
 		"renew denied", "release released", "release absent", "force-release released", "inspect inspected",
-		"resume granted", "resume denied", "resume absent", "forced")
+		"forced")
 }
 
 // TestMirrorOfPools is TestMirror for slots of a pool.

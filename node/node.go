@@ -58,10 +58,6 @@ const (
 	// Shorten sets the TTL of the names that the owner holds, also to a shorter one. It ignores other names,
 	// and names that the owner holds as a reader. The owner must have ended: it relies on the names no more.
 	Shorten
-	// Resume extends every name to another TTL if the owner holds all of them under this token, and puts nothing
-	// back. Another process that takes over the lease of the owner asks for it. Granted proves that no later owner has had
-	// the names there. So a recovering node fails with [ErrRecovering].
-	Resume
 )
 
 // String returns the name of the operation, as errors and logs show it.
@@ -91,8 +87,6 @@ func (k Kind) String() string {
 		return "delete latch"
 	case Shorten:
 		return "shorten"
-	case Resume:
-		return "resume"
 	default:
 		return "unknown operation"
 	}
@@ -121,7 +115,7 @@ type Op struct {
 	// Buried lists, for ForceRelease, further owners that get a tombstone, known from other nodes.
 	Buried []string
 	// Token is the fencing token that Acquire proposes and Renew repeats: microseconds since the Unix epoch
-	// by the client's clock, or 1 + the largest token seen. Resume has the token of the lease. Latch and
+	// by the client's clock, or 1 + the largest token seen. Latch and
 	// Unlatch have tokens of the same kind.
 	Token uint64
 	// Reserve is, for Acquire, how many tokens directly after Token are reserved for the owner too. The node
@@ -130,7 +124,7 @@ type Op struct {
 	Reserve uint64
 	// Floor is, for the Acquire of a reader, a token to which the node raises a smaller fence; 0 is none.
 	Floor uint64
-	// Limits are the client's limits, for Acquire, Renew, Resume, Mark, Open, Latch and Unlatch. Inspect
+	// Limits are the client's limits, for Acquire, Renew, Mark, Open, Latch and Unlatch. Inspect
 	// computes from them how long a recovery that has not begun will take.
 	Limits Limits
 	// Marker is the marker that Mark returned, for Open; nil for the others.
@@ -183,14 +177,12 @@ const (
 	// Healed: as Granted, by a renewal that had to put at least one name back.
 	Healed
 	// Denied: nothing was changed, except that a Waiter has its entries. Another owner has one of the names
-	// or, for a fair Acquire, an earlier waiter the right to it. For Renew and Resume, the owner may have been
-	// forced off. For Resume, the Holder may be the owner itself, with another token. It has the same token if the
-	// node cannot prove the lease: a late operation put the name back, or the token is older than the last
-	// recovery. For Open, the marker has changed. For Resize, the node knows a later size.
+	// or, for a fair Acquire, an earlier waiter the right to it. For Renew, the owner may have been
+	// forced off. For Open, the marker has changed. For Resize, the node knows a later size.
 	Denied
 	// Released: at least one name was removed; for Leave, one entry.
 	Released
-	// Absent: there was nothing to remove. For Resume, the owner does not have all names.
+	// Absent: there was nothing to remove.
 	Absent
 	// Inspected: [Reply.Holders] has the answer; for Mark it is [Reply.Marker].
 	Inspected
@@ -224,7 +216,7 @@ const NoExpiry time.Duration = -1
 // Holder is the owner of a name on one node, with its remaining TTL.
 type Holder struct {
 	Name string
-	// Owner is the id of the holder, as in [Op.Owner]. It is empty in three denials: of a Renew or a Resume
+	// Owner is the id of the holder, as in [Op.Owner]. It is empty in three denials: of a Renew
 	// whose owner was forced off, of a fair acquisition of a free name that is left to another waiter, and of
 	// free slots beyond the size of their pool.
 	Owner string

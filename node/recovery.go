@@ -19,13 +19,6 @@ type Limits struct {
 // clients.
 func (l Limits) Recovery() time.Duration { return l.MaxTTL + l.MaxClockSkew }
 
-// TombstoneTTL is how long the tombstones of a forced release last. A late operation of the owner may put the lock
-// back, and until it is gone, only the tombstone keeps other clients from resuming the lease. Nodes refuse an
-// acquisition later than MaxTTL after its token. They mark a lock that a renewal puts back later than a recovery after
-// its token. So a lock without a mark is gone after a recovery and a MaxTTL. MaxClockSkew is added, as a token may be
-// ahead of the clock.
-func (l Limits) TombstoneTTL() time.Duration { return 2 * l.Recovery() }
-
 // Marker is a note on the node about itself, by which a loss of its memory is noticed.
 type Marker struct {
 	// Identity is the server's identity when the marker was written. If it differs now, the server has

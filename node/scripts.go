@@ -52,7 +52,6 @@ var scripts = [...]script{
 	Latch:        newScript("lib/key", "lib/recovery", "lib/latch", "latch"),
 	Unlatch:      newScript("lib/key", "lib/recovery", "lib/latch", "unlatch"),
 	Shorten:      newScript("shorten"),
-	Resume:       newScript("lib/key", "lib/recovery", "lib/put", "resume"),
 }
 
 // many does the work of the single scripts for a batch of operations.

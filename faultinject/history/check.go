@@ -290,8 +290,8 @@ func (h *History) count(of func(e Event) bool) Counts {
 		}
 	}
 	for _, l := range h.leases {
-		if of(l.grant) {
-			c.lost(l)
+		if of(l.grant) && l.over != nil && l.over.Kind != Release {
+			c.Lost++
 		}
 	}
 	c.silence(append(grants, last), first)
@@ -312,16 +312,6 @@ func (c *Counts) event(e Event) {
 		c.Released++
 	case e.Kind == Release && e.returned():
 		c.ReleasesFailed++
-	}
-}
-
-// lost counts the handles of a lease that ended by themselves.
-func (c *Counts) lost(l *lease) {
-	for _, handle := range l.handles {
-		c.lost(handle)
-	}
-	if l.over != nil && l.over.Kind != Release && l.over.Kind != Detach {
-		c.Lost++
 	}
 }
 

@@ -207,24 +207,12 @@ func (i *inspector) acted(older *lease, until time.Duration, newer, writer *leas
 // revivals compares each lease with its own end.
 func (i *inspector) revivals() {
 	for _, l := range i.leases {
-		for _, handle := range l.handles {
-			i.revival(handle)
+		if l.over == nil || l.validUntil() <= l.over.Return {
+			continue
 		}
-		i.revival(l)
-		for _, e := range l.afterwards {
-			i.add(Revived, fmt.Sprintf("lease %s was resumed by client %s at %s, which no client could resume after %s (%s by client %s)",
-				who(l), e.Client, i.interval(e), i.at(l.freed.Return), l.freed.Kind, l.freed.Client), l.grant, *l.freed, e)
-		}
+		last := l.lastSeen()
+		i.add(Revived, fmt.Sprintf("lease %s was valid at %s (%s), and had ended by %s (%s)",
+			who(l), i.interval(last), last.Kind, i.at(l.over.Return), strings.TrimSpace(string(l.over.Kind)+" "+l.over.Error)),
+			l.grant, *l.over, last)
 	}
-}
-
-// revival compares the lease of one client with its own end.
-func (i *inspector) revival(l *lease) {
-	if l.over == nil || l.validUntil() <= l.over.Return {
-		return
-	}
-	last := l.lastSeen()
-	i.add(Revived, fmt.Sprintf("lease %s was valid at %s (%s), and had ended by %s (%s)",
-		who(l), i.interval(last), last.Kind, i.at(l.over.Return), strings.TrimSpace(string(l.over.Kind)+" "+l.over.Error)),
-		l.grant, *l.over, last)
 }

@@ -66,20 +66,6 @@
 // larger token. From the call of a downgrade on, the lease may be a reader's, whether the call succeeds or not. A
 // successful downgrade also proves that the lease was valid.
 //
-// # Resumed leases
-//
-// A client that takes over the lease of another one records [Recorder.Resume]. The client that leaves the lease records
-// [Holding.Detach], and a forced release of the owner is [Recorder.ReleaseOwner]. All clients of one owner and token
-// have one lease: it was granted once, and any of them may show that it is valid. Besides,
-//
-//   - a successful resumption proves that no lease with a larger token had been granted by its call;
-//   - when one of the clients releases the lease, or its lease ends by itself, the others may learn of it late. From
-//     then on their acts prove nothing, and readers may have had the lock when a client resumes it;
-//   - no client can resume the lease after a forced release that succeeded, or a release by a client that had
-//     resumed it.
-//
-// A client that records no end is one that left the lock to the nodes, as a process that died.
-//
 // # Semaphores
 //
 // A permit with a number is checked like a lock: one lease at a time, with growing tokens. Tokens of different

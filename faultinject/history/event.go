@@ -37,12 +37,6 @@ const (
 	Lost Kind = "lost"
 	// Downgrade turns a writer's lease into a reader's.
 	Downgrade Kind = "downgrade"
-	// Resume takes over a lease that another client has acquired.
-	Resume Kind = "resume"
-	// Detach ends a lease for its client, and leaves the lock to others that resume it.
-	Detach Kind = "detach"
-	// ReleaseOwner takes the lock from one owner, by force.
-	ReleaseOwner Kind = "releaseowner"
 
 	// Resize sets the number of permits of a semaphore.
 	Resize Kind = "resize"
@@ -62,7 +56,7 @@ const (
 
 // kinds are the kinds that exist for each type.
 var kinds = map[Type][]Kind{
-	Lock:      {Acquire, Act, Release, Lost, Downgrade, Resume, Detach, ReleaseOwner},
+	Lock:      {Acquire, Act, Release, Lost, Downgrade},
 	Semaphore: {Acquire, Act, Release, Lost, Resize},
 	Latch:     {Set, CountDown, Await, Count, Delete},
 }
@@ -80,10 +74,10 @@ type Event struct {
 	Of Type `json:"of,omitempty"`
 	// Names are the names of the lock, at least one, in UTF-8. A semaphore or a latch has one.
 	Names []string `json:"names"`
-	// Lease is the Op of the acquisition or the resumption that gave the lease; 0 for these themselves.
+	// Lease is the Op of the acquisition that gave the lease; 0 for an acquisition.
 	Lease uint64 `json:"lease,omitempty"`
 	// Owner and Token are the owner and the token of the lease. Both are empty in an acquisition
-	// that was not granted. A resumption has both from its call on.
+	// that was not granted.
 	Owner string `json:"owner,omitempty"`
 	Token uint64 `json:"token,omitempty"`
 	// Reads marks a lease that was requested by a reader.
@@ -143,7 +137,7 @@ func (e Event) asked() string {
 		if e.Reads {
 			return " to read"
 		}
-	case Act, Release, Lost, Downgrade, Resume, Detach, ReleaseOwner:
+	case Act, Release, Lost, Downgrade:
 		return fmt.Sprintf(" (token %d%s)", e.Token, e.slots())
 	case Resize:
 		return fmt.Sprintf(" to %d", e.Size)
@@ -196,15 +190,9 @@ func (e Event) latestReturn() time.Duration {
 // granted reports whether the event is an acquisition that gave a lease.
 func (e Event) granted() bool { return e.Kind == Acquire && e.Succeeded() }
 
-// gaveLease reports whether the event gave its client a lease: a grant, or a resumption.
-func (e Event) gaveLease() bool { return e.granted() || e.Kind == Resume && e.Succeeded() }
-
-// ofOwner reports whether the event concerns the lease of an owner, in any client.
-func (e Event) ofOwner() bool { return e.Kind == Resume || e.Kind == ReleaseOwner }
-
 // ofLease reports whether the event concerns a lease that was granted before.
 func (e Event) ofLease() bool {
-	return e.Kind == Act || e.Kind == Release || e.Kind == Lost || e.Kind == Downgrade || e.Kind == Detach
+	return e.Kind == Act || e.Kind == Release || e.Kind == Lost || e.Kind == Downgrade
 }
 
 // latest is far enough from the end of the range that nothing overflows.
@@ -310,9 +298,7 @@ func (e Event) checkLease() error {
 		return errors.New("a grant without owner and token")
 	case e.Kind == Acquire && !e.granted() && (!hasNot || len(e.Slots) > 0):
 		return errors.New("owner or token without a grant")
-	case e.ofOwner() && (!has || e.Lease != 0):
-		return fmt.Errorf("%s without owner and token, or for a lease that is there already", e.Kind)
-	case !e.ofLease() && !e.ofOwner() && e.Kind != Acquire && (!hasNot || e.Lease != 0):
+	case !e.ofLease() && e.Kind != Acquire && (!hasNot || e.Lease != 0):
 		return fmt.Errorf("%s with a lease", e.Kind)
 	}
 	return nil

@@ -117,9 +117,6 @@ func sameCall(a, b Event) bool {
 
 // sameThing reports whether two events request the same of the same object.
 func sameThing(a, b Event) bool {
-	if a.ofOwner() && (a.Owner != b.Owner || a.Token != b.Token) {
-		return false
-	}
 	return a.Of == b.Of && slices.Equal(a.Names, b.Names) && a.Reads == b.Reads && a.Permits == b.Permits && a.Size == b.Size
 }
 
@@ -150,7 +147,7 @@ func (b *builder) checkLease(e Event) error {
 	}
 	grant, ok := b.ops[id{e.Client, e.Lease}]
 	switch {
-	case !ok || !grant.gaveLease():
+	case !ok || !grant.granted():
 		return fmt.Errorf("%s of lease %d, which client %s was not granted", e.Kind, e.Lease, e.Client)
 	case grant.Token != e.Token || grant.Owner != e.Owner || !sameThing(grant.Event, e) || !slices.Equal(grant.Slots, e.Slots):
 		return fmt.Errorf("%s of lease %d, which has another owner, token or name at %s", e.Kind, e.Lease, grant.place)

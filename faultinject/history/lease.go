@@ -108,24 +108,15 @@ func compareSubjects(a, b subject) int {
 	return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.name, b.name), cmp.Compare(a.slot, b.slot))
 }
 
-// lease is a granted lease and the events about it. If clients resumed it, these are the events of all its handles.
+// lease is a granted lease and the events about it.
 type lease struct {
-	// grant is the acquisition. The grant of a handle may be a resumption.
 	grant Event
 	// seen are the events that saw the lease valid, in the order of their calls: acts, and successful releases.
 	seen []Event
 	// over is the event by whose return the lease had ended, the earliest of several; nil if the end was not seen.
 	over *Event
-	// released is the release; nil if there is none.
-	released *Event
 	// downgrade is the first event that made the lease a reader's, or may have; nil if there is none.
 	downgrade *Event
-	// handles are the leases of single clients; there are none if no client resumed the lease. See shared.go.
-	handles []*lease
-	// freed is the earliest call that made all handles void; nil if there is none. afterwards are the successful
-	// resumptions that were called after its return.
-	freed      *Event
-	afterwards []Event
 }
 
 // leasesOf lists the leases in a history, in the order of their acquisitions. Events about a lease come after its
@@ -134,7 +125,7 @@ func leasesOf(events []Event) []*lease {
 	var all []*lease
 	byID := map[id]*lease{}
 	for _, e := range events {
-		if e.gaveLease() {
+		if e.granted() {
 			l := &lease{grant: e}
 			byID[id{e.Client, e.Op}] = l
 			all = append(all, l)
@@ -145,7 +136,7 @@ func leasesOf(events []Event) []*lease {
 			l.add(e)
 		}
 	}
-	return share(all, events)
+	return all
 }
 
 // add records an event about the lease. A call without a return may not have happened. But from the call of a
@@ -154,9 +145,6 @@ func (l *lease) add(e Event) {
 	if e.Kind == Downgrade && l.downgrade == nil {
 		l.downgrade = &e
 	}
-	if e.Kind == Release && l.released == nil {
-		l.released = &e
-	}
 	if !e.returned() {
 		return
 	}
@@ -164,7 +152,7 @@ func (l *lease) add(e Event) {
 	if valid {
 		l.seen = append(l.seen, e)
 	}
-	ended := !valid && e.Kind != Downgrade || e.Kind == Release || e.Kind == Detach
+	ended := !valid && e.Kind != Downgrade || e.Kind == Release
 	if ended && (l.over == nil || e.Return < l.over.Return) {
 		l.over = &e
 	}

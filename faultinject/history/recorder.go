@@ -188,25 +188,6 @@ func (r *Recorder) AcquirePermits(worker int, semaphore string, permits, size in
 	return r.acquire(e)
 }
 
-// Resume is Acquire for a client that takes over a lease with this owner and token. Both are the arguments of
-// Granted too.
-func (r *Recorder) Resume(worker int, owner string, token uint64, names ...string) *Attempt {
-	return r.acquire(r.ofOwner(Resume, worker, owner, token, names))
-}
-
-// ReleaseOwner takes the lock from an owner by calling release, and records its times and its result, which it
-// returns. token is the token of the owner's lease. From the call on, no client of that lease can rely on it.
-func (r *Recorder) ReleaseOwner(worker int, owner string, token uint64, release func() error, names ...string) error {
-	return r.during(r.ofOwner(ReleaseOwner, worker, owner, token, names), release)
-}
-
-// ofOwner creates an event about the lease of an owner. The caller sets its call time.
-func (r *Recorder) ofOwner(kind Kind, worker int, owner string, token uint64, names []string) Event {
-	e := r.begin(kind, worker, slices.Clone(names))
-	e.Owner, e.Token = owner, token
-	return e
-}
-
 func (r *Recorder) acquire(e Event) *Attempt {
 	e.Call = r.now()
 	r.record(e)
@@ -270,12 +251,6 @@ func (h *Holding) Release(release func() error) error {
 // not ended by itself.
 func (h *Holding) Downgrade(downgrade func() error) error {
 	return h.recorder.during(h.begin(Downgrade), downgrade)
-}
-
-// Detach ends the lease by calling detach, and leaves the lock to clients that resume it. It records its times and
-// its result, which it returns. detach must return nil only if the lease had not ended by itself.
-func (h *Holding) Detach(detach func() error) error {
-	return h.recorder.during(h.begin(Detach), detach)
 }
 
 // Lost records that the lease has ended by itself.

@@ -80,8 +80,6 @@ type Task struct {
 	Late bool
 	// Latch is the call of the latch that it makes instead, if any.
 	Latch *workload.LatchCall
-	// Left is how it leaves its lease to its successors; nil if it has none.
-	Left *succession
 }
 
 // dropped is the parts that [Shrink] has removed from a case.
@@ -269,8 +267,6 @@ const (
 	OfLatches Kind = "latches"
 	// OfTampering is of locks that are released by force and deleted by hand.
 	OfTampering Kind = "tampering"
-	// OfResuming is of locks that clients take over from others.
-	OfResuming Kind = "resuming"
 )
 
 // Draw draws the case of a seed. It panics for an unknown kind.
@@ -293,8 +289,6 @@ func (k Kind) draws() func(seed uint64) *Case {
 		return DrawLatches
 	case OfTampering:
 		return DrawTampering
-	case OfResuming:
-		return DrawResuming
 	}
 	return nil
 }

@@ -29,11 +29,7 @@
 //   - counting: the model of a latch explains the results of its calls;
 //
 //   - losses: a lease that was forced off, or that another client took after its lock was deleted
-//     by hand, ends with its next renewal, or its release reports that; and no other lease does;
-//
-//   - resuming: as many nodes as the rule needs prove a lease that another client takes over, and it
-//     lasts no longer than they keep the lock. If nothing goes wrong, a lease that was left to the
-//     nodes can be taken over.
+//     by hand, ends with its next renewal, or its release reports that; and no other lease does.
 //
 // Package mutant shows that the simulation finds protocols which lack a rule.
 //

@@ -20,8 +20,6 @@ type Verdict struct {
 	History []string
 	// Grants counts grants of locks, Lost leases that ended by themselves.
 	Grants, Lost int
-	// Resumed counts leases that other clients took over, and Refused the attempts that failed.
-	Resumed, Refused int
 	// Calls counts successful calls of a latch. Excused is set if too many nodes forgot the latch: then
 	// little is promised.
 	Calls   int
@@ -42,7 +40,6 @@ const (
 	Tidiness  Promise = "tidiness"
 	Counting  Promise = "counting"
 	Losses    Promise = "losses"
-	Resuming  Promise = "resuming"
 )
 
 // Violation says which promise was broken, how, and when.

@@ -198,8 +198,7 @@ func (x *exchange) run(alive bool) bool {
 // inOrder checks that no command of an owner runs after its release, unless the network reorders.
 func (x *exchange) inOrder() {
 	l := x.link
-	c := l.server.world.c
-	if w := c.Weather; w.Unordered || w.Double > 0 || c.Kind == OfResuming { // two leases of one client may have one owner
+	if w := l.server.world.c.Weather; w.Unordered || w.Double > 0 {
 		return
 	}
 	l.mu.Lock()
@@ -218,7 +217,6 @@ func (x *exchange) inOrder() {
 func (x *exchange) deliverReply() {
 	x.link.path.back.pass(x.back, x.settle)
 	if !x.lostBack {
-		x.link.server.world.resuming.proves(x)
 		close(x.done)
 	}
 }

@@ -241,10 +241,6 @@ func (w *world) killOnRequest(step faultinject.Step) {
 	if p == nil {
 		return
 	}
-	if w.c.Kind == OfResuming {
-		w.look() // a lease that is over may have been released
-		w.resuming.died(p)
-	}
 	w.died(p)
 	p.kill()
 	time.Sleep(step.For)

@@ -22,7 +22,7 @@ import (
 var (
 	seeds   = flag.Int("seeds", defaultSeeds, "how many seeds TestSimulation runs")
 	from    = flag.Uint64("from", 1, "the first of them; 0 is one at random")
-	kind    = flag.String("kind", "", "what TestSimulation draws cases of besides locks: permits, latches, tampering, resuming, or nothing")
+	kind    = flag.String("kind", "", "what TestSimulation draws cases of besides locks: permits, latches, tampering, or nothing")
 	step    = flag.Int("step", 0, "run every so manieth seed, in this process; 0 is all, in a process for each core")
 	skip    = flag.Int("skip", 0, "how many seeds to leave out at first, with -step")
 	replay  = flag.String("case", "", "the case that TestReplay plays, as a failure has printed it")
@@ -68,9 +68,6 @@ func TestSimulationOfLatches(t *testing.T) { simulationOf(t, sim.OfLatches) }
 
 // TestSimulationOfTampering is TestSimulation of locks that are taken away by hand.
 func TestSimulationOfTampering(t *testing.T) { simulationOf(t, sim.OfTampering) }
-
-// TestSimulationOfResuming is TestSimulation of locks that clients take over from others.
-func TestSimulationOfResuming(t *testing.T) { simulationOf(t, sim.OfResuming) }
 
 func simulationOf(t *testing.T, of sim.Kind) {
 	t.Helper()

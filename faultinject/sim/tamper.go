@@ -267,7 +267,7 @@ func (w *world) released(lease *quorumlock.Lease, need int, left time.Duration, 
 // freed checks that a confirmed release has made the names free on enough nodes. One that takes no time is a hand-over. A
 // duplicate of an operation may put a lock back, and so may another client of the same owner.
 func (w *world) freed(lease *quorumlock.Lease, need int, took time.Duration, err error) {
-	if err != nil || took == 0 || w.c.Kind == OfResuming || w.c.Weather.Double > 0 || w.c.Weather.Unordered {
+	if err != nil || took == 0 || w.c.Weather.Double > 0 || w.c.Weather.Unordered {
 		return
 	}
 	for _, key := range keysOf(lease) {
@@ -291,7 +291,14 @@ var takenAway = []quorumlock.LossCause{quorumlock.LossForced, quorumlock.LossTak
 func (w *world) notTaken(lease *quorumlock.Lease, err error) {
 	var lost *quorumlock.LostError
 	ok := errors.As(err, &lost)
-	if ok && slices.Contains(takenAway, lost.Cause) && !slices.ContainsFunc(held(lease), w.tampering.touched) && !w.resuming.freedByOther(lease) {
+	if ok && slices.Contains(takenAway, lost.Cause) && !slices.ContainsFunc(held(lease), w.tampering.touched) {
 		w.violated(Losses, "%s (%s) was not taken away, but reports it: %v", strings.Join(lease.Names(), " "), w.short(lease.Owner()), err)
 	}
+}
+
+// forcedOff reports whether a client has begun to release one of the names by force less than a TTL ago.
+func (w *world) forcedOff(names []string) bool {
+	return slices.ContainsFunc(w.c.Tampers, func(t Tamper) bool {
+		return t.Force && slices.Contains(names, t.Name) && t.At <= w.now() && w.now() < t.At+ttl
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -25,8 +24,6 @@ func (w *world) perform(index int, t Task) {
 		t.TTL = ttl
 	}
 	rng := rand.New(rand.NewPCG(w.c.Seed, uint64(200+index)))
-	var successors sync.WaitGroup
-	defer successors.Wait()
 	for range t.Again + 1 {
 		p := w.process(t.Client)
 		if p == nil || !p.awake() || w.now() > span && t.Again > 0 {
@@ -36,7 +33,6 @@ func (w *world) perform(index int, t Task) {
 		if lease == nil {
 			continue
 		}
-		w.startSuccessors(&successors, p, lease, t, index)
 		w.use(p, lease, t, rng, index)
 	}
 }
@@ -56,8 +52,6 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 	}
 	switch {
 	case !p.awake():
-		return
-	case t.Left != nil && !over && w.leaves(p, lease, t):
 		return
 	case over || t.Careless:
 		<-lease.Context().Done()
@@ -191,7 +185,7 @@ func (w *world) keep(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand
 const lateHold = 20 * time.Millisecond
 
 // extend renews by hand, a Fixed lease for the MaxTTL. After a success, the lease lasts that long from then, minus drift. A
-// release by force, or by another holder of the same owner, takes nodes away from it if it arrives meanwhile.
+// release by force takes nodes away from it if it arrives meanwhile.
 func (w *world) extend(p *process, lease *quorumlock.Lease, t Task) {
 	began, life, extend := w.now(), t.TTL, lease.Extend
 	if t.Fixed {
@@ -201,8 +195,7 @@ func (w *world) extend(p *process, lease *quorumlock.Lease, t Task) {
 	err := extend(context.Background())
 	w.note("%s extends %v by hand: %v", p.label, t.Names, err)
 	least := life*98/100 - 2*time.Millisecond - (w.now() - began)
-	taken := func() bool { return w.forcedOff(lease, t.Names) || w.resuming.freedByOther(lease) }
-	if left := lease.Remaining(); err == nil && !t.Careless && lease.Err() == nil && left < least && !taken() {
+	if left := lease.Remaining(); err == nil && !t.Careless && lease.Err() == nil && left < least && !w.forcedOff(t.Names) {
 		w.violated(Finality, "%s was told that it extended %v, and has %v left instead of %v", p.label, t.Names, left, least)
 	}
 }

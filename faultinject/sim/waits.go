@@ -254,7 +254,7 @@ func (c *Case) undisturbed() bool {
 			return false
 		}
 	}
-	return c.Kind != OfResuming && c.Opened && len(c.Faults) == 0 && len(c.Tampers) == 0 && w.Lose == 0 && w.Double == 0 && w.Forget == 0 && !w.Unordered && w.Most < mostPrompt
+	return c.Opened && len(c.Faults) == 0 && len(c.Tampers) == 0 && w.Lose == 0 && w.Double == 0 && w.Forget == 0 && !w.Unordered && w.Most < mostPrompt
 }
 
 // overlapping reports whether some tasks want several names. A woken one may have to leave a name to others, which

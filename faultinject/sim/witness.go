@@ -185,7 +185,7 @@ func (w *witness) lookLocked() {
 // backedLocked checks that enough nodes keep each key of a valid lease for longer than the lease lasts, or cannot grant
 // it now. The clocks of nodes and clients differ by less than two percent.
 func (w *witness) backedLocked(r *record) {
-	if w.world.c.Kind == OfTampering || w.world.c.Kind == OfResuming || r.short {
+	if w.world.c.Kind == OfTampering || r.short {
 		return // others may take the keys away
 	}
 	for _, key := range r.keys {

@@ -28,7 +28,7 @@ func Run(t *testing.T, c *Case, traced bool) Verdict {
 	w.judge()
 	return Verdict{
 		Violations: w.violations, History: w.lines, Grants: w.grants, Lost: w.lost,
-		Calls: w.calls, Excused: w.latch.excused, Resumed: w.resuming.resumed, Refused: w.resuming.refused,
+		Calls: w.calls, Excused: w.latch.excused,
 	}
 }
 
@@ -47,7 +47,6 @@ type world struct {
 	waiters   waiters
 	latch     latchMemory
 	tampering tampering
-	resuming  resuming
 
 	mu        sync.Mutex
 	processes []*process     // by client; nil while it is dead
@@ -59,7 +58,7 @@ type world struct {
 
 // newWorld creates the nodes of a case.
 func newWorld(c *Case, traced bool) *world {
-	w := &world{c: c, clock: clock.Process(), began: time.Now(), clients: make(map[string]int), tampering: newTampering(), resuming: newResuming()}
+	w := &world{c: c, clock: clock.Process(), began: time.Now(), clients: make(map[string]int), tampering: newTampering()}
 	w.witness = newWitness(w, traced)
 	w.latch.init(c)
 	for i, at := range c.Nodes {
@@ -240,7 +239,7 @@ func (w *world) oldProcesses() {
 // cleanedUp reports whether every owner was able to clean up.
 func (w *world) cleanedUp() bool {
 	weather := w.c.Weather
-	return w.c.Kind != OfResuming && weather.Lose == 0 && weather.Double == 0 && !weather.Unordered && weather.Forget == 0 &&
+	return weather.Lose == 0 && weather.Double == 0 && !weather.Unordered && weather.Forget == 0 &&
 		!slices.ContainsFunc(w.c.Faults, func(s faultinject.Step) bool { return s.Fault == faultinject.Murder })
 }
 

@@ -117,15 +117,6 @@ func (u Use) Attempts(r *history.Recorder, worker int) []Attempt {
 	return all
 }
 
-// Resumptions records the begin of a call of Resume: once for each name of the lock.
-func (u Use) Resumptions(r *history.Recorder, worker int, owner string, token uint64) []Attempt {
-	var all []Attempt
-	for _, name := range u.Names {
-		all = append(all, Attempt{Attempt: r.Resume(worker, owner, token, name), Name: name})
-	}
-	return all
-}
-
 // Parts are the records of a lease.
 type Parts []Part
 

@@ -44,8 +44,6 @@ type Grant struct {
 	state grantState
 	// reads is set while the owner is a reader.
 	reads bool
-	// resumed is set if another process acquired the lock: see Engine.Resume. It is never changed.
-	resumed bool
 	// failedRenewals counts the renewal rounds that failed in a row.
 	failedRenewals int32
 	// reportedBacking is the number of nodes that the hook BackingChanged was told last.

@@ -292,22 +292,3 @@ func TestAttemptOfAReaderIsDecidedOnce(t *testing.T) {
 		require.True(t, a.proposal.Decided())
 	})
 }
-
-// A resumed lease is also released on a node that was not asked to resume it: the former holder acquired it there.
-func TestReleaseOfAResumedLeaseReachesAllNodes(t *testing.T) {
-	inside(t, 3, func(t *testing.T, c *client) {
-		former := c.acquire(t, c.fixed())
-		require.Equal(t, 3, c.keys())
-		c.nodes[2].Pause()
-		other := c.acquire(t, c.majority("other"))
-		time.Sleep(time.Second) // the exchange is overdue, so the node is not asked now
-		l, err := c.engine.Resume(t.Context(), c.fixed(), former.grant.owner, former.Token())
-		require.NoError(t, err)
-		require.Zero(t, l.grant.claims.Expiry(2))
-		c.nodes[2].Resume()
-		require.NoError(t, release(other))
-		require.NoError(t, release(l))
-		time.Sleep(testTTL / 5) // The node is asked again by then.
-		require.Zero(t, c.keys())
-	})
-}

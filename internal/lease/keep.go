@@ -9,8 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// keeping is the rest of a MinHold, or of a lease that was detached: the lease of a grant has ended,
-// and the nodes still keep the grant, without a holder. The mutex of the grant guards it.
+// keeping is the rest of a MinHold: the lease of a grant has ended, and the nodes still keep the grant, without a holder. The mutex of the grant guards it.
 type keeping struct {
 	// until is when the rest has passed, and the grant is released.
 	until time.Duration
@@ -68,37 +67,12 @@ func (k *keeping) nextDue(validUntil time.Duration) time.Duration {
 	return min(k.until, validUntil)
 }
 
-// minHoldEnd returns when the MinHold of the lease has passed. A detached lease also stays until
-// its time is over. Requires l.grant.mu.
+// minHoldEnd returns when the MinHold of the lease has passed. Requires l.grant.mu.
 func (l *Lease) minHoldEnd() time.Duration {
-	end := AddTime(l.grantedAt, l.spec.MinHold)
-	switch {
-	case l.isDetached():
-		return max(min(l.grant.validUntil, l.holdLimit()), end)
-	case l.extra != nil && l.extra.minHoldWaived:
+	if l.extra != nil && l.extra.minHoldWaived {
 		return l.grantedAt
-	default:
-		return end
 	}
-}
-
-// isDetached reports whether Detach was called. Requires l.grant.mu.
-func (l *Lease) isDetached() bool { return l.extra != nil && l.extra.detached }
-
-// Detach makes the release of the lease leave the names to the nodes until the lease would have
-// ended without another renewal.
-func (l *Lease) Detach() {
-	l.grant.mu.Lock()
-	defer l.grant.mu.Unlock()
-	if l.endCause == nil { // otherwise it is too late, and extra may be read without the mutex
-		l.needExtra().detached = true
-	}
-}
-
-// isLeft reports whether the nodes are left alone when the lease ends: it was detached, and another process
-// may resume it. Nothing of this process may then shorten or remove the lock. Requires l.grant.mu.
-func (l *Lease) isLeft() bool {
-	return l.isDetached() && l.spec.Fixed && l.spec.Slots == nil && !l.grant.reads
+	return AddTime(l.grantedAt, l.spec.MinHold)
 }
 
 // WaiveMinHold makes the release of the lease ignore its MinHold: the caller never worked under it.
@@ -115,7 +89,7 @@ func (l *Lease) WaiveMinHold() {
 func (g *Grant) mustKeep(now time.Duration, cause error) bool {
 	end := g.lease.minHoldEnd()
 	if k := g.kept(); k != nil {
-		end = k.until // a confirmation after the lease's end does not prolong a detached grant
+		end = k.until
 	}
 	return now < end && !errors.Is(cause, ErrLost)
 }
@@ -140,9 +114,7 @@ func (g *Grant) keep(now time.Duration, r *Release) (scheduled bool) {
 	}
 	if g.validUntil >= k.until {
 		k.settle(nil)
-		if !g.lease.isLeft() {
-			g.shorten()
-		}
+		g.shorten()
 	} else if now < g.validUntil {
 		g.renew(now, nil)
 	}

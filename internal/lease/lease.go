@@ -37,8 +37,7 @@ type Lease struct {
 type extra struct {
 	// dependents lists what ends with this lease.
 	dependents dependents
-	// minHoldWaived is set if a release ignores the MinHold. detached is set if it leaves the names
-	// to the nodes until the lease would have ended.
+	// minHoldWaived is set if a release ignores the MinHold, detached if the nodes are told nothing.
 	minHoldWaived, detached bool
 	// forced are the nodes that have sent a message of a forced release.
 	forced quorum.Set
@@ -143,9 +142,6 @@ func (l *Lease) Downgrade(done chan<- error) error {
 	return nil
 }
 
-// IsResumed reports whether another process acquired the lease.
-func (l *Lease) IsResumed() bool { return l.grant.resumed }
-
 // Reads reports whether the lease is a reader's.
 func (l *Lease) Reads() bool {
 	l.grant.mu.Lock()
@@ -182,8 +178,23 @@ func (l *Lease) BeginRelease(now time.Duration, before error) (*Release, error) 
 	if err := l.ErrAt(now); !errors.Is(err, ErrReleased) {
 		return nil, err // its time was over first
 	}
+	if l.isDetached() {
+		return nil, nil //nolint:nilnil // see above
+	}
 	return r, nil
 }
+
+// Detach makes the release of the lease tell the nodes nothing: they keep the lock until its TTL is over.
+func (l *Lease) Detach() {
+	l.grant.mu.Lock()
+	defer l.grant.mu.Unlock()
+	if l.endCause == nil { // otherwise it is too late, and extra may be read without the mutex
+		l.needExtra().detached = true
+	}
+}
+
+// isDetached reports whether Detach was called. Requires l.grant.mu, unless the lease has ended.
+func (l *Lease) isDetached() bool { return l.extra != nil && l.extra.detached }
 
 // Leak marks the lease for the scheduler, if its last handle was collected without a release.
 func (l *Lease) Leak() {

@@ -41,7 +41,8 @@ func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 			r = nil // Ended has reported the loss, so the answers of the nodes must not report it again
 		}
 	}
-	keeps := g.mustKeep(now, cause)
+	detached := g.lease.isDetached() && !errors.Is(cause, ErrLost)
+	keeps := !detached && g.mustKeep(now, cause)
 	if keeps && g.keep(now, r) && !errors.Is(cause, ErrClosed) {
 		return over
 	}
@@ -54,7 +55,7 @@ func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 	// The next waiter of this client must send nothing before the release.
 	switch {
 	case keeps:
-	case g.kept() != nil && g.lease.isLeft():
+	case detached:
 		g.leaveQueues()
 	default:
 		g.releaseEverywhere(now, r)
@@ -138,14 +139,9 @@ func (g *Grant) leaveQueues() {
 	}
 }
 
-// releaseOp returns the release of this owner. The release of a resumed lease leaves tombstones: the process
-// that acquired the lock must not put it back.
 func (g *Grant) releaseOp() node.Op {
 	op := g.operation(node.Release)
 	op.Announce = g.engine.Announce
-	if g.resumed {
-		op.Kind, op.TTL = node.ForceRelease, g.engine.Limits.TombstoneTTL()
-	}
 	return op
 }
 
@@ -243,7 +239,7 @@ func (r *Release) pending() bool {
 // least the need of the rule must have it, so no more than the others may miss it. After
 // validUntil, names expire, and an absent name shows nothing.
 func (r *Release) missed(reply *node.Reply) bool {
-	absent := reply.Outcome == node.Absent || reply.Partial || r.calls.Op.Kind == node.ForceRelease && len(reply.Holders) < len(r.calls.Op.Names)
+	absent := reply.Outcome == node.Absent || reply.Partial
 	return absent && !reply.Repeated && r.lease.grant.engine.Clock.Now() < r.lease.grant.validUntil
 }
 

@@ -70,7 +70,7 @@ func (w *Watcher) remove(from func(*asker) node.Reply) []node.Reply {
 // tombstone returns how long nodes remember an owner of a name: as long as after a forced release by a client, and at
 // least as long as any node keeps the name for it.
 func (w *Watcher) tombstone(name string) time.Duration {
-	longest := w.cfg.Limits.TombstoneTTL()
+	longest := w.cfg.Limits.MaxTTL
 	for _, a := range w.nodes {
 		for _, h := range a.said.Locks[name].Holders {
 			longest = max(longest, min(h.TTL, maxTombstone))

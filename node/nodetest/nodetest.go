@@ -57,8 +57,6 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{name: "renew", promises: renewing},
 		{name: "release", promises: releasing},
 		{name: "shorten", promises: shortening},
-		{name: "resume", promises: resuming},
-		{name: "resume after a recovery", promises: resumingAfterRecovery, fresh: true},
 		{name: "inspect", promises: inspecting},
 		{name: "force-release", promises: forcing},
 		{name: "force-release messages", promises: forcedMessages, waits: true, client: "c"},

@@ -41,7 +41,7 @@ end
 
 local size, version, set = in_force(pool, ARGV[6], ARGV[7])
 local denial
-local known, low, free, stale, own = 0, {}, 0, {}, {}
+local known, low, free, own = 0, {}, 0, {}
 for i = 2, #KEYS do
   local name = KEYS[i]
   local holder = redis.call('HKEYS', name)[1]
@@ -59,7 +59,6 @@ for i = 2, #KEYS do
   elseif seen > known then
     known = seen
   end
-  stale[name] = seen > token
   own[name] = holder == owner
 end
 
@@ -101,8 +100,7 @@ if denial or queued and fair and free > 0 then
 end
 
 for i = 2, #KEYS do
-  local name = KEYS[i]
-  local failure = put(name, owner, ARGV[2], stale[name] and ARGV[5] .. '+' or ARGV[5], own[name])
+  local failure = put(KEYS[i], owner, ARGV[2], ARGV[5], own[KEYS[i]])
   if failure then
     return failure
   end

@@ -13,6 +13,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
+var fixed = quorumlock.LockOptions{Fixed: true}
+
 // listens makes a client open its subscriptions, by a waiter.
 func listens(t *testing.T, f *fleet.Fleet, client *quorumlock.Client) {
 	t.Helper()

@@ -17,7 +17,7 @@ func TestReleaseOwnerInAnotherProcess(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		handler, worker := f.Client(), f.Client()
 		lease := fleet.MustAcquire(t, handler.RedLock("job"))
-		require.NoError(t, lease.Detach())
+		require.NoError(t, detach(lease))
 		wait := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
 		require.True(t, wait.Waits())
 

@@ -7,9 +7,6 @@ if before < token or (tonumber(before) or 0) < tonumber(token) then
   reply = 1
 else
   reply = {tonumber(before)}
-  if reply[1] > tonumber(last) then
-    last = last .. '+' -- see put
-  end
 end
 call('HSET', name, owner, last)
 local set = redis.pcall('PEXPIRE', name, ttl)

@@ -5,7 +5,7 @@
 local function contend(now, names, owner, ttl, token, last, fair, waiter, ticket, keep)
   token = tonumber(token)
   local denial
-  local known, low, stale, own = 0, {}, {}, {}
+  local known, low, own = 0, {}, {}
   local free, taken, queued, queue = {}, {}, false, nil
   for _, name in ipairs(names) do
     local holder = redis.call('HKEYS', name)[1]
@@ -26,7 +26,6 @@ local function contend(now, names, owner, ttl, token, last, fair, waiter, ticket
     elseif seen > known then
       known = seen
     end
-    stale[name] = seen > tonumber(last)
     own[name] = holder == owner
     queued = queued or (waiter or fair) and redis.call('EXISTS', key('queue', name)) == 1
   end
@@ -67,7 +66,7 @@ local function contend(now, names, owner, ttl, token, last, fair, waiter, ticket
   end
 
   for _, name in ipairs(names) do
-    local failure = put(name, owner, ttl, stale[name] and last .. '+' or last, own[name])
+    local failure = put(name, owner, ttl, last, own[name])
     if failure then
       return failure
     end

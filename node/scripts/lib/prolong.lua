@@ -8,7 +8,6 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
   -- The fence comes back with the lock while acquire could still accept a smaller token.
   local token, life = tonumber(last), max_ttl + max_skew
   local fenced = token > now - life * 1000 and token <= now + max_skew * 1000
-  local stale = {}
   local short, absent, low, denial = {}, {}, {}, nil
 
   for _, name in ipairs(names) do
@@ -26,7 +25,6 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
       end
     else
       absent[#absent + 1] = name
-      stale[name] = not fenced or fence(name) > token
     end
     if fenced and fence(name) < token then
       low[#low + 1] = name
@@ -42,7 +40,7 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
     redis.call('PEXPIRE', name, text)
   end
   for _, name in ipairs(absent) do
-    local failure = put(name, owner, text, stale[name] and last .. '+' or last)
+    local failure = put(name, owner, text, last)
     if failure then
       return failure
     end
