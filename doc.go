@@ -70,8 +70,7 @@
 //   - clock rates differ by less than the drift allowance (1% of the TTL and 2 ms);
 //   - the clocks of nodes do not step (the clocks of clients may);
 //   - when a node forgets, it shows, as after a restart: locks are not evicted or deleted
-//     one by one (a lease that b nodes back, under a rule of q of N, survives b+q-N-1 of
-//     those);
+//     one by one (of five nodes that all back a RedLock, two may still do that);
 //   - all clients list the same nodes, each once, with the same MaxTTL and MaxClockSkew.
 //
 // # What is not guaranteed

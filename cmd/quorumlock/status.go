@@ -379,7 +379,7 @@ func (r *nameReport) summary() string {
 	if n := r.forever(); n > 0 {
 		text += fmt.Sprintf("; on %s it never expires: not written by quorumlock", nodeCount(n))
 	} else if r.State == stateHeld && r.Since != "" {
-		text += ", for " + strings.Replace(r.heldText(), ">", "more than ", 1)
+		text += ", for " + strings.Replace(r.heldText(), ">", "more than ", 1) + " so far"
 	}
 	if r.State == stateHeld && r.Waiters > 0 {
 		text += fmt.Sprintf("; %d waiting", r.Waiters)

@@ -69,7 +69,7 @@ func short(d time.Duration) time.Duration {
 // NodesTable returns a Markdown table of the failures that numbers of nodes survive.
 func NodesTable(numbers ...int) string {
 	var b strings.Builder
-	b.WriteString("| | nodes | must agree | nodes that may be down | nodes that may lose your lock without notice, while it stays exclusive |\n")
+	b.WriteString("| | nodes | must agree | may be down | may forget your lock unnoticed |\n")
 	b.WriteString("|---|---|---|---|---|\n")
 	for _, kind := range []struct {
 		name string
