@@ -76,7 +76,7 @@ func report(ctx context.Context, args []string, w io.Writer) (*render.Report, er
 	if err := render.Write(s.out, report); err != nil {
 		return nil, err
 	}
-	tell("written: %s/results.md, results.csv, and charts", s.out)
+	tell("written: %s/results.md and results.csv", s.out)
 	if s.options.Goals {
 		tell("\n%s", report.Goals())
 	}

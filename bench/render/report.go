@@ -1,5 +1,5 @@
-// Package render writes the report: results.csv with all results, results.md with tables, and charts beside it. It also
-// writes the figures into a document.
+// Package render writes the report: results.csv with all results, results.md with tables. It also writes the
+// tables into a document, with a chart.
 package render
 
 import (
@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
-	"github.com/quorumlock/quorumlock/bench/peer"
 	"github.com/quorumlock/quorumlock/bench/runner"
 )
 
@@ -41,41 +40,30 @@ func Write(dir string, r *Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	text, charts := r.markdown()
-	errs := []error{
+	return errors.Join(
 		os.WriteFile(filepath.Join(dir, "results.csv"), []byte(r.csv()), 0o644),
-		os.WriteFile(filepath.Join(dir, "results.md"), []byte(text), 0o644),
-	}
-	for name, svg := range charts {
-		errs = append(errs, os.WriteFile(filepath.Join(dir, name), []byte(svg), 0o644))
-	}
-	return errors.Join(errs...)
+		os.WriteFile(filepath.Join(dir, "results.md"), []byte(r.markdown()), 0o644),
+	)
 }
 
 // csv returns all figures of all results, each cell of each round in a line. A figure that was not measured is empty.
 func (r *Report) csv() string {
 	head := []string{"round", "scenario", "peer", "load", "callers", "processes", "nodes", "variant", "error"}
-	keys := len(head)
-	var figures []figure
-	for _, s := range runner.Scenarios() {
-		for _, c := range columns(s.Name) {
-			for i, of := range c.figures {
-				if name := c.names()[i]; !slices.Contains(head, name) {
-					head, figures = append(head, name), append(figures, of)
-				}
-			}
-		}
+	for _, f := range figures {
+		head = append(head, f.name)
 	}
 	var b strings.Builder
 	w := csv.NewWriter(&b)
 	_ = w.Write(head) // to memory, as below
 	for _, x := range r.Results {
-		fields := append(make([]string, 0, keys+len(figures)),
+		fields := append(
+			make([]string, 0, len(head)),
 			strconv.Itoa(x.Round), x.Scenario, x.Peer, string(x.Load), strconv.Itoa(x.Callers), strconv.Itoa(x.Processes),
-			strconv.Itoa(x.Nodes), x.Variant(), x.Error)
-		for _, of := range figures {
+			strconv.Itoa(x.Nodes), x.Variant(), x.Error,
+		)
+		for _, f := range figures {
 			text := ""
-			if v := of(x); x.Error == "" && !math.IsNaN(v) {
+			if v := f.of(x); x.Error == "" && !math.IsNaN(v) {
 				text = strconv.FormatFloat(v, 'g', 6, 64)
 			}
 			fields = append(fields, text)
@@ -86,47 +74,21 @@ func (r *Report) csv() string {
 	return b.String()
 }
 
-// markdown returns the report, and the charts that it shows, by their names.
-func (r *Report) markdown() (text string, charts map[string]string) {
+// markdown returns the conditions, the goals, and a table for each scenario.
+func (r *Report) markdown() string {
 	var b strings.Builder
-	charts = map[string]string{}
-	fmt.Fprintf(&b, "# Benchmarks\n\n%s", r.conditions())
+	b.WriteString(r.conditions())
 	if r.options.Quick {
 		b.WriteString("\nThis was a quick run, which only shows that everything works. Its figures mean nothing.\n")
-	}
-	if goals := r.goals(); len(goals.Rows) > 0 {
-		fmt.Fprintf(&b, "\n## Goals\n\n%s", goals.markdown())
+	} else {
+		fmt.Fprintf(&b, "\n### Goals\n\n%s", r.Goals())
 	}
 	for _, s := range runner.Scenarios() {
-		rs := r.rowsOf(s.Name)
-		if len(rs) == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.Title, s.About)
-		cs := columns(s.Name)
-		of, unit := unitOf(rs[0].Load)
-		charts[s.Name+".svg"] = newChart(s.Title, unit, cs, rs, r.rows, of).svg()
-		fmt.Fprintf(&b, "\n%s\n![%s](%s.svg)\n", table(cs, rs, r.rows).markdown(), unit, s.Name)
-	}
-	b.WriteString("\n## Peers\n\n")
-	for _, p := range peer.All() {
-		if slices.ContainsFunc(r.rows, func(row *Row) bool { return row.Peer == p.Name }) {
-			fmt.Fprintf(&b, "- **%s**: %s\n", p.Name, p.About)
+		if rs := r.rowsOf(s.Name); len(rs) > 0 {
+			fmt.Fprintf(&b, "\n### %s: `%s`\n\n%s", s.Title, s.Name, table(rs, r.rows))
 		}
 	}
-	return b.String(), charts
-}
-
-// unitOf returns the figure that a chart shows for a load, and its unit.
-func unitOf(l cell.Load) (of figure, unit string) {
-	switch l {
-	case cell.Wait:
-		return sentRate, "commands a second and node"
-	case cell.Hold:
-		return heapPerLease, "bytes of heap per lease"
-	default:
-		return rate, "operations a second"
-	}
+	return b.String()
 }
 
 // rowsOf returns the rows of a scenario.
@@ -157,7 +119,7 @@ func (r *Report) conditions() string {
 	fmt.Fprintf(&b, "- Versions: %s.\n", strings.Join(r.versions(), ", "))
 	fmt.Fprintf(&b, "- Medians of %d rounds of %v each; some cells take a multiple of it. Ratios are taken within a round.\n",
 		r.options.Rounds, r.options.Duration)
-	b.WriteString("- ± is half the distance of the extremes.\n")
+	b.WriteString("- ± is half the distance of the extremes. A column with an x divides the first figure by that of another peer, or of the healthy run.\n")
 	if r.options.Rounds < 3 {
 		b.WriteString("- With fewer than three rounds, the results are only a first impression.\n")
 	}

@@ -18,9 +18,6 @@ type Row struct {
 	Error  string
 }
 
-// figure computes one figure of a result; it is not a number if it was not measured.
-type figure func(cell.Result) float64
-
 // rows gathers the results of each cell, in the order of the plan.
 func rows(results []cell.Result, order []cell.Cell) (measured []*Row) {
 	byName := map[string]*Row{}
@@ -56,16 +53,16 @@ func rows(results []cell.Result, order []cell.Cell) (measured []*Row) {
 }
 
 // stat returns a figure of the cell, over the rounds.
-func (r *Row) stat(of figure) Stat {
+func (r *Row) stat(f figure) Stat {
 	var values []float64
 	for _, result := range r.results {
-		values = append(values, of(result))
+		values = append(values, f.of(result))
 	}
 	return newStat(values)
 }
 
 // ratio returns a figure of this cell relative to another cell's, computed within each round.
-func (r *Row) ratio(to *Row, of figure) Stat {
+func (r *Row) ratio(to *Row, f figure) Stat {
 	if to == nil {
 		return Stat{}
 	}
@@ -73,7 +70,7 @@ func (r *Row) ratio(to *Row, of figure) Stat {
 	for _, a := range r.results {
 		for _, b := range to.results {
 			if a.Round == b.Round {
-				values = append(values, of(a)/of(b))
+				values = append(values, f.of(a)/f.of(b))
 			}
 		}
 	}
@@ -101,106 +98,6 @@ func (r *Row) healthy(rows []*Row) *Row {
 	c := r.Cell
 	c.Fault, c.Bad = cluster.None, 0
 	return find(rows, c)
-}
-
-func per(x, n float64) float64 {
-	if n == 0 {
-		return math.NaN()
-	}
-	return x / n
-}
-
-// Figures per second. Those of servers are per node, too.
-func rate(r cell.Result) float64        { return per(float64(r.Ops), r.Seconds) }
-func switchRate(r cell.Result) float64  { return per(float64(r.Switches), r.Seconds) }
-func sentRate(r cell.Result) float64    { return perNode(r, r.Work.Sent) }
-func scriptRate(r cell.Result) float64  { return perNode(r, r.Work.Scripts) }
-func commandRate(r cell.Result) float64 { return perNode(r, r.Work.Commands) }
-
-func perNode(r cell.Result, n int64) float64 {
-	return per(float64(n), float64(r.Work.Servers)*r.Passed.Seconds())
-}
-
-// Figures per operation cover all operations of the cell, including those outside the measured time. Times are CPU
-// times in microseconds.
-func allocs(r cell.Result) float64   { return perOp(r, float64(r.Mallocs)) }
-func client(r cell.Result) float64   { return perOp(r, r.CPU*1e6) }
-func servers(r cell.Result) float64  { return perOp(r, float64(r.Work.CPU.Microseconds())) }
-func cpu(r cell.Result) float64      { return client(r) + servers(r) }
-func commands(r cell.Result) float64 { return perOp(r, float64(r.Work.Commands)) }
-func scripts(r cell.Result) float64  { return perOp(r, float64(r.Work.Scripts)) }
-func sent(r cell.Result) float64     { return perOp(r, float64(r.Work.Sent)) }
-
-func perOp(r cell.Result, x float64) float64 { return per(x, float64(r.AllOps)) }
-
-// Figures of held leases.
-func heapPerLease(r cell.Result) float64 {
-	if r.Load != cell.Hold {
-		return math.NaN()
-	}
-	return per(float64(r.Heap), float64(r.Callers))
-}
-
-func commandsPerRenewal(r cell.Result) float64 {
-	return per(float64(r.Work.Sent), float64(r.Work.Servers)*float64(r.Renewals))
-}
-
-// shareMin and shareMax are the least and the most grants of a caller, relative to the mean.
-func shareMin(r cell.Result) float64 { return share(r, slices.Min[[]int64]) }
-func shareMax(r cell.Result) float64 { return share(r, slices.Max[[]int64]) }
-
-func share(r cell.Result, of func([]int64) int64) float64 {
-	var sum int64
-	for _, n := range r.Grants {
-		sum += n
-	}
-	if sum == 0 || !r.Load.Contended() {
-		return math.NaN()
-	}
-	return float64(of(r.Grants)) * float64(len(r.Grants)) / float64(sum)
-}
-
-// Latencies of a result, in milliseconds.
-func acquire(of func(*cell.Latency) float64) figure {
-	return func(r cell.Result) float64 { return latency(r.Acquire, of) }
-}
-
-func release(of func(*cell.Latency) float64) figure {
-	return func(r cell.Result) float64 { return latency(r.Release, of) }
-}
-
-func delay(of func(*cell.Latency) float64) figure {
-	return func(r cell.Result) float64 { return latency(r.Delay, of) }
-}
-
-func p50(l *cell.Latency) float64  { return l.P50 }
-func p95(l *cell.Latency) float64  { return l.P95 }
-func p99(l *cell.Latency) float64  { return l.P99 }
-func p999(l *cell.Latency) float64 { return l.P999 }
-func most(l *cell.Latency) float64 { return l.Max }
-
-func latency(l *cell.Latency, of func(*cell.Latency) float64) float64 {
-	if l == nil {
-		return math.NaN()
-	}
-	return of(l)
-}
-
-func recovery(of func(*cell.Recovery) float64) figure {
-	return func(r cell.Result) float64 {
-		if r.Recovery == nil {
-			return math.NaN()
-		}
-		return of(r.Recovery)
-	}
-}
-
-// gives is not a number where a node gave no lock before the end.
-func gives(x *cell.Recovery) float64 {
-	if x.Never {
-		return math.NaN()
-	}
-	return x.Gives
 }
 
 // Stat summarises a figure over several rounds.
@@ -231,6 +128,14 @@ func (s Stat) String() string {
 		return s.median()
 	}
 	return short(s.Median) + " ±" + strconv.FormatFloat((s.Max-s.Min)/2/s.Median*100, 'f', 0, 64) + "%"
+}
+
+// text is the figure in a table: String, or the largest value of a worst figure.
+func (s Stat) text(worst bool) string {
+	if worst && s.Rounds > 0 {
+		return strconv.FormatFloat(s.Max, 'f', -1, 64)
+	}
+	return s.String()
 }
 
 // median is the figure alone.

@@ -1,0 +1,198 @@
+package render
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/quorumlock/quorumlock/bench/cell"
+	"github.com/quorumlock/quorumlock/bench/peer"
+)
+
+// figure is one number of a result.
+type figure struct {
+	name string
+	// of is not a number if the figure was not measured.
+	of func(cell.Result) float64
+	// shown figures are in the tables, and all are in the CSV file. Of a worst figure, a table has the largest value of all rounds.
+	shown, worst bool
+}
+
+// count is a figure that should be 0 in each round. A table shows it where it is not.
+func count(name string, of func(cell.Result) int64) figure {
+	return figure{name: name, worst: true, of: func(r cell.Result) float64 { return float64(of(r)) }}
+}
+
+// figures are all figures, in the order of the columns. The first one that a table has is that of its ratios.
+var figures = slices.Concat(
+	[]figure{
+		{name: "ops/s", of: rate, shown: true},
+		{name: "commands sent a second and node", of: waiting(sentRate), shown: true},
+		{name: "heap bytes per lease", of: heapPerLease, shown: true},
+		{name: "scripts a second and node", of: waiting(scriptRate), shown: true},
+		{name: "commands run a second and node", of: waiting(commandRate), shown: true},
+		{name: "owner changes/s", of: func(r cell.Result) float64 { return per(float64(r.Switches), r.Seconds) }},
+		{name: "least share", of: shareMin, shown: true},
+		{name: "largest share", of: shareMax, shown: true},
+		{name: "client CPU us/op", of: client, shown: true},
+		{name: "server CPU us/op", of: servers, shown: true},
+		{name: "allocs/op", of: allocs, shown: true},
+		{name: "bytes/op", of: func(r cell.Result) float64 { return perOp(r, float64(r.Bytes)) }},
+		{name: "CPU us/op and node", of: func(r cell.Result) float64 { return per(client(r)+servers(r), float64(r.Nodes)) }},
+		{name: "commands/op", of: commands, shown: true},
+		{name: "scripts/op", of: scripts},
+		{name: "sent/op", of: sent},
+	},
+	latencies("acquire", func(r cell.Result) *cell.Latency { return r.Acquire }, true),
+	latencies("release", func(r cell.Result) *cell.Latency { return r.Release }, true),
+	latencies("delay", func(r cell.Result) *cell.Latency { return r.Delay }, true),
+	[]figure{
+		{name: "ops/s before", of: recovery(func(x *cell.Recovery) float64 { return x.Before }), shown: true},
+		{name: "ops/s while a node gives no locks", of: recovery(func(x *cell.Recovery) float64 { return x.During }), shown: true},
+		{name: "ops/s after", of: recovery(func(x *cell.Recovery) float64 { return x.After }), shown: true},
+		{name: "s until it answers", of: recovery(func(x *cell.Recovery) float64 { return x.Back }), shown: true},
+		{name: "s more until it gives locks", of: recovery(gives), shown: true},
+		{name: "longest pause ms", of: func(r cell.Result) float64 { return float64(r.Pause) / 1e6 }},
+		{name: "renewals", of: func(r cell.Result) float64 { return float64(r.Renewals) }},
+		{name: "commands per node and renewal", of: commandsPerRenewal, shown: true},
+		{name: "leases lost", of: lost, worst: true},
+		{name: "goroutines before", of: func(r cell.Result) float64 { return float64(r.GoroutinesBefore) }},
+		{name: "goroutines", of: func(r cell.Result) float64 { return float64(r.Goroutines) }},
+		{name: "goroutines closed", of: func(r cell.Result) float64 { return float64(r.GoroutinesClosed) }},
+		{name: "keys left at once", of: func(r cell.Result) float64 { return float64(r.KeysAfter) }},
+		count("goroutines more", func(r cell.Result) int64 { return max(0, r.Goroutines-r.GoroutinesBefore) }),
+		count("keys left", func(r cell.Result) int64 { return int64(r.KeysLeft) }),
+		count("violations", func(r cell.Result) int64 { return r.Violations }),
+		count("calls failed", func(r cell.Result) int64 { return r.Failures }),
+		count("calls unfinished", func(r cell.Result) int64 { return r.Unfinished }),
+	},
+)
+
+// named returns a figure. There is one of each name that the goals have.
+func named(name string) figure {
+	i := slices.IndexFunc(figures, func(f figure) bool { return f.name == name })
+	if i < 0 {
+		panic(fmt.Sprintf("there is no figure %q", name))
+	}
+	return figures[i]
+}
+
+// waiting is a figure of callers that wait.
+func waiting(of func(cell.Result) float64) func(cell.Result) float64 {
+	return func(r cell.Result) float64 {
+		if r.Load != cell.Wait {
+			return math.NaN()
+		}
+		return of(r)
+	}
+}
+
+func per(x, n float64) float64 {
+	if n == 0 {
+		return math.NaN()
+	}
+	return x / n
+}
+
+// rate is operations a second. Where callers wait or hold all the time, there are none.
+func rate(r cell.Result) float64 {
+	if r.Load == cell.Wait || r.Load == cell.Hold {
+		return math.NaN()
+	}
+	return per(float64(r.Ops), r.Seconds)
+}
+
+// Figures per second and node.
+func sentRate(r cell.Result) float64    { return perNode(r, r.Work.Sent) }
+func scriptRate(r cell.Result) float64  { return perNode(r, r.Work.Scripts) }
+func commandRate(r cell.Result) float64 { return perNode(r, r.Work.Commands) }
+
+func perNode(r cell.Result, n int64) float64 {
+	return per(float64(n), float64(r.Work.Servers)*r.Passed.Seconds())
+}
+
+// Figures per operation cover all operations of the cell, including those outside the measured time. Times are CPU
+// times in microseconds.
+func allocs(r cell.Result) float64   { return perOp(r, float64(r.Mallocs)) }
+func client(r cell.Result) float64   { return perOp(r, r.CPU*1e6) }
+func servers(r cell.Result) float64  { return perOp(r, float64(r.Work.CPU.Microseconds())) }
+func commands(r cell.Result) float64 { return perOp(r, float64(r.Work.Commands)) }
+func scripts(r cell.Result) float64  { return perOp(r, float64(r.Work.Scripts)) }
+func sent(r cell.Result) float64     { return perOp(r, float64(r.Work.Sent)) }
+
+func perOp(r cell.Result, x float64) float64 { return per(x, float64(r.AllOps)) }
+
+// Figures of held leases.
+func heapPerLease(r cell.Result) float64 {
+	if r.Load != cell.Hold {
+		return math.NaN()
+	}
+	return per(float64(r.Heap), float64(r.Callers))
+}
+
+func commandsPerRenewal(r cell.Result) float64 {
+	return per(float64(r.Work.Sent), float64(r.Work.Servers)*float64(r.Renewals))
+}
+
+// shareMin and shareMax are the least and the most grants of a caller, relative to the mean.
+func shareMin(r cell.Result) float64 { return share(r, slices.Min[[]int64]) }
+func shareMax(r cell.Result) float64 { return share(r, slices.Max[[]int64]) }
+
+func share(r cell.Result, of func([]int64) int64) float64 {
+	var sum int64
+	for _, n := range r.Grants {
+		sum += n
+	}
+	if sum == 0 || !r.Load.Contended() {
+		return math.NaN()
+	}
+	return float64(of(r.Grants)) * float64(len(r.Grants)) / float64(sum)
+}
+
+// latencies returns the figures of a distribution of latencies, in milliseconds.
+func latencies(name string, from func(cell.Result) *cell.Latency, shown bool) (fs []figure) {
+	for _, part := range []struct {
+		name  string
+		of    func(*cell.Latency) float64
+		shown bool
+	}{
+		{"p50", func(l *cell.Latency) float64 { return l.P50 }, shown},
+		{"p95", func(l *cell.Latency) float64 { return l.P95 }, false},
+		{"p99", func(l *cell.Latency) float64 { return l.P99 }, shown},
+		{"p99.9", func(l *cell.Latency) float64 { return l.P999 }, false},
+		{"max", func(l *cell.Latency) float64 { return l.Max }, false},
+	} {
+		fs = append(fs, figure{name: name + " " + part.name + " ms", shown: part.shown, of: func(r cell.Result) float64 {
+			if l := from(r); l != nil {
+				return part.of(l)
+			}
+			return math.NaN()
+		}})
+	}
+	return fs
+}
+
+func recovery(of func(*cell.Recovery) float64) func(cell.Result) float64 {
+	return func(r cell.Result) float64 {
+		if r.Recovery == nil {
+			return math.NaN()
+		}
+		return of(r.Recovery)
+	}
+}
+
+// gives is not a number where a node gave no lock before the end.
+func gives(x *cell.Recovery) float64 {
+	if x.Never {
+		return math.NaN()
+	}
+	return x.Gives
+}
+
+// lost is not a number for a peer that holds no leases.
+func lost(r cell.Result) float64 {
+	if p, err := peer.Find(r.Peer); err != nil || !p.Renews {
+		return math.NaN()
+	}
+	return float64(r.Lost)
+}
