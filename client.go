@@ -69,7 +69,7 @@ func New(cfg Config) (*Client, error) {
 		problems = append(problems, cfg.addTag(nodes)...)
 	}
 	if len(problems) > 0 {
-		return nil, &InvalidError{Problems: problems}
+		return nil, invalid(problems...)
 	}
 	c := &Client{
 		cfg:       cfg,
@@ -162,7 +162,7 @@ func setTimeouts(opt *rueidis.ClientOption, timeout, connect time.Duration) {
 // the rest goes on in the background. Later calls wait for the same end and return the same error.
 func (c *Client) Close(ctx context.Context) error {
 	if ctx == nil {
-		return errNilContext
+		return invalid(nilContext)
 	}
 	c.mu.Lock()
 	first := !c.closing
@@ -233,7 +233,7 @@ func (c *Client) info(msg string, args ...any) {
 // meanwhile, the error wraps that as well. On a closed client it is ErrClosed alone.
 func (c *Client) Connect(ctx context.Context) error {
 	if ctx == nil {
-		return errNilContext
+		return invalid(nilContext)
 	}
 	if err := c.beginCall(); err != nil {
 		return err

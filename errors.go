@@ -3,6 +3,7 @@ package quorumlock
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,13 +14,12 @@ import (
 // The errors of this package, for errors.Is. Most come wrapped in a type of this package that has
 // details, for errors.As. The error of a single node is a *node.Error inside.
 var (
-	// ErrInvalid: the configuration or an argument is invalid. Nothing was sent (but a Release
-	// without a context does release).
-	ErrInvalid = errors.New("invalid")
+	// ErrInvalid: the configuration or an argument is invalid. Nothing was sent.
+	ErrInvalid = errors.New("quorumlock: invalid")
 	// ErrHeld: another owner holds the lock. See [HeldError].
 	ErrHeld = lease.ErrHeld
 	// ErrNoQuorum: too few nodes answered for a decision. See [NoQuorumError].
-	ErrNoQuorum = errors.New("no quorum")
+	ErrNoQuorum = errors.New("quorumlock: no quorum")
 	// ErrLost: the lease ended before it was released. See [LostError].
 	ErrLost = lease.ErrLost
 	// ErrReleased: the lease was released.
@@ -52,7 +52,8 @@ type InvalidError struct {
 	Problems []string
 }
 
-func invalid(problems ...string) error { return &InvalidError{Problems: problems} }
+// invalid returns an InvalidError of its own, which the caller may change.
+func invalid(problems ...string) error { return &InvalidError{Problems: slices.Clone(problems)} }
 
 // Error lists the problems.
 func (e *InvalidError) Error() string {

@@ -136,9 +136,9 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 func (l *Lock) ReleaseOwner(ctx context.Context, owner string) (*Status, error) {
 	switch {
 	case owner == "" || owner == node.Readers:
-		return nil, &InvalidError{Problems: []string{"ReleaseOwner needs the owner id of a lease"}}
+		return nil, invalid("ReleaseOwner needs the owner id of a lease")
 	case l.spec.Reads:
-		return nil, &InvalidError{Problems: []string{"ReleaseOwner is not for readers"}}
+		return nil, invalid("ReleaseOwner is not for readers")
 	}
 	return l.inspectAll(ctx, node.Op{
 		Kind: node.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: l.client.cfg.MaxTTL,

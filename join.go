@@ -26,8 +26,8 @@ type Acquirer interface {
 // options, on the same nodes or on different ones. A Joined is made by [Join]. It is an immutable
 // description, and safe for concurrent use.
 type Joined struct {
-	steps []joinStep
-	err   error
+	steps    []joinStep
+	problems []string
 }
 
 // Join joins locks. Names of one client, under the same options, are taken in one step, where the
@@ -45,30 +45,27 @@ type Joined struct {
 func Join(locks ...Acquirer) *Joined {
 	j := &Joined{}
 	var all []joinPart
-	var problems []string
 	for i, lock := range locks {
 		if l, ok := lock.(*Lock); lock == nil || ok && l == nil {
-			problems = append(problems, fmt.Sprintf("lock %d is nil", i+1))
+			j.problems = append(j.problems, fmt.Sprintf("lock %d is nil", i+1))
 			continue
 		}
 		parts, err := lock.parts()
 		var invalid *InvalidError
 		if errors.As(err, &invalid) {
-			problems = append(problems, invalid.Problems...)
+			j.problems = append(j.problems, invalid.Problems...)
 		}
 		all = append(all, parts...)
 	}
 	slices.SortStableFunc(all, joinPart.compare)
 	for i := range all {
 		if i > 0 && all[i-1].compare(all[i]) == 0 {
-			problems = append(problems, fmt.Sprintf("%s %q is joined with itself", all[i].kind, all[i].shown()))
+			j.problems = append(j.problems, fmt.Sprintf("%s %q is joined with itself", all[i].kind, all[i].shown()))
 		}
 	}
-	if len(problems) > 0 {
-		j.err = &InvalidError{Problems: problems}
-		return j
+	if len(j.problems) == 0 {
+		j.steps = joinSteps(all)
 	}
-	j.steps = joinSteps(all)
 	return j
 }
 
@@ -90,9 +87,9 @@ func (j *Joined) Acquire(ctx context.Context) (*JointLease, error) { return j.ac
 func (j *Joined) acquire(ctx context.Context, wait bool) (*JointLease, error) {
 	switch {
 	case ctx == nil:
-		return nil, errNilContext
-	case j.err != nil:
-		return nil, j.err
+		return nil, invalid(nilContext)
+	case len(j.problems) > 0:
+		return nil, invalid(j.problems...)
 	case len(j.steps) == 0:
 		return nil, invalid("nothing to join")
 	}
@@ -187,7 +184,7 @@ func (p joinPart) compare(q joinPart) int {
 // parts makes a Lock an Acquirer.
 func (l *Lock) parts() ([]joinPart, error) {
 	if l.invalid != nil {
-		return nil, &InvalidError{Problems: l.problems()}
+		return nil, invalid(l.problems()...)
 	}
 	parts := make([]joinPart, len(l.spec.Names))
 	for i, name := range l.spec.Names {
@@ -281,7 +278,7 @@ type semaphorePermits struct {
 // parts makes semaphorePermits an Acquirer.
 func (p semaphorePermits) parts() ([]joinPart, error) {
 	if problems := p.semaphore.lockFor(p.permits).problems(); len(problems) > 0 {
-		return nil, &InvalidError{Problems: problems}
+		return nil, invalid(problems...)
 	}
 	client := p.semaphore.client
 	prefix := client.cfg.Prefix

@@ -175,7 +175,7 @@ func (l *JointLease) Token(lock Acquirer, name string) uint64 {
 // Release releases all of the locks, and waits until enough nodes have confirmed each, as
 // [Lease.Release] does. If the joint lease had ended before, the error says how. Otherwise Release
 // joins the errors of the locks whose release failed.
-func (l *JointLease) Release(ctx context.Context) error {
+func (l *JointLease) Release(context.Context) error {
 	before := l.Err()
 	l.end(cmp.Or(before, ErrReleased))
 	l.releasesBegun.Wait()
@@ -184,8 +184,6 @@ func (l *JointLease) Release(ctx context.Context) error {
 		errs = append(errs, r.Wait())
 	}
 	switch {
-	case ctx == nil:
-		return errNilContext
 	case before != nil:
 		return before
 	default:

@@ -198,12 +198,12 @@ type LatchEvent struct {
 
 // runCall runs one call of a method: it checks the arguments, registers the call, and reports it to
 // the hook. The result left is how many ids must still count down, if the method reads that.
-func (l *Latch) runCall(ctx context.Context, op, id string, invalid []string, run func(*latch.Call) latch.Outcome) (left int, err error) {
-	switch problems := slices.Concat(l.problems, invalid); {
+func (l *Latch) runCall(ctx context.Context, op, id string, wrong []string, run func(*latch.Call) latch.Outcome) (left int, err error) {
+	switch problems := slices.Concat(l.problems, wrong); {
 	case ctx == nil:
-		return 0, errNilContext
+		return 0, invalid(nilContext)
 	case len(problems) > 0:
-		return 0, &InvalidError{Problems: problems}
+		return 0, invalid(problems...)
 	case ctx.Err() != nil:
 		return 0, lease.ContextError(ctx)
 	}
@@ -313,7 +313,7 @@ var (
 	// ErrLatchDeleted: the latch was deleted while the call was waiting for it.
 	ErrLatchDeleted = errors.New("quorumlock: latch deleted")
 	// ErrLatchSet: the latch is set to another number. See [LatchSetError].
-	ErrLatchSet = errors.New("latch set to another number")
+	ErrLatchSet = errors.New("quorumlock: latch set to another number")
 )
 
 // LatchSetError says that a latch is set to another number. It is an ErrLatchSet.

@@ -141,7 +141,7 @@ func (l *Lease) ExtendFor(ctx context.Context, ttl time.Duration) error {
 		problem = fmt.Sprintf("ExtendFor %v is over MaxTTL %v", ttl, longest)
 	}
 	if problem != "" {
-		return &InvalidError{Problems: []string{problem}}
+		return invalid(problem)
 	}
 	return l.startAndWait(ctx, func(t *lease.Lease, done chan<- error) error { return t.ExtendFor(ttl, done) })
 }
@@ -149,7 +149,7 @@ func (l *Lease) ExtendFor(ctx context.Context, ttl time.Duration) error {
 // startAndWait starts a renewal, and waits for its outcome.
 func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<- error) error) error {
 	if ctx == nil {
-		return errNilContext
+		return invalid(nilContext)
 	}
 	if err := l.Err(); err != nil {
 		return err
@@ -172,8 +172,8 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<
 }
 
 // Release releases the lock on every node. It returns once enough nodes have confirmed for others
-// to acquire the lock. It is sent even if ctx has ended, and the end of ctx does not end the wait: the
-// timeout of each node bounds that. While leases that are nested in this one are held, it returns nil
+// to acquire the lock. It is sent even if its context has ended, or is nil, and the end of the context does not end
+// the wait: the timeout of each node bounds that. While leases that are nested in this one are held, it returns nil
 // at once, and the release of the last of them frees the lock.
 //
 // It returns nil once confirmed. It returns nil at once for a nested lease, unless that is the last one
@@ -181,7 +181,7 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<
 // nodes that did not confirm. The library retries them in the background, and they free the lock when
 // its TTL is over. If the lease had ended before, the error says how: [*LostError], ErrReleased for a
 // second Release, ErrHoldLimit, ErrClosed. Release may be called at any time, from any goroutine, and
-// any number of times. Without a context it releases too, and returns an [*InvalidError].
+// any number of times.
 //
 // It also returns a [*LostError] if the lease was still valid by local time, but too few nodes had
 // it for its rule: names were deleted by hand or by force, overwritten, evicted, or taken. Then
@@ -206,12 +206,8 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<
 // asking them. A [*NoQuorumError] says that too few nodes confirmed this, so the lock may become
 // free earlier; the library retries. ErrClosed says that Close came first. A [*LostError] says that
 // the renewal for the rest found another owner, or a forced release. See [Lease.WaiveMinHold].
-func (l *Lease) Release(ctx context.Context) error {
-	err := l.release()
-	if ctx == nil {
-		return errNilContext
-	}
-	return err
+func (l *Lease) Release(context.Context) error {
+	return l.release()
 }
 
 // Detach ends the lease without a release, and returns its owner id: the nodes keep the lock until its TTL is over. So

@@ -65,7 +65,7 @@ func (l *Lock) inheritProblems(from *Lock) {
 // reservedPrefix starts the keys of the library itself.
 const reservedPrefix = "quorumlock:"
 
-var errNilContext = &InvalidError{Problems: []string{"the context is nil"}}
+const nilContext = "the context is nil"
 
 // newLock describes a lock by the names that the program gave.
 func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
@@ -166,10 +166,10 @@ func (l *Lock) Names() []string { return namesOf(&l.spec) }
 // validate rejects an invalid call before anything is sent.
 func (l *Lock) validate(ctx context.Context) error {
 	if ctx == nil {
-		return errNilContext
+		return invalid(nilContext)
 	}
 	if l.invalid != nil {
-		return &InvalidError{Problems: l.problems()}
+		return invalid(l.problems()...)
 	}
 	return nil
 }

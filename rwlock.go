@@ -73,11 +73,11 @@ func (rw *RWLock) Write() *Lock { return rw.write }
 func (rw *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	switch {
 	case ctx == nil:
-		return errNilContext
+		return invalid(nilContext)
 	case l == nil:
-		return &InvalidError{Problems: []string{"the lease is nil"}}
+		return invalid("the lease is nil")
 	case l.lease.Engine() != rw.write.client.engine || !slices.Equal(l.lease.Spec().Names, rw.write.spec.Names):
-		return &InvalidError{Problems: []string{fmt.Sprintf("the lease belongs to another lock than %s", quoted(rw.write.Names()))}}
+		return invalid(fmt.Sprintf("the lease belongs to another lock than %s", quoted(rw.write.Names())))
 	}
 	return l.startAndWait(ctx, (*lease.Lease).Downgrade)
 }

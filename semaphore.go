@@ -155,7 +155,7 @@ func (s *Semaphore) acquirable(ctx context.Context, n int) (*Lock, error) {
 		}
 	}
 	if size, _ := l.spec.Slots.Size(); n > size {
-		return nil, &InvalidError{Problems: []string{tooManyPermits(n, size)}}
+		return nil, invalid(tooManyPermits(n, size))
 	}
 	return l, nil
 }

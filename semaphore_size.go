@@ -31,7 +31,7 @@ const maxSizeAttempts = 5
 func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 	l := s.lockFor(1)
 	if permits < 1 || permits > MaxPermits {
-		return &InvalidError{Problems: []string{fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits)}}
+		return invalid(fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits))
 	}
 	if err := l.beginInspect(ctx); err != nil {
 		return err

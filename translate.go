@@ -81,7 +81,7 @@ func (translator) Lost(l lease.Loss) error {
 }
 
 func (translator) TooManyPermits(asked, size int) error {
-	return &InvalidError{Problems: []string{tooManyPermits(asked, size)}}
+	return invalid(tooManyPermits(asked, size))
 }
 
 func (t translator) Voted(g *lease.Grant, v lease.Vote) {

@@ -16,8 +16,8 @@ var (
 	ErrClosed    = errors.New("quorumlock: client closed")
 	ErrShared    = errors.New("quorumlock: the lease is nested, or others are nested in it; release those first")
 	// ErrHeld matches the errors of [Errors.Held], and ErrLost the errors of [Errors.Lost].
-	ErrHeld = errors.New("held by another")
-	ErrLost = errors.New("lease lost")
+	ErrHeld = errors.New("quorumlock: held by another")
+	ErrLost = errors.New("quorumlock: lease lost")
 	// ErrCutShort marks the error of an attempt whose context ended before the votes decided.
 	ErrCutShort = errors.New("the call ended before enough nodes answered")
 )

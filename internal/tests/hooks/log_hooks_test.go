@@ -67,13 +67,13 @@ func TestLogHooksWriteEveryEvent(t *testing.T) {
 			func() {
 				h.AttemptFailed(quorumlock.AttemptFailedEvent{Names: names, Attempt: 1, Err: quorumlock.ErrHeld})
 			},
-			"DEBUG attempt failed names=[job] attempt=1 err=held by another",
+			"DEBUG attempt failed names=[job] attempt=1 err=quorumlock: held by another",
 		},
 		{
 			func() {
 				h.AttemptFailed(quorumlock.AttemptFailedEvent{Names: names, Attempt: 1, Err: quorumlock.ErrNoQuorum})
 			},
-			"WARN attempt failed names=[job] attempt=1 err=no quorum",
+			"WARN attempt failed names=[job] attempt=1 err=quorumlock: no quorum",
 		},
 		{
 			func() { h.Renewed(quorumlock.RenewedEvent{Names: names, Owner: "o", Remaining: time.Second}) },
@@ -107,7 +107,7 @@ func TestLogHooksWriteEveryEvent(t *testing.T) {
 		},
 		{
 			func() { h.Latch(quorumlock.LatchEvent{Op: "set latch", Name: "l", Err: quorumlock.ErrLatchSet}) },
-			"WARN latch op=set latch name=l id= rounds=0 took=0s err=latch set to another number",
+			"WARN latch op=set latch name=l id= rounds=0 took=0s err=quorumlock: latch set to another number",
 		},
 		{func() { h.NodeDown("n1", failure) }, "DEBUG node failed node=n1 err=no"},
 		{func() { h.NodeUp("n1") }, "DEBUG node is in use again node=n1"},

@@ -222,8 +222,8 @@ func TestNilContextIsInvalid(t *testing.T) {
 		lease, err := lock.Acquire(t.Context())
 		require.NoError(t, err)
 		require.ErrorIs(t, lease.Extend(none), quorumlock.ErrInvalid)
-		require.ErrorIs(t, lease.Release(none), quorumlock.ErrInvalid)
-		f.RequireNoKeys() // The lease is released all the same.
+		require.NoError(t, lease.Release(none), "a release takes nothing from its context")
+		f.RequireNoKeys()
 	})
 }
 
