@@ -133,8 +133,8 @@ func TestScriptTakesTokensBySeconds(t *testing.T) {
 // The script notes that the node is open. The note counts for this server and these limits only.
 func TestScriptNotesThatANodeIsOpen(t *testing.T) {
 	l := newLab(t)
-	acquire := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Second, Token: uint64(l.now), Fair: true}
-	renew := Op{Kind: Renew, Names: []string{"b"}, Owner: "o1", TTL: time.Second, Token: uint64(l.now)}
+	acquire := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now), Fair: true}
+	renew := Op{Kind: Renew, Names: []string{"b"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}
 	take := func() string {
 		l.command("DEL", "a", "quorumlock:fences")
 		return l.run(acquire, l.now)
@@ -224,7 +224,7 @@ func TestFastPathOfRenewalChecksTheFence(t *testing.T) {
 	l := newLab(t)
 	const key, year = "quorumlock:fences", 365 * 24 * time.Hour
 	l.now = l.now/1e6*1e6 + 500_000
-	op := Op{Kind: Renew, Names: []string{"a"}, Owner: "o1", TTL: time.Second}
+	op := Op{Kind: Renew, Names: []string{"a"}, Owner: "o1", TTL: time.Minute}
 	for _, l.together = range []bool{false, true} {
 		// A token that is a recovery old or older needs no fence. The script does not look at the
 		// fences.

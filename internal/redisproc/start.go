@@ -31,6 +31,11 @@ func TryLaunch(ctx context.Context, opts ...Option) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if preload != "" {
+		if err := conf.checkFaketime(); err != nil {
+			return nil, err
+		}
+	}
 	dir, err := dataDir()
 	if err != nil {
 		return nil, fmt.Errorf("make a data directory: %w", err)
