@@ -1,7 +1,8 @@
-package main
+package doctest
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -24,9 +25,9 @@ type rules struct {
 	}
 }
 
-func TestAlertsQueryExistingMetricsAndGiveReasons(t *testing.T) {
-	series := story(t)
-	file, err := os.Open("../../otel/alerts.yaml")
+// TestAlertsGiveReasons: each alert has a reason, a page to read, and only labels that its query keeps.
+func TestAlertsGiveReasons(t *testing.T) {
+	file, err := os.Open(filepath.Join(root, "otel/alerts.yaml"))
 	require.NoError(t, err)
 	defer file.Close()
 	var all rules
@@ -40,11 +41,9 @@ func TestAlertsQueryExistingMetricsAndGiveReasons(t *testing.T) {
 		require.Regexp(t, "^Quorumlock[A-Z]", r.Alert)
 		require.False(t, known[r.Alert], r.Alert)
 		known[r.Alert] = true
-		metrics := series.check(t, r.Expr)
 		require.Contains(t, []string{"critical", "warning", "info"}, r.Labels["severity"], r.Alert)
 		require.NotEmpty(t, r.Annotations["reason"], r.Alert)
 		for _, m := range regexp.MustCompile(`\$labels\.(\w+)`).FindAllStringSubmatch(r.Annotations["summary"], -1) {
-			require.Contains(t, series[metrics[0]], m[1], r.Alert)
 			require.Contains(t, r.Expr, m[1], "%s: the query drops the label", r.Alert)
 		}
 		requireHeading(t, r.Annotations["runbook_url"])
@@ -57,7 +56,7 @@ func requireHeading(t *testing.T, link string) {
 	path, anchor, ok := strings.Cut(link, "#")
 	require.True(t, ok, link)
 	require.Equal(t, "docs/handbook.md", path)
-	text, err := os.ReadFile("../../" + path)
+	text, err := os.ReadFile(filepath.Join(root, path))
 	require.NoError(t, err)
 	for line := range strings.Lines(string(text)) {
 		if heading, ok := strings.CutPrefix(strings.TrimSpace(line), "### "); ok {
