@@ -19,7 +19,7 @@ func TestRecipes(t *testing.T) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	place := regexp.MustCompile(`(?s)(<!-- from (\w+\.go) -->\n)(.*?)(<!-- end -->)`)
-	require.Len(t, place.FindAll(text, -1), 4)
+	require.Len(t, place.FindAll(text, -1), 3)
 	want := place.ReplaceAllStringFunc(string(text), func(match string) string {
 		m := place.FindStringSubmatch(match)
 		source, err := os.ReadFile(filepath.Join(root, "examples/recipes", m[2]))
