@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/latch"
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/wait"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // Latch is a count-down latch: it is set to a number once, that many ids count down, and then all
@@ -68,10 +69,8 @@ const (
 	// MinLatchTTL is the smallest TTL of a latch. Waiters refresh it about once a second, unless
 	// they are delayed.
 	MinLatchTTL = 10 * time.Second
-	// MaxLatchCount is the largest number to which a latch can be set. Count reads all ids of a
-	// latch, 1,000 at a time. Waiters read only sizes, unless each node lacks some ids, or a node has
-	// lost its memory.
-	MaxLatchCount = 100_000
+	// MaxLatchCount is the largest number to which a latch can be set: a node lists all ids in one reply.
+	MaxLatchCount = node.MaxLatchCount
 )
 
 // Latch describes the latch with a name: not empty, no longer than MaxNameLength, and not beginning
@@ -120,11 +119,8 @@ func (l *Latch) Set(ctx context.Context, n int) error {
 }
 
 // CountDown counts down, once for each id: of a worker, of a task, or a random one. Any process may
-// repeat it, and each call returns nil. More ids than the latch was set to are harmless. If the
-// latch is not set, the error is ErrLatchNotSet, and nothing is counted.
-//
-// A count-down goes at once, unless another one of this client and latch is under way. Then all
-// that come meanwhile follow together, in one operation.
+// repeat it, and each call returns nil. More ids than the latch was set to are harmless: a latch that is
+// done keeps none of them. If the latch is not set, the error is ErrLatchNotSet, and nothing is counted.
 //
 // It keeps trying, and fails, as [Latch.Set] does. After a failure for lack of a quorum, the id may
 // be counted, now or later.

@@ -21,15 +21,14 @@ type LatchOp struct {
 	Since         uint64
 	// Void deletes the state of an earlier generation from the node, even if nothing is set in its place.
 	Void bool
-	// IDs count down, each once. They are kept only if the latch is set, and to Count if that is not 0.
+	// IDs count down, each once. They are kept only if the latch is set, and to Count if that is not 0. A
+	// latch that has as many ids as it was set to keeps no more.
 	IDs []string
 	// Whole, if not 0, says that IDs are all ids that enough other nodes knew. Those nodes were asked after
 	// this node reported a marker with a recovery that ends at Whole.
 	Whole int64
-	// List asks for ids, in the order in which they arrived at the node: at most [MaxListed] of them, from
-	// index From on. Ids that arrived together are in the order of their bytes.
+	// List asks for all ids.
 	List bool
-	From int
 	// Inbox is the id of a client that waits, or empty. The client gets [Counted] when enough ids have
 	// counted down on this node, and when the latch is deleted, if that happens within Keep. With a Keep of 0
 	// the node forgets the inbox.
@@ -50,16 +49,17 @@ type LatchState struct {
 	// Whole is set if clients have given the latch back since the node lost its memory.
 	Whole bool
 	// Born is when the node learned that the latch is set, by its own clock, or 0. While Generation, Until
-	// and Born stay the same, the node has forgotten nothing, and each id keeps its index.
+	// and Born stay the same, the node has forgotten nothing.
 	Born int64
-	// Size is the number of ids on the node. IDs are the listed ones, in order of arrival.
+	// Size is the number of ids on the node. IDs are the ids if they were asked for, in the order of their
+	// bytes.
 	Size int
 	IDs  []string
 }
 
-// MaxListed is how many ids of a latch one operation lists at most. It should carry no more either: a long
+// MaxLatchCount is the largest number to which a latch may be set. One reply lists all its ids, and a long
 // operation blocks the server.
-const MaxListed = 1000
+const MaxLatchCount = 1000
 
 // countedText is the kind of the message to the inboxes of a latch. It is for all of the client's calls that
 // wait for that name.

@@ -12,17 +12,16 @@ type latchState struct {
 	count                   int
 	// whole is the end of the recovery after which the latch was given back.
 	whole int64
-	// born is when the node learned that the latch is set. places has the ids in order of arrival.
-	born   int64
-	ids    map[string]struct{}
-	places []string
+	// born is when the node learned that the latch is set.
+	born int64
+	ids  map[string]struct{}
 	// expiry is the end of the latch's life. awaiting has the deadlines of the inboxes of waiting clients.
 	expiry   time.Duration
 	awaiting map[string]time.Duration
 }
 
 func (l latchState) clone() latchState {
-	l.ids, l.places, l.awaiting = maps.Clone(l.ids), slices.Clone(l.places), maps.Clone(l.awaiting)
+	l.ids, l.awaiting = maps.Clone(l.ids), maps.Clone(l.awaiting)
 	return l
 }
 
@@ -90,12 +89,9 @@ func (m *Memory) applyLatch(op Op, l latchState, void, sets bool) latchState {
 	if l.born == 0 {
 		l.born = m.time()
 	}
-	for together := range slices.Chunk(ask.IDs, MaxListed) {
-		for _, id := range slices.Sorted(slices.Values(together)) {
-			if _, has := l.ids[id]; !has {
-				l.ids[id] = struct{}{}
-				l.places = append(l.places, id)
-			}
+	for _, id := range ask.IDs {
+		if len(l.ids) < l.count {
+			l.ids[id] = struct{}{}
 		}
 	}
 	news := sets || len(l.ids) > before
@@ -162,8 +158,8 @@ func (m *Memory) latchReply(op Op, l latchState, done bool, left time.Duration) 
 		Generation: l.generation, Count: l.count, Since: l.since, Last: l.last,
 		Until: m.marker.Until, Whole: l.whole == m.marker.Until && l.whole != 0, Size: len(l.ids), Born: l.born,
 	}
-	if op.Latch != nil && op.Latch.List && op.Latch.From < len(l.places) {
-		s.IDs = slices.Clone(l.places[op.Latch.From:min(op.Latch.From+MaxListed, len(l.places))])
+	if op.Latch != nil && op.Latch.List {
+		s.IDs = slices.Sorted(maps.Keys(l.ids))
 	}
 	r := Reply{Outcome: Denied, Latch: s, Recovering: left, HadMarker: left > 0 && m.marker.HadMarker}
 	if done {

@@ -14,7 +14,7 @@ func (w *writer) latch(op *Op) {
 	}
 	l := op.Latch
 	w.add(flag(l.Exact), w.numerals.unsigned(l.Generation), w.numerals.signed(int64(l.Count)), w.numerals.unsigned(l.Since),
-		l.flags(), w.numerals.signed(l.Whole), l.Inbox, milliseconds(l.Keep), w.numerals.signed(int64(l.From)))
+		l.flags(), w.numerals.signed(l.Whole), l.Inbox, milliseconds(l.Keep))
 	w.add(l.IDs...)
 }
 
@@ -34,14 +34,6 @@ func (l *LatchOp) flags() string {
 
 // latchWidth is the number of values before the ids in a reply.
 const latchWidth = 11
-
-// listed returns how many ids an operation lists of a latch that has size of them.
-func (o *Op) listed(size int) int {
-	if o.Latch == nil || !o.Latch.List {
-		return 0
-	}
-	return min(max(size-o.Latch.From, 0), MaxListed)
-}
 
 // decodeLatch reads {done, generation, count, since, last, until, whole, size, left, restarted,
 // born, id, ...}, or a refusal.
@@ -73,9 +65,12 @@ func decodeLatch(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 		if err != nil {
 			return Reply{}, err
 		}
+		if len(s.IDs) > 0 && id <= s.IDs[len(s.IDs)-1] {
+			return Reply{}, errForm
+		}
 		s.IDs = append(s.IDs, id)
 	}
-	if len(s.IDs) != op.listed(s.Size) {
+	if lists := op.Latch != nil && op.Latch.List; lists && len(s.IDs) != s.Size || !lists && len(s.IDs) > 0 {
 		return Reply{}, errForm
 	}
 	r := Reply{Outcome: Denied, Latch: s, Recovering: milli(n[8]), HadMarker: n[9] != 0}

@@ -20,7 +20,7 @@ type LatchAnswer struct {
 	// Recovering is set if the loss is so recent that the node gives no rights.
 	Memory               uint64
 	Refilled, Recovering bool
-	// Size is how many ids the node last reported to have counted down.
+	// Size is how many ids the node last reported to have counted down. A node takes no more than Count.
 	Size int
 	// IDs are the ids that the caller knows to be on the node, sorted, each once.
 	IDs []string
@@ -45,10 +45,6 @@ type LatchView struct {
 	// Holders is how many nodes have everything in this view. The view may be told only once enough
 	// nodes have it, since only then later readers see it too.
 	Holders int
-	// Most is the largest size that a node reported. Full is how many nodes have at least Count
-	// ids. If Full is enough, the latch is done: any majority includes one of these nodes, so every
-	// later read sees it. That needs no ids.
-	Most, Full int
 }
 
 // ViewLatch combines the answers of the nodes, for a rule that needs `need` of them. The ids in
@@ -83,33 +79,10 @@ func ViewLatch(answers []LatchAnswer, need int, known []string, skew uint64) Lat
 		if v.Member(a, skew) {
 			members++
 		}
-		if a.of(v.Generation) {
-			v.Most = max(v.Most, a.Size)
-		}
-		if v.Count > 0 && v.alike(a) && a.Size >= v.Count {
-			v.Full++
-		}
 	}
 	v.Holders = v.HeldBy(answers)
 	v.Known = need > 0 && members >= need
 	return v
-}
-
-// MayBeDone reports whether, by the sizes, Count ids may have been confirmed. A confirmed id is on
-// at least need nodes, or was given back to the nodes that forgot it. So at most n-need of n nodes
-// lack it, and every other witness counts it.
-func (v *LatchView) MayBeDone(answers []LatchAnswer, need int, skew uint64) bool {
-	sum, witnesses := 0, 0
-	for _, a := range answers {
-		if !v.Member(a, skew) {
-			continue
-		}
-		witnesses++
-		if a.of(v.Generation) {
-			sum += a.Size
-		}
-	}
-	return v.Count > 0 && (v.Most >= v.Count || sum >= v.Count*(witnesses+need-len(answers)))
 }
 
 // UnionOfIDs merges two sorted lists of ids. The result may share memory with either list: nodes
@@ -210,10 +183,13 @@ func (v *LatchView) HeldBy(answers []LatchAnswer) (holders int) {
 }
 
 // Holds reports whether a node has everything in the view. If the latch is not set, that is only
-// the generation.
+// the generation. A node with Count ids needs no others: each reader of that node finds the latch done.
 func (v *LatchView) Holds(a LatchAnswer) bool {
-	return v.alike(a) && (v.Count == 0 || len(v.Missing(a)) == 0)
+	return v.alike(a) && (v.Count == 0 || v.isFull(a) || len(v.Missing(a)) == 0)
 }
+
+// isFull reports whether a node has as many ids as the latch was set to.
+func (v *LatchView) isFull(a LatchAnswer) bool { return a.Size >= v.Count }
 
 // alike reports whether a node has the same generation, count and Since.
 func (v *LatchView) alike(a LatchAnswer) bool {
@@ -237,11 +213,8 @@ func (v *LatchView) Missing(a LatchAnswer) []string {
 	return missing
 }
 
-// Done reports whether enough ids have counted down, by the ids alone.
+// Done reports whether enough ids have counted down.
 func (v *LatchView) Done() bool { return v.Count > 0 && len(v.IDs) >= v.Count }
 
-// Left returns how many more must count down, by the ids alone.
+// Left returns how many more must count down.
 func (v *LatchView) Left() int { return max(v.Count-len(v.IDs), 0) }
-
-// LeftAtMost returns how many more must count down at most, by the ids and the sizes.
-func (v *LatchView) LeftAtMost() int { return max(v.Count-max(len(v.IDs), v.Most), 0) }

@@ -17,6 +17,11 @@ func TestViewLatch(t *testing.T) {
 	set := func(count int, ids ...string) quorum.LatchAnswer {
 		return quorum.LatchAnswer{Told: true, Count: count, Since: 100, IDs: ids}
 	}
+	full := func(count int, ids ...string) quorum.LatchAnswer {
+		a := set(count, ids...)
+		a.Size = len(ids)
+		return a
+	}
 	later := func(generation uint64, a quorum.LatchAnswer) quorum.LatchAnswer {
 		a.Generation = generation
 		return a
@@ -45,6 +50,9 @@ func TestViewLatch(t *testing.T) {
 		{"it is not set", answers{unset, unset, {}}, nil, quorum.LatchView{Known: true, Holders: 2}},
 		{"all agree", answers{set(2, "x"), set(2, "x"), set(2, "x")}, nil, quorum.LatchView{
 			Known: true, Count: 2, Since: 100, Chosen: true, IDs: []string{"x"}, Holders: 3,
+		}},
+		{"a node with as many ids as it takes has all that matters", answers{full(2, "x"), full(2, "y", "z"), set(2, "x", "y", "z")}, nil, quorum.LatchView{
+			Known: true, Count: 2, Since: 100, Chosen: true, IDs: []string{"x", "y", "z"}, Holders: 2,
 		}},
 		{"the union counts", answers{set(2, "x"), set(2, "y"), {}}, nil, quorum.LatchView{
 			Known: true, Count: 2, Since: 100, Chosen: true, IDs: []string{"x", "y"},
@@ -150,8 +158,8 @@ type latchNodes struct {
 	confirmed map[string]bool
 	deleted   uint64
 	set       bool
-	// full is set once enough nodes had as many ids as the latch was set to.
-	full bool
+	// done is set once a read has reported that the latch is done.
+	done bool
 	// attempted is when each count-down began, and began when each deletion did.
 	attempted map[string]uint64
 	began     map[uint64]uint64
@@ -209,9 +217,9 @@ func (l *latchNodes) mend(v quorum.LatchView, answers []quorum.LatchAnswer, full
 			if n.Count != v.Count || v.Since < n.Since {
 				n.Count, n.Since = v.Count, v.Since
 			}
-			n.IDs = append(n.IDs, v.IDs...)
-			slices.Sort(n.IDs)
-			n.IDs = slices.Compact(n.IDs)
+			for _, id := range v.IDs {
+				add(n, id)
+			}
 			n.Refilled = n.Refilled || refill && n.Memory == a.Memory
 		}
 		switch rapid.IntRange(0, 2).Draw(l.t, "mend") {
@@ -232,12 +240,19 @@ func (l *latchNodes) settle(from []int, full bool, id string, known []string) qu
 	return quorum.ViewLatch(l.told(from, full, id), l.need, known, l.skew)
 }
 
+// add counts down on a node, which takes no more ids than the latch was set to.
+func add(n *quorum.LatchAnswer, id string) {
+	if len(n.IDs) < n.Count && !slices.Contains(n.IDs, id) {
+		n.IDs = append(slices.Clone(n.IDs), id)
+		slices.Sort(n.IDs)
+	}
+}
+
 func (l *latchNodes) countDown(id string, token uint64) {
 	from := l.some()
 	for _, i := range from {
-		if n := &l.nodes[i]; n.Count > 0 && n.Generation < token && !slices.Contains(n.IDs, id) {
-			n.IDs = append(n.IDs, id)
-			slices.Sort(n.IDs)
+		if n := &l.nodes[i]; n.Count > 0 && n.Generation < token {
+			add(n, id)
 		}
 	}
 	l.attempted[id] = l.time
@@ -261,33 +276,13 @@ func (l *latchNodes) read() {
 		require.Equal(l.t, 5, v.Count, "the latch was set to 5")
 	}
 	for id := range l.confirmed {
-		require.Contains(l.t, v.IDs, id, "the id was confirmed")
+		require.True(l.t, v.Done() || slices.Contains(v.IDs, id), "the id %s was confirmed", id)
 	}
-	require.True(l.t, !l.full || v.Done(), "the latch was done by the sizes")
+	require.True(l.t, v.Done() || !l.done, "the latch was done")
+	l.done = v.Done()
 	for _, id := range v.IDs {
 		require.GreaterOrEqual(l.t, l.attempted[id], l.began[v.Generation], "the id counted down before the deletion")
 		l.confirmed[id] = true
-	}
-}
-
-// glance reads sizes only. They may report the latch as done only if it is, and stays done. They
-// must never exclude it once enough count-downs were confirmed.
-func (l *latchNodes) glance() {
-	const count = 5
-	answers := l.told(l.some(), true, "")
-	for i := range answers {
-		answers[i].IDs = nil
-	}
-	v := quorum.ViewLatch(answers, l.need, nil, l.skew)
-	if !v.Known || v.Rival != 0 || v.Generation < l.deleted {
-		return
-	}
-	if v.Full >= l.need {
-		l.turn(v.Generation)
-		l.full, l.set = true, true
-	}
-	if v.Generation == l.deleted && l.set && len(l.confirmed) >= count {
-		require.True(l.t, v.MayBeDone(answers, l.need, l.skew), "all were confirmed")
 	}
 }
 
@@ -297,7 +292,7 @@ func (l *latchNodes) turn(generation uint64) {
 	require.GreaterOrEqual(l.t, generation, l.deleted, "a deleted latch")
 	if generation > l.deleted {
 		require.Contains(l.t, l.began, generation)
-		l.deleted, l.set, l.full = generation, false, false
+		l.deleted, l.set, l.done = generation, false, false
 		clear(l.confirmed)
 	}
 }
@@ -353,15 +348,13 @@ func TestLatchProperty(t *testing.T) {
 		}
 		for step := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			l.time += 1 + uint64(rapid.IntRange(0, 40).Draw(t, "passes"))
-			switch rapid.SampledFrom([]string{"set", "count", "count", "count", "read", "read", "read", "glance", "glance", "forget", "recover", "mend", "mend", "delete"}).Draw(t, "action") {
+			switch rapid.SampledFrom([]string{"set", "count", "count", "count", "read", "read", "read", "forget", "recover", "mend", "mend", "delete"}).Draw(t, "action") {
 			case "set":
 				l.setTo(5)
 			case "count":
 				l.countDown(fmt.Sprint(step), l.clock()+l.skew)
 			case "read":
 				l.read()
-			case "glance":
-				l.glance()
 			case "forget":
 				i := rapid.IntRange(0, n-1).Draw(t, "node")
 				l.nodes[i] = quorum.LatchAnswer{Memory: l.clock(), Recovering: true}
@@ -413,31 +406,4 @@ func (l *latchNodes) all() (quorum.LatchView, []quorum.LatchAnswer) {
 	}
 	answers := l.told(all, true, "")
 	return quorum.ViewLatch(answers, l.need, nil, l.skew), answers
-}
-
-func TestMayBeDone(t *testing.T) {
-	node := func(size int) quorum.LatchAnswer {
-		return quorum.LatchAnswer{Told: true, Count: 10, Since: 100, Size: size}
-	}
-	lost := func(a quorum.LatchAnswer) quorum.LatchAnswer {
-		a.Memory = 500
-		return a
-	}
-	for _, tc := range []struct {
-		answers []quorum.LatchAnswer
-		want    bool
-	}{
-		{[]quorum.LatchAnswer{node(0), node(0), node(0)}, false},
-		{[]quorum.LatchAnswer{node(6), node(6), node(7)}, false},
-		{[]quorum.LatchAnswer{node(6), node(7), node(7)}, true}, // each id on two of them
-		{[]quorum.LatchAnswer{node(4), node(5), {}}, false},
-		{[]quorum.LatchAnswer{node(5), node(5), {}}, true},
-		{[]quorum.LatchAnswer{node(0), node(0), node(10)}, true},
-		{[]quorum.LatchAnswer{node(4), node(5), lost(node(9))}, false},
-		{[]quorum.LatchAnswer{node(5), node(5), lost(node(0))}, true},
-		{[]quorum.LatchAnswer{{Told: true}, {Told: true}, {Told: true}}, false},
-	} {
-		v := quorum.ViewLatch(tc.answers, 2, nil, 10)
-		require.Equal(t, tc.want, v.MayBeDone(tc.answers, 2, 10), "%+v", tc.answers)
-	}
 }

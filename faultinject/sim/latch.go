@@ -153,7 +153,7 @@ func (d drawer) counts(c *Case, at func() time.Duration, n int) {
 			d.calls(c, at(), countDown(id))
 		}
 	}
-	if d.IntN(2) == 0 { // one client merges these count-downs
+	if d.IntN(2) == 0 { // one client makes these count-downs at once
 		begin, client := at(), d.IntN(len(c.Clients))
 		for id := range n + d.IntN(2) {
 			d.callsOf(c, client, begin+d.UpTo(c.Weather.Most), countDown(id))
@@ -163,7 +163,7 @@ func (d drawer) counts(c *Case, at func() time.Duration, n int) {
 
 // cutOffInTurn draws n count-downs of one client. In each, the client is cut off from another node, and
 // has noticed that by an earlier call. So if n is large enough, each node lacks an id, and the
-// waiters have to read ids.
+// waiters have to combine the ids.
 func (d drawer) cutOffInTurn(c *Case, from, to time.Duration, n int) {
 	client, first := d.IntN(len(c.Clients)), d.IntN(len(c.Nodes))
 	each := min(to-from, 2*ttl) / time.Duration(n)

@@ -1,9 +1,8 @@
 package latch
 
 import (
-	"errors"
-
-	"github.com/quorumlock/quorumlock/node"
+	"context"
+	"time"
 )
 
 // Outcome is how a call ended.
@@ -68,55 +67,31 @@ type Refusal struct {
 	Err  error
 }
 
-// errForgotten is why the answer of a node did not count.
-var errForgotten = errors.New("the node lost its memory after the latch was set, and may lack count-downs")
-
-// forgotten is the error of node i for errForgotten.
-func (r *round) forgotten(i int) error {
-	return &node.Error{Node: r.env().Nodes.Name(i), Op: r.kind, Reason: node.ErrRejected, Err: errForgotten}
+// wait waits for an event. It says if the context or the client ends first.
+func (env *Env) wait(ctx context.Context, event <-chan struct{}) Stop {
+	select {
+	case <-event:
+		return NotStopped
+	case <-ctx.Done():
+		return ByContext
+	case <-env.Quit:
+		return ByClose
+	}
 }
 
-// shortage says why too few nodes agreed. Requires r.mu.
-func (r *round) shortage() *Shortage {
-	v, skew := r.view(), r.skew()
-	s := &Shortage{Need: r.need(), Total: len(r.answers)}
-	for i, a := range r.answers {
-		err := r.nodes[i].err
-		if c := r.confirmation; c != nil && c.errs[i] != nil {
-			err = c.errs[i]
-		}
-		switch {
-		case err != nil:
-		case !a.Told:
-			s.Pending++
-			continue
-		case !v.Member(a, skew):
-			err = r.forgotten(i)
-		default:
-			s.Agreed++
-			continue
-		}
-		s.Refusals = append(s.Refusals, Refusal{Node: i, Err: err})
+// sleep waits for d, or until a signal. It says if the context or the client ends first.
+func (env *Env) sleep(ctx context.Context, d time.Duration, signals <-chan struct{}) Stop {
+	late := make(chan struct{})
+	timer := env.Clock.AfterFunc(max(d, 0), func() { close(late) })
+	defer timer.Stop()
+	select {
+	case <-late:
+		return NotStopped
+	case <-signals:
+		return NotStopped
+	case <-ctx.Done():
+		return ByContext
+	case <-env.Quit:
+		return ByClose
 	}
-	if r.deletes {
-		s.Agreed = r.deletedOn().Len()
-	}
-	return s
-}
-
-// short is the outcome of a round in which too few nodes agreed.
-func (r *round) short() Outcome {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return Outcome{Result: NoQuorum, Shortage: r.shortage()}
-}
-
-// stopped is the outcome of a call that ended while the round was under way.
-func (r *round) stopped(by Stop) Outcome {
-	if by == ByClose {
-		return Outcome{Stopped: by}
-	}
-	o := r.short()
-	o.Stopped, o.CutShort = by, true
-	return o
 }

@@ -17,15 +17,15 @@ func watched() *Latches { return New(Env{Nodes: refusing(), Subscriptions: noSub
 
 func TestWatchersByName(t *testing.T) {
 	l := watched()
-	one, two, other := l.addWatcher("a"), l.addWatcher("a"), l.addWatcher("b")
+	one, two, other := l.watchers.add("a"), l.watchers.add("a"), l.watchers.add("b")
 	l.Counted(0, "a")
 	require.Len(t, one.signals, 1)
 	require.Len(t, two.signals, 1)
 	require.Empty(t, other.signals)
-	require.True(t, l.removeWatcher(one), "another one waits")
-	require.False(t, l.removeWatcher(two), "the one of another latch does not count")
+	require.True(t, l.watchers.remove(one), "another one waits")
+	require.False(t, l.watchers.remove(two), "the one of another latch does not count")
 	l.SubscriptionsChanged()
 	require.Len(t, other.signals, 1)
-	require.False(t, l.removeWatcher(other))
-	require.Empty(t, l.watchers)
+	require.False(t, l.watchers.remove(other))
+	require.Empty(t, l.watchers.of)
 }

@@ -34,7 +34,7 @@ func exactly(generation uint64, op node.Op) node.Op {
 }
 
 // looking lists the ids.
-func looking(name string) node.Op { return listing(name, 0) }
+func looking(name string) node.Op { return latch(name, node.LatchOp{List: true}) }
 
 func unlatch(name string) node.Op {
 	return node.Op{Kind: node.Unlatch, Names: []string{name}, TTL: long}
@@ -59,18 +59,8 @@ func (x *trial) stands(name string, generation uint64, count int, ids ...string)
 	assert.Equal(x, generation, s.Generation)
 	assert.Equal(x, count, s.Count)
 	assert.Equal(x, len(ids), s.Size)
-	listed := s.IDs
-	for len(listed) < s.Size && len(s.IDs) > 0 {
-		s = x.latched(node.Granted, listing(name, len(listed)))
-		listed = append(listed, s.IDs...)
-	}
-	assert.Equal(x, slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(listed)))
+	assert.Equal(x, slices.Sorted(slices.Values(ids)), s.IDs)
 	return s
-}
-
-// listing lists the ids from an index on.
-func listing(name string, from int) node.Op {
-	return latch(name, node.LatchOp{List: true, From: from})
 }
 
 // latching has the promises about latches.
@@ -109,8 +99,7 @@ var latching = []promise{
 			assert.Equal(x, 1, x.latched(node.Granted, counting("a", "1")).Size)
 		}
 		assert.Equal(x, 3, x.latched(node.Granted, counting("a", "2", "1", "3")).Size)
-		assert.Equal(x, 4, x.latched(node.Granted, counting("a", "4")).Size, "more than it takes")
-		x.stands("a", 0, 3, "1", "2", "3", "4")
+		x.stands("a", 0, 3, "1", "2", "3")
 	}},
 	{"a latch and a lock of the same name are independent", func(x *trial) {
 		x.latched(node.Granted, x.setting("a", 1))
@@ -124,40 +113,30 @@ var latching = []promise{
 		slices.Sort(names)
 		names = slices.Compact(names)
 		for i, name := range names {
-			x.latched(node.Granted, x.setting(name, i+1), counting(name, name, ""))
+			x.latched(node.Granted, x.setting(name, i+2), counting(name, name, ""))
 		}
 		for i, name := range names {
-			x.stands(name, 0, i+1, name, "")
+			x.stands(name, 0, i+2, name, "")
 		}
 	}},
-	{"many ids at once", func(x *trial) {
-		ids := make([]string, 5_000)
-		for i := range ids {
-			ids[i] = fmt.Sprint(i)
-		}
-		x.latched(node.Granted, x.setting("a", len(ids)+1), counting("a", ids...))
-		x.stands("a", 0, len(ids)+1, ids...)
-	}},
-	{"ids keep their index, and an operation lists a limited number", func(x *trial) {
-		ids := make([]string, 2*node.MaxListed+10)
+	{"all ids are listed at once, in the order of their bytes", func(x *trial) {
+		ids := make([]string, node.MaxLatchCount)
 		for i := range ids {
 			ids[i] = fmt.Sprint("id ", (i*7919)%len(ids)) // not in sorted order
 		}
-		x.latched(node.Granted, x.setting("a", len(ids)))
-		for from := 0; from < len(ids); from += 500 {
-			together := ids[from:min(from+500, len(ids))]
-			x.latched(node.Granted, counting("a", slices.Concat(ids[from/2:from/2+1], together, together[:2])...))
-			slices.Sort(together)
-		}
-		for _, from := range []int{0, 1, node.MaxListed, len(ids) - 10, len(ids) - 1, len(ids), len(ids) + 1} {
-			s := x.latched(node.Granted, listing("a", from))
-			assert.Equal(x, len(ids), s.Size)
-			want := ids[min(from, len(ids)):min(from+node.MaxListed, len(ids))]
-			assert.True(x, slices.Equal(want, s.IDs), "%d ids from place %d on", len(s.IDs), from)
-		}
-		assert.Empty(x, x.latched(node.Granted, latch("a", node.LatchOp{From: 1})).IDs, "it was not asked to")
+		x.latched(node.Granted, x.setting("a", len(ids)), counting("a", ids[:600]...), counting("a", ids[500:]...))
+		s := x.latched(node.Granted, looking("a"))
+		slices.Sort(ids)
+		assert.True(x, slices.Equal(ids, s.IDs), "%d ids", len(s.IDs))
+		assert.Empty(x, x.latched(node.Granted, latch("a", node.LatchOp{})).IDs, "it was not asked to")
 	}},
-	{"indexes begin anew after a loss or a deletion", func(x *trial) {
+	{"a latch keeps no more ids than it was set to", func(x *trial) {
+		x.latched(node.Granted, x.setting("a", 3), counting("a", "1", "2"))
+		assert.Equal(x, 3, x.latched(node.Granted, counting("a", "1", "3", "4")).Size)
+		x.latched(node.Granted, counting("a", "5"), exactly(0, latch("a", node.LatchOp{Count: 3, Since: x.token(), IDs: []string{"6"}})))
+		x.stands("a", 0, 3, "1", "2", "3")
+	}},
+	{"a latch is born anew after a loss or a deletion", func(x *trial) {
 		assert.Zero(x, x.stands("a", 0, 0).Born)
 		x.latched(node.Granted, x.setting("a", 2))
 		first := x.latched(node.Granted, counting("a", "1"))
@@ -168,7 +147,7 @@ var latching = []promise{
 		second := x.latched(node.Granted, x.setting("a", 2))
 		assert.Positive(x, second.Born)
 		x.latched(node.Granted, counting("a", "2"))
-		assert.Equal(x, []string{"2"}, x.latched(node.Granted, listing("a", 0)).IDs)
+		assert.Equal(x, []string{"2"}, x.latched(node.Granted, looking("a")).IDs)
 
 		brief := x.setting("b", 2)
 		brief.TTL = short

@@ -13,13 +13,12 @@
 -- ARGV[8]   token with which it was set; the node keeps the smallest that it gets
 -- ARGV[9]   flags: f if it is set for the first time, c if enough nodes have that count, v if
 --           the state of an earlier generation is deleted even if nothing is set, l if the ids
---           are listed in the reply, at most a thousand of them
+--           are listed in the reply
 -- ARGV[10]  if not 0: the ids below are all that other nodes know, for the recovery with
 --           this end
 -- ARGV[11]  inbox of a waiting client, or ''
 -- ARGV[12]  how long the inbox is kept, in ms
--- ARGV[13]  index of the first id that is listed, from 0
--- ARGV[14..] ids that count down
+-- ARGV[13..] ids that count down
 -- Reply     {1 or 0, generation, count, since, last, until, whole, size, left, restarted, born, id, ...}
 --           the state of the latch after the operation: 1 if it was done, 0 if nothing was. The
 --           node gives no rights for left ms
@@ -58,7 +57,7 @@ end
 if count > 0 then
   serves = serves and (sets or here == count)
 else
-  serves = serves and not void and (#ARGV < 14 or here > 0)
+  serves = serves and not void and (#ARGV < 13 or here > 0)
 end
 
 if serves and (sets or here > 0) then
@@ -71,7 +70,7 @@ if serves and (sets or here > 0) then
   if sets or count > 0 and tonumber(ARGV[8]) < latch.since then
     latch.set(ARGV[7], ARGV[8], now)
   end
-  latch.add(14)
+  latch.add(13)
   if not exact and (sets or latch.size > before) then
     latch.note(token)
   end
@@ -87,4 +86,4 @@ if serves and (sets or here > 0) then
     latch.wake()
   end
 end
-return latch.told(serves, recovering, string.find(flags, 'l', 1, true) and tonumber(ARGV[13]))
+return latch.told(serves, recovering, string.find(flags, 'l', 1, true))

@@ -404,6 +404,58 @@ func TestDeleteEndsWaits(t *testing.T) {
 	})
 }
 
+// Each node is full with other ids than the next one. A full node takes no more, and needs none: the latch is done.
+func TestFullNodesWithDifferentIDs(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 2))
+		fleet.Settle()
+		for i, id := range []string{"x", "y", "z"} {
+			f.Stop(i)
+			counts(t, l, id)
+			f.Start(i)
+			time.Sleep(2 * time.Second)
+		}
+		left(t, l, 0)
+		require.NoError(t, f.Client().Latch("a").Await(t.Context()))
+		for i := range f.Nodes {
+			f.Stop(i)
+			counts(t, l, "more", "x")
+			left(t, l, 0)
+			f.Start(i)
+			time.Sleep(2 * time.Second)
+		}
+	})
+}
+
+// Each node lacks a third of the ids of a latch of the largest size, and one has lost its memory. The waiters combine
+// the ids, and restore the node.
+func TestLatchOfTheLargestSize(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), quorumlock.MaxLatchCount))
+		fleet.Settle()
+		done := awaiting(t.Context(), f.Client().Latch("a"))
+		const part = quorumlock.MaxLatchCount / 3
+		for i := range f.Nodes {
+			f.Stop(i)
+			for id := range part {
+				counts(t, l, fmt.Sprint(i*part+id))
+			}
+			f.Start(i)
+			time.Sleep(5 * time.Second)
+		}
+		left(t, l, quorumlock.MaxLatchCount-3*part)
+		f.Nodes[0].Flush()
+		time.Sleep(2 * time.Second)
+		waits(t, done)
+		f.Stop(1)
+		counts(t, l, "last")
+		require.NoError(t, <-done)
+		f.Start(1)
+	})
+}
+
 // A node that missed a Delete must not bring back count-downs from before it.
 func TestNodeThatMissedDeleteRevivesNoCountDowns(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -633,7 +685,7 @@ func TestInvalidLatches(t *testing.T) {
 			want string
 		}{
 			{l.Set(t.Context(), 0), "cannot be set to 0"},
-			{l.Set(t.Context(), quorumlock.MaxLatchCount+1), "cannot be set to 100001"},
+			{l.Set(t.Context(), quorumlock.MaxLatchCount+1), "cannot be set to 1001: the range is 1 to 1000"},
 			{l.CountDown(t.Context(), ""), "id of the count-down is empty"},
 			{l.CountDown(t.Context(), strings.Repeat("x", quorumlock.MaxNameLength+1)), "513 bytes"},
 			{l.Await(nil), "context is nil"}, //nolint:staticcheck // the test needs a nil context

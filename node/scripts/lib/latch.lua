@@ -4,9 +4,8 @@
 --             since, the token with which it was set; last, the largest token of any operation;
 --             whole, the end of the recovery after which its state was given back; born, when
 --             the node learned that the latch is set, in us of the node's clock
---   latched   sorted set of the ids that have counted down, in the order in which they arrived. Those
---             that arrive together have the same score, one more than the number of ids before them.
---             So they are in the order of their bytes
+--   latched   sorted set of the ids that have counted down, at most count. All have the same score, so
+--             they are in the order of their bytes
 --   awaiting  sorted set of the inboxes of the waiting clients, by deadline, in ms
 --
 -- An operation that sets the latch, or finds it set, makes the first two live for its TTL at least.
@@ -70,20 +69,13 @@ local function latches(name)
     s.whole = true
   end
 
-  -- add counts down for the ids in ARGV, from index first on. The ids of one command share a score: a
-  -- score for each would cost a server twice as much.
+  -- add counts down for the ids in ARGV, from index first on, until there are count of them. A latch of
+  -- count ids is done, and one reply has to list them all.
   function s.add(first)
-    if #ARGV == first then
-      s.size = s.size + redis.call('ZADD', ids, 'NX', s.size + 1, ARGV[first])
-      return
-    end
-    for from = first, #ARGV, 1000 do
-      local score, new = tostring(s.size + 1), {}
-      for i = from, math.min(from + 999, #ARGV) do
-        new[#new + 1] = score
-        new[#new + 1] = ARGV[i]
+    for i = first, #ARGV do
+      if s.size < s.count then
+        s.size = s.size + redis.call('ZADD', ids, 'NX', 0, ARGV[i])
       end
-      s.size = s.size + redis.call('ZADD', ids, 'NX', unpack(new))
     end
   end
 
@@ -113,15 +105,14 @@ local function latches(name)
     redis.call('DEL', awaiting)
   end
 
-  -- told makes the reply. It lists at most a thousand ids, beginning at index from: a longer list
-  -- would block the server for too long.
-  function s.told(done, recovering, from)
+  -- told makes the reply. It has the ids if lists is set.
+  function s.told(done, recovering, lists)
     local reply = {
       done and 1 or 0, s.generation, s.count, s.since, s.last, s.over, s.whole and 1 or 0, s.size,
       recovering and recovering[2] or 0, recovering and recovering[3] or 0, s.born,
     }
-    if from then
-      for _, id in ipairs(redis.call('ZRANGE', ids, from, from + 999)) do
+    if lists then
+      for _, id in ipairs(redis.call('ZRANGE', ids, 0, -1)) do
         reply[#reply + 1] = id
       end
     end

@@ -1,0 +1,85 @@
+// Package latch makes the calls of count-down latches: it sets, counts down, reads, awaits and deletes
+// them on the nodes of one client.
+//
+// A [Call] is one call of a method. It asks the nodes in rounds, until enough of them agree. A
+// round combines their answers with package quorum, and gives each node the ids that it lacks.
+//
+// The package returns facts, an [Outcome] for each call. The public face makes errors of them.
+//
+// Each file uses only files before it: env, outcome, watchers, latches, answers, round,
+// call, deletion, await.
+package latch
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// TokenClock proposes tokens, and knows the tokens of other clients that are ahead of its clock.
+type TokenClock interface {
+	// Propose returns a token that is larger than all that were seen with this name.
+	Propose(name string) uint64
+	// Observe records a token that was seen with this name.
+	Observe(token uint64, name string)
+	// Plausible reports whether a sound node can have accepted a token.
+	Plausible(token uint64) bool
+	// IsCurrent reports whether a token is the time, or was a moment ago.
+	IsCurrent(token uint64) bool
+}
+
+// Subscriptions are the subscriptions of a client, as [inbox.Set] keeps them.
+//
+// [inbox.Set]: https://pkg.go.dev/github.com/quorumlock/quorumlock/internal/inbox#Set
+type Subscriptions interface {
+	// Use opens the subscriptions, and Done ends one Use.
+	Use(names []string)
+	Done(names []string)
+	// Listening returns the nodes whose messages arrive, as a bit set. settled is false while
+	// subscriptions are being opened.
+	Listening() (nodes uint64, settled bool)
+}
+
+// Env has the parts of the client that its calls use. All fields are required.
+type Env struct {
+	Nodes         *dispatch.Nodes
+	Clock         clock.Clock
+	Tokens        TokenClock
+	Subscriptions Subscriptions
+	Limits        node.Limits
+	// Inbox is the id under which nodes send messages to the client. A node keeps it for Keep.
+	Inbox string
+	Keep  time.Duration
+	// Recheck is the longest pause between two rounds of a waiter. SettleTime returns how long most
+	// nodes need for an answer, with a margin.
+	Recheck    time.Duration
+	SettleTime func() time.Duration
+	// RetryMin and RetryMax bound the pauses after a round without a quorum.
+	RetryMin, RetryMax time.Duration
+	// Jitter returns a random number in [0, 1).
+	Jitter func() float64
+	// Quit is closed when the client is closed.
+	Quit <-chan struct{}
+}
+
+// A result counts only if enough nodes held it at one moment. A round collects answers of different
+// moments. Suppose that a node answers, loses its memory, and gets back the ids of the others. Then it
+// counts again, without the result. A late answer of another node completes a majority that never was.
+//
+// A prompt round excludes that: no client gives a node its ids back so soon after a loss. A round
+// that takes longer is confirmed. It asks the nodes once more whether they still have the memory
+// with which they answered.
+
+// maxPrompt bounds promptWithin.
+const maxPrompt = time.Second / 2
+
+// promptWithin is how long a round may take and needs no confirmation. All clients have the same
+// value, since a node refuses clients with other limits.
+func promptWithin(l node.Limits) time.Duration { return min(l.Recovery()/8, maxPrompt) }
+
+// refillAfter is how old a loss must be before a client reads the ids that the node has forgotten. By
+// then each prompt round that began before the loss has ended. The margin is for the rates of clocks,
+// and for the millisecond to which a node rounds the rest of its recovery.
+func refillAfter(l node.Limits) time.Duration { return promptWithin(l)*5/4 + time.Millisecond }
