@@ -9,6 +9,20 @@
 //		return writeReport(ctx) // ctx ends if the lock is lost
 //	})
 //
+// # The six names you need
+//
+//   - [Config] lists the servers. All programs list the same ones.
+//   - [New] makes a client of them. A process needs one, and closes it at its end.
+//   - [Client.RedLock] names a lock. It sends nothing.
+//   - [Lock.Do] waits for the lock, runs a function while it holds it, and releases it.
+//   - [Lease] is for work that is not one function: [Lock.Acquire] and [Lock.TryAcquire] return it.
+//     Work under a lease uses its Context, and Release ends it.
+//   - [LostError] is the error if the lock was lost while the work ran; the context of the work has
+//     then ended with it as its cause.
+//
+// The rest of this page explains them. Everything else is for special cases: other kinds of
+// locks, options, hooks, and questions that operators ask.
+//
 // # Two rules, one engine
 //
 // [Client.RedLock] needs a majority of the nodes, and survives the loss of the others.
