@@ -136,8 +136,8 @@ type Config struct {
 	timeoutMinSet, timeoutMaxSet bool
 }
 
-// LockOptions are the settings of one lock. A zero TTL, MaxHold or Waiting means the value of the
-// client's Config.
+// LockOptions are the settings of one lock. A field that is zero changes nothing: without any With, the
+// TTL, MaxHold and Waiting are those of the client's Config.
 type LockOptions struct {
 	// TTL is how long nodes keep the lock without renewal. Fractions of a millisecond are dropped.
 	TTL time.Duration

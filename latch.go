@@ -81,10 +81,10 @@ func (c *Client) Latch(name string) *Latch {
 	return l
 }
 
-// With returns the same latch with these options, which replace all earlier ones.
+// With returns the same latch with these options. A TTL of zero changes nothing.
 func (l *Latch) With(o LatchOptions) *Latch {
 	m := l.client.Latch(l.name)
-	m.ttl = cmp.Or(o.TTL, m.ttl)
+	m.ttl = cmp.Or(o.TTL, l.ttl)
 	switch {
 	case m.ttl < MinLatchTTL:
 		m.problems = append(m.problems, fmt.Sprintf("TTL %v of a latch is under %v", m.ttl, MinLatchTTL))

@@ -18,19 +18,10 @@ import (
 type Lock struct {
 	client *Client
 	// spec describes the lock to the engine.
-	spec lease.Spec
-	// defaultRule is the rule of the lock's kind. spec.Need follows from the rule in force.
-	defaultRule quorum.Rule
-	// invalid has the invalid names and options. It is nil for most locks.
-	invalid  *lockProblems
+	spec     lease.Spec
 	waitMode Waiting
-}
-
-// lockProblems lists the invalid names and options of a lock. The first own of them come from how
-// the names were built (Striped) and survive With.
-type lockProblems struct {
-	all []string
-	own int
+	// invalid has the invalid names and options. It is nil for most locks.
+	invalid *[]string
 }
 
 // problems lists the invalid names and options.
@@ -38,27 +29,19 @@ func (l *Lock) problems() []string {
 	if l.invalid == nil {
 		return nil
 	}
-	return l.invalid.all
+	return *l.invalid
 }
 
-// addProblems adds to the problems of a lock that is being made.
+// addProblems adds to the problems of a lock that is being made, each once.
 func (l *Lock) addProblems(more ...string) {
-	if len(more) == 0 {
-		return
+	all := slices.Clone(l.problems())
+	for _, p := range more {
+		if !slices.Contains(all, p) {
+			all = append(all, p)
+		}
 	}
-	own := 0
-	if l.invalid != nil {
-		own = l.invalid.own
-	}
-	l.invalid = &lockProblems{slices.Concat(l.problems(), more), own}
-}
-
-// inheritProblems copies the own problems of another lock to a lock that is being made. They come
-// first.
-func (l *Lock) inheritProblems(from *Lock) {
-	if from.invalid != nil && from.invalid.own > 0 {
-		own := from.invalid.own
-		l.invalid = &lockProblems{slices.Concat(from.invalid.all[:own], l.problems()), own}
+	if len(all) > 0 {
+		l.invalid = &all
 	}
 }
 
@@ -75,8 +58,7 @@ func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 // newLockOnNodes describes a lock by its names on the nodes.
 func newLockOnNodes(c *Client, names []string, rule quorum.Rule) *Lock {
 	l := &Lock{
-		client:      c,
-		defaultRule: rule,
+		client: c,
 		spec: lease.Spec{
 			Need: rule.Need(c.nodes.Len()), TTL: c.cfg.TTL, MaxHold: c.cfg.MaxHold, Label: c.label,
 			HandOver: !c.cfg.Handover.Off, Prefix: uint8(len(c.cfg.Prefix)),
@@ -95,37 +77,39 @@ func newLockOnNodes(c *Client, names []string, rule quorum.Rule) *Lock {
 	return l
 }
 
-// With returns the same lock with these options, and no others: it forgets the options of an
-// earlier With. Every method of the result reports invalid options, as an [*InvalidError].
+// With returns the same lock with these options besides those of an earlier With. A field that is zero
+// changes nothing. Every method of the result reports invalid options, as an [*InvalidError].
 func (l *Lock) With(o LockOptions) *Lock {
-	m := newLockOnNodes(l.client, l.spec.Names, l.defaultRule)
-	if l.spec.Reads {
-		m.asReader()
+	m, cfg := *l, &l.client.cfg
+	s := &m.spec
+	if len(s.Names) == 1 {
+		s.Names = s.Queue[:]
 	}
-	m.spec.TTL, m.spec.MaxHold, m.spec.Fixed = wholeTTL(cmp.Or(o.TTL, m.spec.TTL)), cmp.Or(o.MaxHold, m.spec.MaxHold), o.Fixed
-	m.spec.Need = cmp.Or(o.Rule, l.defaultRule).Need(l.client.nodes.Len())
-	m.spec.MinHold = o.MinHold
+	s.TTL, s.MinHold, s.MaxHold = wholeTTL(cmp.Or(o.TTL, s.TTL)), cmp.Or(o.MinHold, s.MinHold), cmp.Or(o.MaxHold, s.MaxHold)
+	s.Fixed = s.Fixed || o.Fixed
 	m.setWaiting(cmp.Or(o.Waiting, m.waitMode))
-	m.spec.HandOver = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && o.MinHold == 0 && !m.spec.Reads
-	m.inheritProblems(l)
-	m.addProblems(l.client.cfg.ttlProblems(m.spec.TTL)...)
+	s.HandOver = s.HandOver && !o.NoHandover && !s.Fixed && s.MinHold == 0
+	m.addProblems(cfg.ttlProblems(s.TTL)...)
+	m.addProblems(cfg.minHoldProblems(s)...)
 	if o.Purpose != "" {
-		m.spec.Label = ownerLabel(l.client.cfg.Holder, o.Purpose)
+		s.Label = ownerLabel(cfg.Holder, o.Purpose)
 	}
 	if problem := checkLabel("Purpose", o.Purpose, MaxPurposeLength, true); problem != "" {
 		m.addProblems(problem)
 	}
-	if m.spec.MaxHold < 0 {
-		m.addProblems(fmt.Sprintf("MaxHold %v is negative", m.spec.MaxHold))
+	if s.MaxHold < 0 {
+		m.addProblems(fmt.Sprintf("MaxHold %v is negative", s.MaxHold))
 	}
-	m.addProblems(l.client.cfg.minHoldProblems(&m.spec)...)
 	if m.waitMode > WaitSpin {
 		m.addProblems(fmt.Sprintf("unknown Waiting %d", m.waitMode))
 	}
-	if err := cmp.Or(o.Rule, l.defaultRule).Validate(l.client.nodes.Len()); err != nil {
-		m.addProblems(err.Error())
+	if o.Rule != (quorum.Rule{}) {
+		s.Need = o.Rule.Need(l.client.nodes.Len())
+		if err := o.Rule.Validate(l.client.nodes.Len()); err != nil {
+			m.addProblems(err.Error())
+		}
 	}
-	return m
+	return &m
 }
 
 func (l *Lock) setWaiting(w Waiting) {

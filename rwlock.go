@@ -28,7 +28,7 @@ func (c *Client) RWLock(name string) *RWLock {
 	}
 }
 
-// With returns the same lock with these options, which replace all earlier ones, for readers and
+// With returns the same lock with these options besides its earlier ones, for readers and
 // writers.
 func (rw *RWLock) With(o LockOptions) *RWLock {
 	return &RWLock{read: rw.read.With(o), write: rw.write.With(o)}

@@ -38,22 +38,9 @@ type Semaphore struct {
 // is held. To change the number while programs run, use [Semaphore.SetPermits]: it then counts for
 // all programs, whatever number they give.
 func (c *Client) Semaphore(name string, permits int) *Semaphore {
-	return newSemaphore(c, name, permits, LockOptions{})
-}
-
-// With returns the same semaphore with these options, which replace all earlier ones. NoHandover has
-// no effect, as permits are never handed over within a client. Every method reports invalid options, as an [*InvalidError].
-func (s *Semaphore) With(o LockOptions) *Semaphore {
-	return newSemaphore(s.client, s.name, s.lock.spec.Slots.Permits, o)
-}
-
-func newSemaphore(c *Client, name string, permits int, o LockOptions) *Semaphore {
 	p := c.slotPools.Of(c.cfg.Prefix + name)
-	// The options apply as they do to a lock of that name; only the names on the nodes differ.
+	// It is a lock of that name, and only the names on the nodes differ.
 	l := newLock(c, []string{name}, quorum.Majority())
-	if o != (LockOptions{}) {
-		l = l.With(o)
-	}
 	l.spec.Queue[0] = p.Name()
 	l.spec.Names = l.spec.Queue[:]
 	l.spec.HandOver = false
@@ -62,6 +49,12 @@ func newSemaphore(c *Client, name string, permits int, o LockOptions) *Semaphore
 		l.addProblems(fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits))
 	}
 	return &Semaphore{client: c, name: name, lock: l}
+}
+
+// With returns the same semaphore with these options besides its earlier ones, as [Lock.With] does. NoHandover has
+// no effect, as permits are never handed over within a client. Every method reports invalid options, as an [*InvalidError].
+func (s *Semaphore) With(o LockOptions) *Semaphore {
+	return &Semaphore{client: s.client, name: s.name, lock: s.lock.With(o)}
 }
 
 // Name returns the name of the semaphore.

@@ -85,8 +85,6 @@ func (s *Striped) Locks(names ...string) *Lock {
 		locks = append(locks, s.prefix+":"+strconv.Itoa(i))
 	}
 	l := newLock(s.client, locks, quorum.Majority())
-	if len(given) > 0 {
-		l.invalid = &lockProblems{slices.Concat(given, l.problems()), len(given)}
-	}
+	l.addProblems(given...)
 	return l
 }

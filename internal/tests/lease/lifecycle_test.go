@@ -20,6 +20,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 func TestTenThousandLeasesNeedNoGoroutine(t *testing.T) {
@@ -275,16 +276,32 @@ func TestMaxHoldBoundsRemaining(t *testing.T) {
 	})
 }
 
-func TestWithDropsEarlierOptions(t *testing.T) {
+// Each With adds to the earlier ones: the last setting of an option counts, and a zero changes nothing.
+func TestOptionsAccumulate(t *testing.T) {
+	type options = quorumlock.LockOptions
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		lock := f.Client().RedLock("job").With(quorumlock.LockOptions{TTL: time.Hour, Fixed: true})
-		_, err := lock.Acquire(t.Context())
-		require.ErrorIs(t, err, quorumlock.ErrInvalid)
-		lease, err := lock.With(quorumlock.LockOptions{}).Acquire(t.Context())
+		client := f.Client()
+		several := []options{{TTL: 2 * time.Second, Purpose: "first"}, {Fixed: true}, {}, {TTL: time.Second, Rule: quorum.All()}}
+		lock, rw, semaphore := client.RedLock("job"), client.RWLock("book"), client.Semaphore("pool", 2)
+		for _, o := range several {
+			lock, rw, semaphore = lock.With(o), rw.With(o), semaphore.With(o)
+		}
+		permit, err := semaphore.Acquire(t.Context(), 1)
 		require.NoError(t, err)
-		require.LessOrEqual(t, lease.Remaining(), quorumlock.DefaultTTL)
-		time.Sleep(time.Minute)
-		require.NoError(t, lease.Err(), "the lock is not fixed any more")
+		for _, lease := range []*quorumlock.Lease{fleet.MustAcquire(t, lock), fleet.MustAcquire(t, rw.Read()), permit} {
+			require.Equal(t, "first", quorumlock.ParseOwner(lease.Owner()).Purpose)
+			require.Less(t, lease.Remaining(), time.Second)
+			require.Greater(t, lease.Remaining(), 900*time.Millisecond)
+		}
+		time.Sleep(2 * time.Second)
+		f.RequireNoKeys()
+		f.Stop(0)
+		_, err = lock.TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "the rule needs all nodes")
+		_, err = client.RedLock("job").With(options{TTL: time.Hour}).With(options{TTL: time.Second}).With(options{MaxHold: -1}).TryAcquire(t.Context())
+		var invalid *quorumlock.InvalidError
+		require.ErrorAs(t, err, &invalid)
+		require.Len(t, invalid.Problems, 2, "each problem counts once, and no later option hides it: %v", invalid)
 	})
 }
 
