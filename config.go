@@ -141,8 +141,8 @@ type Config struct {
 type LockOptions struct {
 	// TTL is how long nodes keep the lock without renewal. Fractions of a millisecond are dropped.
 	TTL time.Duration
-	// MinHold keeps the lock on the nodes for this time after its grant, even if it is released
-	// earlier: see [Lease.Release]. So a short job runs once, although several machines start it at
+	// MinHold keeps the lock on the nodes for this time after the client asked for it, even if it is released
+	// earlier, or its holder dies: see [Lease.Release]. So a short job runs once, although several machines start it at
 	// times that differ by less than MinHold. It is at most MaxTTL less drift, which is 1% and 2 ms.
 	// For a Fixed lock it is at most the TTL less drift, and it never exceeds MaxHold. Such a lease is
 	// not handed over. Default: none.
@@ -266,8 +266,8 @@ func (c Config) ttlProblems(ttl time.Duration) []string {
 	}
 }
 
-// minHoldProblems lists the problems of a lock's MinHold under this Config. Nodes must be able to
-// keep the lock for all of it after a release, when nothing renews the lock any more.
+// minHoldProblems lists the problems of a lock's MinHold under this Config. The acquisition must be
+// able to make the nodes keep the lock for all of it.
 func (c Config) minHoldProblems(s *lease.Spec) []string {
 	longest := func(ttl time.Duration) time.Duration { return ttl - quorum.Drift(ttl) }
 	switch {

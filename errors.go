@@ -109,7 +109,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // grants of single nodes in the background. After a failed release, the lock is free at the latest when its
 // TTL runs out. After a failed extension, the lease stays valid as long as it was before.
 type NoQuorumError struct {
-	// Op is the operation: acquire, extend, release, keep (a release before its MinHold), inspect, force-release, connect, ...
+	// Op is the operation: acquire, extend, release, inspect, force-release, connect, ...
 	Op string
 	// Names are the names of the lock; none for connect.
 	Names []string

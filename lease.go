@@ -200,12 +200,9 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<
 // each node bounds its answer.
 //
 // With [LockOptions].MinHold, a release before its end ends the lease, but the nodes keep the lock
-// for the rest, even if this process ends. Close does not remove the lock either.
-// The client releases the lock when the rest has passed, which wakes the next waiter. Release then
-// looks for no loss. It returns nil once the nodes have the lock for the rest, mostly without
-// asking them. A [*NoQuorumError] says that too few nodes confirmed this, so the lock may become
-// free earlier; the library retries. ErrClosed says that Close came first. A [*LostError] says that
-// the renewal for the rest found another owner, or a forced release. See [Lease.WaiveMinHold].
+// for the rest, even if this process ends. Close does not remove the lock either. No node tells the next
+// waiter when the rest is over: a waiter looks once a second, and so knows it. A [*NoQuorumError] then says that
+// too few nodes were told, so the lock may stay taken until its TTL is over. See [Lease.WaiveMinHold].
 func (l *Lease) Release(context.Context) error {
 	return l.release()
 }

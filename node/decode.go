@@ -106,13 +106,13 @@ func decodeNumber(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	if err != nil || r.Outcome == Unknown {
 		return Reply{}, errors.Join(err, errForm)
 	}
-	r.Partial = op.Kind == Release && r.Outcome == Released && n < int64(len(op.Names))
+	r.Partial = (op.Kind == Release || op.Kind == Shorten) && r.Outcome == Released && n < int64(len(op.Names))
 	return r, nil
 }
 
 // outcomeOf returns the meaning of a reply that is one number; Unknown if no script gives that number.
 func outcomeOf(op *Op, n int64) Outcome {
-	removes := op.Kind == Release || op.Kind == Leave
+	removes := op.Kind == Release || op.Kind == Leave || op.Kind == Shorten
 	switch {
 	case removes && n == 0:
 		return Absent

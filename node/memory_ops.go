@@ -192,16 +192,22 @@ func (m *Memory) release(op Op) Reply {
 }
 
 func (m *Memory) shorten(op Op) Reply {
+	end, own := m.clock.Now()+op.TTL, 0
 	for _, name := range op.Names {
-		holder, held := m.holder(name)
-		if !held || holder.Owner != op.Owner {
-			continue
+		h, held := m.holder(name)
+		switch {
+		case held && h.Owner == op.Owner:
+			lock := m.locks[name]
+			lock.expiry = min(lock.expiry, end)
+			m.locks[name] = lock
+			own++
+		case held && m.reading(name, op.Owner):
+			m.readers[name][op.Owner] = min(m.readers[name][op.Owner], end)
+			m.dropReaders(name)
+			own++
 		}
-		c := m.locks[name]
-		c.expiry = m.clock.Now() + op.TTL
-		m.locks[name] = c
 	}
-	return Reply{Outcome: Granted}
+	return released(op, own)
 }
 
 // released is the answer to a release that removed this number of names.

@@ -55,8 +55,8 @@ const (
 	// Unlatch deletes a latch and makes its token the next generation, unless the node has seen a token at
 	// least as large. A node that does not know the latch records the deletion too.
 	Unlatch
-	// Shorten sets the TTL of the names that the owner holds, also to a shorter one. It ignores other names,
-	// and names that the owner holds as a reader. The owner must have ended: it relies on the names no more.
+	// Shorten is a release with a rest: the names that the owner holds, as a writer or a reader, live for the TTL of the
+	// operation at most. It makes no life longer. The owner must have ended: it relies on the names no more.
 	Shorten
 )
 
@@ -171,8 +171,7 @@ const (
 	// [Reply.Unsent] whether the node can have seen it.
 	Unknown Outcome = iota
 	// Granted: the names belong to the owner for a TTL from now. For Open: the node gives new rights from now
-	// on, or after [Reply.Recovering] if it had other limits. For Resize: the size is set. For Shorten: the TTL
-	// is set on those names that the owner held, if any.
+	// on, or after [Reply.Recovering] if it had other limits. For Resize: the size is set.
 	Granted
 	// Healed: as Granted, by a renewal that had to put at least one name back.
 	Healed
@@ -180,7 +179,7 @@ const (
 	// or, for a fair Acquire, an earlier waiter the right to it. For Renew, the owner may have been
 	// forced off. For Open, the marker has changed. For Resize, the node knows a later size.
 	Denied
-	// Released: at least one name was removed; for Leave, one entry.
+	// Released: at least one name was removed; for Leave, one entry. For Shorten: the owner holds at least one.
 	Released
 	// Absent: there was nothing to remove.
 	Absent
@@ -247,7 +246,7 @@ type Reply struct {
 	// the names back. A Token equal to the operation's token may be its own. A denied Open may have opened
 	// the node. A Denied may follow a grant, so the caller undoes it as if it were one.
 	Repeated bool
-	// Partial is set if a Release of several names was Released, but the owner no longer had some of them.
+	// Partial is set if a Release or a Shorten of several names was Released, but the owner no longer had some of them.
 	Partial bool
 	// HadMarker says, if Recovering is set, that the node had a marker when the recovery began; see [Marker].
 	HadMarker bool

@@ -59,7 +59,7 @@ func ChooseSlots(want, size, need, start int, reports []Slots, likely, barred Sl
 		if barred.Has(i) {
 			continue
 		}
-		score := 2 * min(ReportedFree(i, reports), need)
+		score := 2 * min(reportedFree(i, reports), need)
 		if likely.Has(i) {
 			score++
 		}
@@ -78,8 +78,8 @@ func ChooseSlots(want, size, need, start int, reports []Slots, likely, barred Sl
 	return best
 }
 
-// ReportedFree counts the nodes that report slot i as free.
-func ReportedFree(i int, reports []Slots) (n int) {
+// reportedFree counts the nodes that report slot i as free.
+func reportedFree(i int, reports []Slots) (n int) {
 	for _, free := range reports {
 		if free.Has(i) {
 			n++

@@ -93,7 +93,6 @@ func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (*le
 	case ended != nil:
 		if got.lease != nil {
 			got.lease.WaiveMinHold() // no command has run
-			h.flags.minHold = 0
 			h.release(ctx, got.lease)
 		}
 		return nil, &exitError{code: signalCode(ended), err: fmt.Errorf("%v while waiting for the lock", ended)}

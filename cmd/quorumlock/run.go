@@ -284,7 +284,6 @@ func (h *holder) hold(ctx context.Context, command *command) error {
 	command.setEnv(h.flags.keys, lease)
 	if err := command.start(); err != nil {
 		lease.WaiveMinHold() // the job did not run, so another machine may run it now
-		h.flags.minHold = 0
 		return err
 	}
 	defer command.end()
@@ -292,8 +291,7 @@ func (h *holder) hold(ctx context.Context, command *command) error {
 }
 
 const (
-	unconfirmed = "too few nodes confirmed the release, so the lock stays taken until its TTL is over"
-	notKept     = "too few nodes confirmed the release, so the lock may become free before --min-hold is over, or with its TTL"
+	unconfirmed = "too few nodes confirmed the release, so the lock stays taken until its TTL is over, or --min-hold if that is longer"
 	lostBefore  = "another may have had the lock while the command ran"
 )
 
@@ -304,8 +302,6 @@ func (h *holder) release(ctx context.Context, lease *lease) {
 	switch {
 	case before == nil && errors.Is(err, quorumlock.ErrLost):
 		h.say("warning: "+lostBefore+": %s", plain(err))
-	case errors.Is(err, quorumlock.ErrNoQuorum) && h.flags.minHold > 0:
-		h.say("warning: "+notKept+": %s", reason(err))
 	case errors.Is(err, quorumlock.ErrNoQuorum) && h.explained:
 		h.say("warning: " + unconfirmed)
 	case errors.Is(err, quorumlock.ErrNoQuorum):

@@ -28,7 +28,7 @@ func (s *sender) keepLocked(c *Call, now time.Duration) {
 	case now >= c.Until:
 		return
 	case s.closed, s.gone, len(s.kept) >= maxKept:
-		if c.Op.Kind == node.Release {
+		if c.Op.Kind == node.Release || c.Op.Kind == node.Shorten {
 			s.dropped++
 		}
 		return

@@ -150,6 +150,7 @@ func (a *attempt) proposeTo(calls *dispatch.Calls, nodes quorum.Set) {
 func (a *attempt) acquireOp() node.Op {
 	g := a.grant
 	op := g.operation(node.Acquire)
+	op.TTL = g.spec.firstTTL()
 	op.Token, op.Reserve = a.proposal.Token(), a.proposal.End()-a.proposal.Token()
 	op.Floor = a.proposal.ReadToken()
 	op.Fair = g.ticket == nil && !g.spec.Spins
@@ -182,7 +183,7 @@ func (a *attempt) Answer(c *dispatch.Call, r *node.Reply) {
 func (a *attempt) countVote(i int, sent time.Duration, token uint64, r *node.Reply) {
 	g := a.grant
 	r = a.plausible(i, token, r)
-	v := g.recordReply(i, sent, g.spec.TTL, r)
+	v := g.recordReply(i, sent, g.spec.firstTTL(), r)
 	if v == quorum.Denied {
 		g.refusals.get(i).acquires = true
 	}

@@ -74,18 +74,13 @@ func (s *Spec) returnSlots(released bool) {
 	}
 }
 
-// keepSlots records that nodes keep the slots of a lease that has ended, and endKeptSlots that they no
-// longer do.
-func (s *Spec) keepSlots() {
-	if s.Slots != nil {
-		s.Slots.Keep(s.Names)
+// firstTTL is the TTL of an acquisition. With it the nodes keep the lock for the MinHold by themselves, whatever
+// becomes of its holder.
+func (s *Spec) firstTTL() time.Duration {
+	if s.MinHold == 0 {
+		return s.TTL
 	}
-}
-
-func (s *Spec) endKeptSlots() {
-	if s.Slots != nil {
-		s.Slots.EndKept(s.Names)
-	}
+	return max(s.TTL, quorum.TTLFor(s.MinHold))
 }
 
 // Env has the inputs of an engine from its client. All fields are required.
@@ -215,8 +210,7 @@ type Ticket interface {
 type Locals interface {
 	// OnTaken says that this client holds a lock.
 	OnTaken(g *Grant)
-	// OnReleased says that local waiters must ask the nodes from now on: the grant has ended, only the
-	// nodes keep it, or it became a reader's. The operations for that are queued already.
+	// OnReleased says that local waiters must ask the nodes from now on: the grant has ended, or it became a reader's. The operations for that are queued already.
 	OnReleased(g *Grant)
 	// HandOver gives the grant to a local waiter, if there is one for it. It calls next once, for
 	// the lease of that waiter, and reports whether it did.

@@ -19,7 +19,7 @@ func (g *Grant) onForced(i int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.engine.Clock.Now()
-	if g.state != stateHeld || g.kept() != nil || now >= g.validUntil {
+	if g.state != stateHeld || now >= g.validUntil {
 		return
 	}
 	x := g.lease.needExtra()

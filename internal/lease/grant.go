@@ -16,7 +16,7 @@ type grantState uint8
 const (
 	// stateAcquiring: the attempt is under way.
 	stateAcquiring grantState = iota
-	// stateHeld: the attempt was won. The lease is valid, or the nodes keep the grant after it.
+	// stateHeld: the attempt was won.
 	stateHeld
 	// stateEnded: lost, released, or never won. The nodes are being told to undo it.
 	stateEnded
@@ -220,9 +220,6 @@ func (g *Grant) nextDue() time.Duration { return min(g.nextRenewalAt, g.dueWitho
 
 // dueWithoutRenewal is nextDue for a renewal that waits for capacity.
 func (g *Grant) dueWithoutRenewal() time.Duration {
-	if k := g.kept(); k != nil {
-		return k.nextDue(g.validUntil)
-	}
 	return min(g.validUntil, g.lease.holdLimit(), g.nextClaimExpiry())
 }
 
@@ -245,8 +242,6 @@ func (g *Grant) reasonToEnd(now, takes time.Duration) error {
 	switch {
 	case g.state != stateHeld:
 		return nil
-	case g.kept() != nil:
-		return g.reasonToEndKept(now, takes)
 	case g.lease.leaked:
 		return ErrLeaked
 	case g.lease.reachedLimit(now):
@@ -296,7 +291,7 @@ func (g *Grant) nextClaimExpiry() time.Duration {
 // waits until all votes of the attempt have arrived: until then a small number is normal. Requires
 // g.mu.
 func (g *Grant) reportBacking(now time.Duration) {
-	if !g.engine.ReportBacking || g.state != stateHeld || g.kept() != nil || g.attempt != nil && g.attempt.proposal.Votes().Missing() > 0 {
+	if !g.engine.ReportBacking || g.state != stateHeld || g.attempt != nil && g.attempt.proposal.Votes().Missing() > 0 {
 		return
 	}
 	have := g.claims.Backing(now)

@@ -41,8 +41,6 @@ type extra struct {
 	minHoldWaived, detached bool
 	// forced are the nodes that have sent a message of a forced release.
 	forced quorum.Set
-	// kept is set once the lease has ended and the nodes keep the grant for the rest of a MinHold.
-	kept *keeping
 }
 
 // needExtra returns the extra state of the lease, and allocates it if necessary. Requires l.grant.mu.
@@ -191,6 +189,24 @@ func (l *Lease) Detach() {
 	if l.endCause == nil { // otherwise it is too late, and extra may be read without the mutex
 		l.needExtra().detached = true
 	}
+}
+
+// WaiveMinHold makes the release of the lease ignore its MinHold: the caller never worked under it.
+func (l *Lease) WaiveMinHold() {
+	l.grant.mu.Lock()
+	defer l.grant.mu.Unlock()
+	if l.endCause == nil { // otherwise it is too late, and extra may be read without the mutex
+		l.needExtra().minHoldWaived = true
+	}
+}
+
+// restOfMinHold returns how long the nodes must keep the lock from now on. It is not positive if they need not.
+// Requires l.grant.mu.
+func (l *Lease) restOfMinHold(now time.Duration) time.Duration {
+	if l.extra != nil && l.extra.minHoldWaived {
+		return 0
+	}
+	return AddTime(l.grantedAt, l.spec.MinHold) - now
 }
 
 // isDetached reports whether Detach was called. Requires l.grant.mu, unless the lease has ended.

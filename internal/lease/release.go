@@ -28,49 +28,36 @@ func (g *Grant) endAt(now time.Duration, cause error, r *Release) bool {
 }
 
 // endLocked is endAt without the releases of joint leases, which the caller begins after it unlocks
-// g.mu. The nodes keep the grant for the rest of a MinHold, and a later call releases it. Requires
-// g.mu.
+// g.mu. Requires g.mu.
 func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 	if g.state != stateHeld {
 		return false
 	}
-	over := g.kept() == nil // the lease of a kept grant has ended before
-	if over {
-		cause = g.endLease(now, cause)
-		if !errors.Is(cause, ErrReleased) {
-			r = nil // Ended has reported the loss, so the answers of the nodes must not report it again
-		}
-	}
-	detached := g.lease.isDetached() && !errors.Is(cause, ErrLost)
-	keeps := !detached && g.mustKeep(now, cause)
-	if keeps && g.keep(now, r) && !errors.Is(cause, ErrClosed) {
-		return over
+	cause = g.endLease(now, cause)
+	if !errors.Is(cause, ErrReleased) {
+		r = nil // Ended has reported the loss, so the answers of the nodes must not report it again
 	}
 	g.state = stateEnded
-	if keeps {
-		cause = ErrClosed // the scheduler is stopped, so nothing repeats the renewal that keeps the lock
-	}
-	g.kept().settle(cause)
 	// The releases are queued first. A Close that does not find the grant may close the senders.
 	// The next waiter of this client must send nothing before the release.
+	lost, rest := errors.Is(cause, ErrLost), g.lease.restOfMinHold(now)
+	stays := !lost && (g.lease.isDetached() || rest > 0) // the nodes keep the lock for a while
 	switch {
-	case keeps:
-	case detached:
+	case !stays:
+		g.releaseEverywhere(now, g.releaseOp(), r)
+	case !g.lease.isDetached():
+		g.releaseEverywhere(now, g.shortenOp(rest), r)
+	}
+	if stays {
 		g.leaveQueues()
-	default:
-		g.releaseEverywhere(now, r)
 	}
 	g.engine.scheduler.remove(g)
-	if g.kept() != nil {
-		g.spec.endKeptSlots()
-	} else {
-		g.spec.returnSlots(true)
-	}
+	g.spec.returnSlots(!stays)
 	g.engine.locals.OnReleased(g)
 	if g.ticket != nil {
 		g.ticket.Close()
 	}
-	return over
+	return true
 }
 
 // endLease ends the lease of a held grant, and returns the actual cause. Requires g.mu.
@@ -98,18 +85,18 @@ func (g *Grant) longestClaim() time.Duration {
 	if g.spec.Fixed {
 		return g.engine.Limits.MaxTTL
 	}
-	return max(g.spec.TTL, g.spec.MinHold)
+	return g.spec.firstTTL()
 }
 
-// releaseEverywhere releases this owner on every node that may have seen it. A node that fails is
+// releaseEverywhere sends a release of this owner to every node that may have seen it. A node that fails is
 // retried for TTL+undoMargin. If r is nil, the answers are ignored. Requires g.mu.
-func (g *Grant) releaseEverywhere(now time.Duration, r *Release) {
+func (g *Grant) releaseEverywhere(now time.Duration, op node.Op, r *Release) {
 	exposed := g.exposedNodes()
 	if r == nil {
-		g.undo(dispatch.NewCalls(g.engine.Nodes.Len(), g.releaseOp()), exposed, now, dispatch.Ignore)
+		g.undo(dispatch.NewCalls(g.engine.Nodes.Len(), op), exposed, now, dispatch.Ignore)
 	} else {
 		r.forced, r.asked = g.hasTombstone(), exposed
-		r.calls.Aim(g.engine.Nodes.Len(), g.releaseOp())
+		r.calls.Aim(g.engine.Nodes.Len(), op)
 		for i := range g.engine.Nodes.Len() {
 			r.calls.To(i).Deadline = g.engine.deadline(g.spec, now) // a caller waits
 		}
@@ -119,7 +106,7 @@ func (g *Grant) releaseEverywhere(now time.Duration, r *Release) {
 		if exposed.Has(i) {
 			continue
 		}
-		if g.ticket != nil {
+		if g.ticket != nil && op.Kind == node.Release {
 			g.ticket.Leave(i)
 		}
 		if r != nil {
@@ -128,8 +115,8 @@ func (g *Grant) releaseEverywhere(now time.Duration, r *Release) {
 	}
 }
 
-// leaveQueues removes the waiter that acquired the grant from all nodes, which keep the grant itself. It
-// wakes the waiters for names that are free by now. Requires g.mu.
+// leaveQueues removes the waiter that acquired the grant from the queues of all nodes, which keep the lock. Requires
+// g.mu.
 func (g *Grant) leaveQueues() {
 	if g.ticket == nil {
 		return
@@ -145,12 +132,19 @@ func (g *Grant) releaseOp() node.Op {
 	return op
 }
 
+// shortenOp returns the release of this owner before its MinHold: the nodes keep the lock for the rest, and no longer.
+func (g *Grant) shortenOp(rest time.Duration) node.Op {
+	return node.Op{
+		Kind: node.Shorten, Names: g.spec.Names, Owner: g.owner, TTL: quorum.TTLFor(rest), Limits: g.engine.Limits,
+	}
+}
+
 // undo sends prepared releases to some nodes. Requires g.mu.
 func (g *Grant) undo(calls *dispatch.Calls, nodes quorum.Set, now time.Duration, to dispatch.Receiver) {
 	for i := range nodes.All() {
 		c := calls.To(i)
 		c.To, c.Until = to, now+g.longestClaim()+undoMargin
-		if g.ticket != nil {
+		if g.ticket != nil && calls.Op.Kind == node.Release {
 			op := calls.Op
 			op.Waiter = g.ticketAfterUndo(i)
 			c.Op = &op
@@ -179,8 +173,6 @@ type Release struct {
 	calls dispatch.Calls
 	// decided is done when both questions are settled.
 	decided sync.WaitGroup
-	// kept has the outcome instead if the nodes must keep the grant. It is nil otherwise.
-	kept *outcome
 
 	mu sync.Mutex
 	// tally counts the nodes that confirmed the release. gone counts the nodes that did not have
@@ -245,9 +237,6 @@ func (r *Release) missed(reply *node.Reply) bool {
 
 // Wait blocks until both questions are settled, and returns what Release returns.
 func (r *Release) Wait() error {
-	if r.kept != nil {
-		return r.kept.wait()
-	}
 	r.decided.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,20 +17,18 @@ type renewalRound struct {
 	// done receives the outcome. It is nil if no caller waits.
 	done    chan<- error
 	decided bool
-	// keeps is set if the grant was kept already when the round was sent.
-	keeps bool
 
 	calls dispatch.Calls
 }
 
 // renew sends a renewal round. Requires g.mu and stateHeld: so no renewal is ever queued behind the
 // release of its owner.
-func (g *Grant) renew(now time.Duration, done chan<- error) { g.renewFor(now, g.renewalTTL(), done) }
+func (g *Grant) renew(now time.Duration, done chan<- error) { g.renewFor(now, g.spec.TTL, done) }
 
 // renewFor is renew with another TTL. Requires g.mu and stateHeld.
 func (g *Grant) renewFor(now, ttl time.Duration, done chan<- error) {
 	n := g.engine.Nodes.Len()
-	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.spec.Need), done: done, keeps: g.kept() != nil}
+	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.spec.Need), done: done}
 	r.calls.Aim(n, g.renewOp(ttl))
 	for i := range n {
 		c := r.calls.To(i)
@@ -63,7 +61,7 @@ func (r *renewalRound) refused(i int, err error) bool {
 // renewOn renews the lease on one node. Requires g.mu and stateHeld.
 func (g *Grant) renewOn(i int) {
 	r := &renewalRound{grant: g, tally: quorum.NewTally(g.claims.Nodes(), g.spec.Need), decided: true}
-	r.calls.Aim(g.claims.Nodes(), g.renewOp(g.renewalTTL()))
+	r.calls.Aim(g.claims.Nodes(), g.renewOp(g.spec.TTL))
 	r.calls.To(i).To, r.calls.To(i).Renews = r, g.renews()
 	g.expose(g.engine.Nodes.Send(&r.calls, quorum.Set(0).With(i), r.refused))
 }
@@ -155,9 +153,6 @@ func (r *renewalRound) recordVote(i int, sent time.Duration, reply *node.Reply) 
 // Requires r.grant.mu.
 func (r *renewalRound) finish(now time.Duration) (over error) {
 	g := r.grant
-	if g.kept() != nil {
-		return r.finishKept(now)
-	}
 	if r.tally.Result() == quorum.Won {
 		g.failedRenewals = 0
 		if !g.spec.Fixed {
@@ -193,7 +188,7 @@ const minRetry = 10 * time.Millisecond
 // never beyond half of the remaining validity: the nodes may return before the lease ends. Requires
 // g.mu.
 func (g *Grant) retryRenewal(now time.Duration) {
-	if g.spec.Fixed && g.kept() == nil {
+	if g.spec.Fixed {
 		return
 	}
 	g.failedRenewals++

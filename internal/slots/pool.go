@@ -84,9 +84,6 @@ type Pool struct {
 	// own is the number of these. likely are the slots that it released last.
 	mine, likely quorum.Slots
 	own          int
-	// kept are the slots that nodes keep for leases of this client that have ended. A forced release
-	// of one reaches no lease, so the nodes decide whether it is taken.
-	kept quorum.Slots
 	// reports has, for each node, the slots that it reported as free, corrected by newer answers.
 	reports []quorum.Slots
 	// size is the number of slots by the latest setting that a node has told, and version is
@@ -206,7 +203,7 @@ func (r *Request) Choose(need int, hints []quorum.Slots) (names []string, size i
 		reports = hints
 	}
 	start := int(p.jitter() * float64(size))
-	chosen := quorum.ChooseSlots(r.Want, size, need, start, reports, p.likely, p.barredLocked(need, reports))
+	chosen := quorum.ChooseSlots(r.Want, size, need, start, reports, p.likely, p.mine)
 	if len(chosen) < r.Want {
 		// This client has too many of them itself: the nodes deny these, and it waits.
 		chosen = quorum.ChooseSlots(r.Want, size, need, start, reports, p.likely, nil)
@@ -220,7 +217,8 @@ func (r *Request) Choose(need int, hints []quorum.Slots) (names []string, size i
 	return names, size, true
 }
 
-// GiveUp records that slots are no longer this client's: they were released, or not granted.
+// GiveUp records that slots are no longer this client's. They are free if they were released. Otherwise they were not
+// granted, or nodes keep them for a while.
 func (r *Request) GiveUp(names []string, released bool) {
 	p := r.Pool
 	p.mu.Lock()
@@ -229,49 +227,6 @@ func (r *Request) GiveUp(names []string, released bool) {
 		i := node.SlotOf(p.name, name)
 		p.mine = p.mine.Without(i)
 		if released {
-			p.freeLocked(i)
-		}
-	}
-	p.own -= len(names)
-}
-
-// barredLocked returns the slots that an attempt avoids, because this client has them. A kept
-// slot counts until need nodes report it as free.
-func (p *Pool) barredLocked(need int, reports []quorum.Slots) quorum.Slots {
-	barred, shared := p.mine, true
-	for i := range 8 * len(p.kept) {
-		if !p.kept.Has(i) || quorum.ReportedFree(i, reports) >= need {
-			continue
-		}
-		if shared {
-			barred, shared = slices.Clone(barred), false
-		}
-		barred = barred.With(i)
-	}
-	return barred
-}
-
-// Keep records that nodes keep slots of this client, and that their lease has ended. EndKept follows
-// instead of GiveUp.
-func (r *Request) Keep(names []string) {
-	p := r.Pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, name := range names {
-		i := node.SlotOf(p.name, name)
-		p.mine, p.kept = p.mine.Without(i), p.kept.With(i)
-	}
-}
-
-// EndKept records that slots are no longer kept. Another lease of this client may have one by now.
-func (r *Request) EndKept(names []string) {
-	p := r.Pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, name := range names {
-		i := node.SlotOf(p.name, name)
-		p.kept = p.kept.Without(i)
-		if !p.mine.Has(i) {
 			p.freeLocked(i)
 		}
 	}

@@ -105,39 +105,3 @@ func TestUnusedPoolsAreForgotten(t *testing.T) {
 	require.Equal(t, node.Pool{Name: used.Name(), Size: 2}, ps.OnNodes(used.Name()))
 	require.Zero(t, ps.OnNodes("other"))
 }
-
-// A kept slot is avoided until enough nodes report it as free. Its end does not free it for others if this client has
-// acquired it again.
-func TestKeptSlotsAreFreeOnceNodesSaySo(t *testing.T) {
-	p := NewPools(3, noJitter).Of("jobs")
-	r := request(p, 1, 2)
-	kept, _, ok := r.Choose(2, nil)
-	require.True(t, ok)
-	require.Equal(t, []int{0}, numbers(p, kept))
-	r.Keep(kept)
-	free := quorum.Slots{}.With(0) // read only
-	for _, c := range []struct {
-		reports []quorum.Slots
-		chosen  int
-	}{
-		{nil, 1},
-		{[]quorum.Slots{free, nil, nil}, 1},
-		{[]quorum.Slots{free, nil, free}, 0},
-	} {
-		names, _, ok := r.Choose(2, c.reports)
-		require.True(t, ok)
-		require.Equal(t, []int{c.chosen}, numbers(p, names), "%v", c.reports)
-		r.GiveUp(names, false)
-	}
-
-	names, _, ok := r.Choose(2, []quorum.Slots{free, free, free})
-	require.True(t, ok)
-	require.Equal(t, kept, names)
-	r.EndKept(kept)
-	other, _, ok := r.Choose(2, nil)
-	require.True(t, ok)
-	require.Equal(t, []int{1}, numbers(p, other), "the client still has slot 0")
-	r.GiveUp(other, true)
-	r.GiveUp(names, true)
-	require.True(t, p.unused())
-}

@@ -1,13 +1,26 @@
--- Set the TTL of the names that the owner holds, also to a shorter one.
+-- Release the names after a rest: keep those that the owner holds, as a writer or a reader, for that time at most. This is
+-- a release, so it may make a life shorter. It never makes one longer, so a late or repeated one does no harm.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
--- ARGV[2]   TTL in ms
--- Reply     1
+-- ARGV[2]   the rest in ms
+-- Reply     how many names the owner holds
 
+local owner, rest, own = ARGV[1], tonumber(ARGV[2]), 0
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for _, name in ipairs(KEYS) do
-  if redis.call('HGET', name, ARGV[1]) then
-    redis.call('PEXPIRE', name, ARGV[2])
+  if redis.call('HGET', name, owner) then
+    own = own + 1
+    if redis.call('PTTL', name) > rest then
+      redis.call('PEXPIRE', name, ARGV[2])
+    end
+  elseif reading(name, owner, now) then
+    own = own + 1
+    redis.call('ZADD', key('readers', name), 'XX', 'LT', now + rest, owner)
+    local life = longest(name) - now
+    redis.call('PEXPIRE', name, life)
+    redis.call('PEXPIRE', key('readers', name), life)
   end
 end
-return 1
+return own

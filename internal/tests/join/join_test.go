@@ -520,7 +520,7 @@ func TestMinHoldOfJoinedLocks(t *testing.T) {
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
 		require.NoError(t, outer.Release(t.Context()))
 		require.ErrorIs(t, fleet.MustBeRefused(t, other.RedLock("a")), quorumlock.ErrHeld)
-		time.Sleep(hold + time.Millisecond)
+		time.Sleep(hold + 100*time.Millisecond)
 		require.NoError(t, held.Release(t.Context()))
 
 		joint, err := quorumlock.Join(a, b).TryAcquire(t.Context())
@@ -528,7 +528,7 @@ func TestMinHoldOfJoinedLocks(t *testing.T) {
 		require.NoError(t, joint.Release(t.Context()))
 		fleet.AcquireAndRelease(t, other.RedLock("b"))
 		require.ErrorIs(t, fleet.MustBeRefused(t, other.RedLock("a")), quorumlock.ErrHeld)
-		time.Sleep(hold + time.Millisecond)
+		time.Sleep(hold + 100*time.Millisecond)
 		fleet.AcquireAndRelease(t, other.RedLock("a"))
 		f.RequireNoKeys()
 
@@ -537,10 +537,10 @@ func TestMinHoldOfJoinedLocks(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, joint.Release(t.Context()))
 		require.ErrorIs(t, fleet.MustBeRefused(t, other.RedLock("b")), quorumlock.ErrHeld)
-		time.Sleep(hold/2 + time.Millisecond)
+		time.Sleep(hold/2 + 100*time.Millisecond)
 		fleet.AcquireAndRelease(t, other.RedLock("b"))
 		require.ErrorIs(t, fleet.MustBeRefused(t, other.RedLock("a")), quorumlock.ErrHeld)
-		time.Sleep(hold/2 + time.Millisecond)
+		time.Sleep(hold/2 + 100*time.Millisecond)
 		fleet.AcquireAndRelease(t, other.RedLock("a"))
 	})
 }

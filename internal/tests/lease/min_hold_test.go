@@ -56,10 +56,10 @@ func TestMinHoldKeepsAReleasedLock(t *testing.T) {
 					require.NoError(t, wait.Err)
 					waited := f.Clock.Now() - began
 					require.GreaterOrEqual(t, waited, hold)
-					require.LessOrEqual(t, waited, hold+500*time.Millisecond, "the release wakes it, or it polls")
+					require.LessOrEqual(t, waited, hold+500*time.Millisecond, "it looks once a second, and so knows the rest")
 					require.Greater(t, wait.Lease.Token(), lease.Token())
 					require.NoError(t, wait.Lease.Release(t.Context()))
-					time.Sleep(time.Second)
+					time.Sleep(2 * time.Second) // it may have a MinHold too
 					f.RequireNoKeys()
 				})
 			})
@@ -123,26 +123,6 @@ func TestMinHoldOutlivesTheClient(t *testing.T) {
 	}
 }
 
-// The process dies without a release: the lock ends with its TTL, as without a MinHold.
-func TestMinHoldEndsWithTheTTLOfADeadHolder(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		next := f.Client().RedLock("job")
-		client, wires := f.WiredClient()
-		lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: time.Second, MinHold: 8 * time.Second}))
-		for _, w := range wires {
-			w.Severed.Store(true)
-		}
-		took := f.Elapsed(func() {
-			lease, err := next.Acquire(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, lease.Release(t.Context()))
-		})
-		require.Less(t, took, 3*time.Second)
-		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
-		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost, "there is nothing to keep")
-	})
-}
-
 // The last of all nested leases decides when the lease is released. The first grant decides when the
 // MinHold has passed.
 func TestMinHoldOfNestedLeases(t *testing.T) {
@@ -159,85 +139,8 @@ func TestMinHoldOfNestedLeases(t *testing.T) {
 		wait := fleet.StartAcquire(t.Context(), t, client.RedLock("job"))
 		time.Sleep(3*time.Second - 1)
 		require.True(t, wait.Waits())
-		time.Sleep(time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // for the drift
 		require.NoError(t, wait.Has().Release(t.Context()))
-	})
-}
-
-// A release that must set the nodes to the rest fails if too few nodes answer. The client tries again
-// until they do.
-func TestMinHoldIsRetried(t *testing.T) {
-	const hold, ttl = 8 * time.Second, 3 * time.Second
-	for how, fail := range map[string]func(f *fleet.Fleet){
-		"nodes are down": func(f *fleet.Fleet) { f.Stop(0, 1) },
-		"nodes hang":     func(f *fleet.Fleet) { f.Pause(0, 1) },
-	} {
-		t.Run(how, func(t *testing.T) {
-			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-				client, wires := f.WiredClient()
-				began := f.Clock.Now()
-				lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: ttl, MinHold: hold}))
-				fail(f)
-				var err error
-				took := f.Elapsed(func() { err = lease.Release(t.Context()) })
-				require.LessOrEqual(t, took, ttl/3)
-				var noQuorum *quorumlock.NoQuorumError
-				require.ErrorAs(t, err, &noQuorum)
-				require.Equal(t, "keep", noQuorum.Op)
-				require.Len(t, noQuorum.Nodes, 2)
-				require.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
-				f.Start(0, 1)
-				f.Resume(0, 1)
-				time.Sleep(2 * time.Second)
-
-				sever(wires) // not Close, which would try once more
-				next, err := f.Client().RedLock("job").Acquire(t.Context())
-				require.NoError(t, err)
-				require.GreaterOrEqual(t, f.Clock.Now()-began, hold)
-				require.NoError(t, next.Release(t.Context()))
-			})
-		})
-	}
-}
-
-// If too few nodes answer for a TTL, the lock becomes free early, as Release has reported. The client
-// renews nothing then, and removes the remains when the MinHold has passed.
-func TestMinHoldLapsesWithoutAQuorum(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client := f.Client()
-		lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: time.Second, MinHold: 5 * time.Second}))
-		f.Stop(0, 1)
-		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrNoQuorum)
-		time.Sleep(2 * time.Second)
-		f.Start(0, 1)
-		time.Sleep(time.Second)
-		next := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		time.Sleep(time.Minute)
-		require.NoError(t, next.Err(), "the former client leaves the next holder alone")
-		require.NoError(t, next.Release(t.Context()))
-		time.Sleep(time.Second)
-		f.RequireNoKeys()
-	})
-}
-
-// The time of a Fixed lease counts from the sending of its acquisition, and MinHold from the grant. So
-// a release may have to set the nodes to the rest, although nothing else renews the lease.
-func TestMinHoldOfAFixedLease(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := f.WiredClient()
-		for _, w := range wires {
-			w.Muted.Store(int64(100 * time.Millisecond))
-		}
-		const ttl = 5 * time.Second
-		hold := ttl - quorum.Drift(ttl)
-		lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{Fixed: true, TTL: ttl, MinHold: hold}))
-		granted := f.Clock.Now()
-		require.Less(t, lease.Remaining(), hold)
-		require.Equal(t, 100*time.Millisecond, f.Elapsed(func() { require.NoError(t, lease.Release(t.Context())) }), "one renewal")
-		next, err := f.Client().RedLock("job").Acquire(t.Context())
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, f.Clock.Now()-granted, hold)
-		require.NoError(t, next.Release(t.Context()))
 	})
 }
 
@@ -365,5 +268,133 @@ func TestMinHoldOfOtherLocks(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// The process dies without a release: the nodes keep the lock for the MinHold by themselves, and no longer.
+func TestMinHoldOfADeadHolder(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		const hold = 8 * time.Second
+		next := f.Client().RedLock("job")
+		client, wires := f.WiredClient()
+		lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: time.Second, MinHold: hold}))
+		sever(wires)
+		took := f.Elapsed(func() {
+			lease, err := next.Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Release(t.Context()))
+		})
+		require.GreaterOrEqual(t, took, hold)
+		require.Less(t, took, hold+2*time.Second)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+	})
+}
+
+// Too few nodes answer the release. They keep the lock for its TTL, unless they are told of the rest before that.
+func TestReleaseBeforeMinHoldIsRetried(t *testing.T) {
+	const hold, ttl = 2 * time.Second, 10 * time.Second
+	for _, back := range []bool{true, false} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			client, wires := f.WiredClient()
+			began := f.Clock.Now()
+			lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: ttl, MinHold: hold}))
+			wires[0].Severed.Store(true)
+			wires[1].Severed.Store(true)
+			require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrNoQuorum)
+			time.Sleep(time.Second)
+			wires[0].Severed.Store(!back)
+			next, err := f.Client().RedLock("job").Acquire(t.Context())
+			require.NoError(t, err)
+			took := f.Clock.Now() - began
+			require.GreaterOrEqual(t, took, hold)
+			require.Equal(t, back, took < 2*hold+2*time.Second, took)
+			require.NoError(t, next.Release(t.Context()))
+		})
+	}
+}
+
+// A lock with a MinHold that was deleted by hand is found to be lost at its release, as any other.
+func TestReleaseBeforeMinHoldFindsALoss(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(atLeast(5*time.Second)))
+		f.Free("job", lease.Owner(), 0, 1)
+		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
+	})
+}
+
+// A JointLease may be released any number of times, also while the nodes keep its locks.
+func TestMinHoldOfAJointLeaseThatIsReleasedTwice(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		a, b := c.RedLock("a").With(atLeast(5*time.Second)), c.RedLock("b")
+		joint, err := quorumlock.Join(a, b).Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, joint.Release(t.Context()))
+		for range 2 {
+			require.Zero(t, f.Elapsed(func() { require.ErrorIs(t, joint.Release(t.Context()), quorumlock.ErrReleased) }))
+		}
+	})
+}
+
+// A forced release of a kept lock also frees it for waiters of the client that keeps it.
+func TestForceReleaseOfAKeptLockServesWaitersOfItsClient(t *testing.T) {
+	for how, ttl := range map[string]time.Duration{"TTL below MinHold": time.Second, "TTL above MinHold": quorumlock.DefaultTTL} {
+		t.Run(how, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				client := f.Client()
+				lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: ttl, MinHold: 9 * time.Second}))
+				wait := fleet.StartAcquire(t.Context(), t, client.RedLock("job"))
+				require.NoError(t, lease.Release(t.Context()))
+				late := fleet.StartAcquire(t.Context(), t, client.RedLock("job"))
+				time.Sleep(100 * time.Millisecond)
+				_, err := f.Client().RedLock("job").ForceRelease(t.Context())
+				require.NoError(t, err)
+				time.Sleep(2 * time.Second)
+				require.NoError(t, wait.Has().Release(t.Context()))
+				require.NoError(t, late.Has().Release(t.Context()))
+			})
+		})
+	}
+}
+
+// A lease with a MinHold is not handed over: its client may not pass the lock on before the MinHold has passed.
+func TestMinHoldIsNotHandedOver(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		const hold = 5 * time.Second
+		first := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		lock := f.Client().RedLock("job").With(atLeast(hold))
+		// The first waiter would reserve a token for the second.
+		one, two := fleet.StartAcquire(t.Context(), t, lock), fleet.StartAcquire(t.Context(), t, lock)
+		require.True(t, one.Waits())
+		require.NoError(t, first.Release(t.Context()))
+		<-one.Done
+		require.NoError(t, one.Err)
+		require.NoError(t, one.Lease.Release(t.Context()))
+		time.Sleep(hold - time.Second)
+		require.True(t, two.Waits())
+		time.Sleep(2 * time.Second)
+		require.NoError(t, two.Has().Release(t.Context()))
+	})
+}
+
+// A lease that is lost before its release is not kept, also where a node still has it.
+func TestMinHoldOfALostLease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(quorumlock.LockOptions{TTL: 3 * time.Second, MinHold: 9 * time.Second}))
+		f.Stop(2)
+		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
+		require.NoError(t, err)
+		f.Start(2)
+		<-lease.Context().Done() // a renewal finds it
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
+		time.Sleep(100 * time.Millisecond)
+		f.RequireNoKeys()
+	})
+}
+
+// sever ends a client for the nodes, as the death of its process does.
+func sever(wires []*fleet.Wire) {
+	for _, w := range wires {
+		w.Severed.Store(true)
 	}
 }
