@@ -325,14 +325,15 @@ func TestRelease(t *testing.T) {
 	assert.Contains(t, out, "the tag otel/v1.8.7 is missing")
 }
 
-// requireGet adds a module to a new program, and compiles all packages of that module.
+// requireGet adds a module to a new program, finds all that its packages import, and compiles its main package.
 func requireGet(t *testing.T, r *repository, module, version string) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, args := range [][]string{
 		{"mod", "init", "example.com/program"},
 		{"get", module + "/...@" + version},
-		{"list", "-export", "-f", "{{.Name}}", module + "/..."}, // compiles, and does not link
+		{"list", "-deps", module + "/..."},
+		{"build", module},
 	} {
 		out, err := r.runIn(dir, "go", args...)
 		require.NoError(t, err, "go %s:\n%s", args, out)
