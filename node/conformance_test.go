@@ -86,3 +86,17 @@ func locks(t *testing.T, server *redisproc.Server) []string {
 	}
 	return keys
 }
+
+// The scripts keep their promises in an interpreter of this module too: the one that runs them in virtual time.
+func TestScriptedConforms(t *testing.T) {
+	nodetest.Run(t, func(t *testing.T) nodetest.Subject {
+		c := clock.NewManual(time.Unix(1_700_000_000, 0))
+		s := node.NewScripted(c)
+		t.Cleanup(func() { _ = s.Close() })
+		return nodetest.Subject{
+			// Redis keeps a key until its last millisecond is over.
+			Node: s, Pass: func(d time.Duration) { c.Advance(d + time.Millisecond) }, Plant: s.Plant, Keys: s.Locks, Forget: s.Forget,
+			Restart: s.Crash,
+		}
+	})
+}

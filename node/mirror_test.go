@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/redislua"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
@@ -127,6 +128,9 @@ type mirror struct {
 	client rueidis.Client
 	writer writer
 	memory *Memory
+	engine *redislua.Server
+	// sent are the messages of the engine, each behind its channel.
+	sent   []string
 	clock  *clock.Manual
 	limits Limits
 	names  []string
@@ -155,7 +159,7 @@ func (p *mirror) begin(seed uint64) {
 	p.Rand = rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // any numbers will do
 	p.history = []string{fmt.Sprint("seed ", seed)}
 	p.clock = clock.NewManual(time.UnixMilli(1_700_000_000_123 + int64(p.IntN(1000))))
-	p.memory = NewMemory("m", p.clock)
+	p.memory, p.engine = NewMemory("m", p.clock), redislua.New((*mirrorHost)(p))
 	p.limits = Limits{MaxTTL: 10 * time.Minute, MaxClockSkew: time.Minute}
 	p.live = make(map[string]*memoryInbox)
 	p.keep = 10 * time.Second
@@ -199,6 +203,11 @@ func (p *mirror) pass(d time.Duration) {
 	p.history = append(p.history, fmt.Sprint("pass ", d))
 	p.clock.Advance(d)
 	require.NoError(p, p.command("EVAL", atEnd, "0", strconv.FormatInt(p.now(), 10)).Error())
+	for _, name := range p.engine.Do("KEYS", "*").Items {
+		if p.engine.Do("PTTL", name.Text).Int == 0 {
+			p.engine.Do("DEL", name.Text)
+		}
+	}
 	// The keys of a queue may end before its last waiter does, by up to a 32nd of its time.
 	stored := p.stored()
 	for _, name := range append([]string{p.pool}, p.names...) {
@@ -242,9 +251,12 @@ func (p *mirror) run(ops ...Op) {
 	p.writer.packer.clear()
 	for _, r := range spans(nil, ops) {
 		command := eval(p.client.B(), &p.writer, ops[r.from:r.to])
-		args := slices.Clone(command.Commands())
+		args := own(command.Commands())
 		args[1] = header + args[1]
-		decodeAll(ops[r.from:r.to], p.command(args...), onServer[r.from:r.to])
+		result := p.command(args...)
+		decodeAll(ops[r.from:r.to], result, onServer[r.from:r.to])
+		args[1] = strings.TrimPrefix(args[1], header)
+		p.compareEngine(result, args)
 	}
 	for i := range ops {
 		said := told(inMemory[i])
@@ -268,6 +280,7 @@ func (p *mirror) dropLate() {
 		}
 		if n, err := p.command("DEL", key("queue", name)).AsInt64(); err == nil && n > 0 {
 			p.command("DEL", key("waiting", name), key("writers", name))
+			p.engine.Do("DEL", key("queue", name), key("waiting", name), key("writers", name))
 			maps.DeleteFunc(p.memory.gone, func(of tombstoneKey, _ time.Duration) bool { return of.name == name })
 		}
 	}
@@ -683,6 +696,7 @@ func (p *mirror) disturb() {
 		p.history = append(p.history, "flush")
 		p.memory.Flush()
 		p.command("FLUSHDB")
+		p.engine.Do("FLUSHALL")
 	} else {
 		p.history = append(p.history, "restart")
 		p.identify()

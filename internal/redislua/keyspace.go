@@ -1,0 +1,109 @@
+package redislua
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// keyspace holds the keys of a server. A key that is past its end counts as absent.
+type keyspace map[string]*key
+
+// key is one key. Exactly one of hash, members and text belongs to its type.
+type key struct {
+	kind byte // hashKey, sortedSet or text
+	// ends is the last millisecond of the key's life; 0 is never.
+	ends    int64
+	fields  map[string]string
+	order   []string // of the fields: a small hash of Redis lists them as they came
+	members []member // in order
+	scores  map[string]float64
+	text    []byte
+}
+
+const (
+	hashKey   = 'h'
+	sortedSet = 'z'
+	textKey   = 's'
+)
+
+type member struct {
+	score float64
+	name  string
+}
+
+func compareMembers(a, b member) int {
+	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.name, b.name))
+}
+
+func newKey(kind byte) *key {
+	k := &key{kind: kind}
+	switch kind {
+	case hashKey:
+		k.fields = make(map[string]string)
+	case sortedSet:
+		k.scores = make(map[string]float64)
+	}
+	return k
+}
+
+func (ks keyspace) clone() keyspace {
+	c := make(keyspace, len(ks))
+	for name, k := range ks {
+		twin := *k
+		twin.fields, twin.scores = maps.Clone(k.fields), maps.Clone(k.scores)
+		twin.order, twin.members, twin.text = slices.Clone(k.order), slices.Clone(k.members), slices.Clone(k.text)
+		c[name] = &twin
+	}
+	return c
+}
+
+// rank returns the index of a member, or -1.
+func (k *key) rank(name string) int {
+	score, ok := k.scores[name]
+	if !ok {
+		return -1
+	}
+	at, _ := slices.BinarySearchFunc(k.members, member{score, name}, compareMembers)
+	return at
+}
+
+func (k *key) put(m member) {
+	k.remove(m.name)
+	at, _ := slices.BinarySearchFunc(k.members, m, compareMembers)
+	k.members = slices.Insert(k.members, at, m)
+	k.scores[m.name] = m.score
+}
+
+func (k *key) remove(name string) (removed bool) {
+	at := k.rank(name)
+	if at < 0 {
+		return false
+	}
+	k.members = slices.Delete(k.members, at, at+1)
+	delete(k.scores, name)
+	return true
+}
+
+func (k *key) setField(name, value string) (added bool) {
+	if _, known := k.fields[name]; !known {
+		k.order = append(k.order, name)
+		added = true
+	}
+	k.fields[name] = value
+	return added
+}
+
+func (k *key) removeField(name string) (removed bool) {
+	if _, known := k.fields[name]; !known {
+		return false
+	}
+	delete(k.fields, name)
+	k.order = slices.DeleteFunc(k.order, func(f string) bool { return f == name })
+	return true
+}
+
+// isEmpty reports whether Redis removes the key: a hash or a sorted set without elements.
+func (k *key) isEmpty() bool {
+	return k.kind == hashKey && len(k.fields) == 0 || k.kind == sortedSet && len(k.members) == 0
+}

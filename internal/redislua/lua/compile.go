@@ -1,0 +1,208 @@
+package lua
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+	"github.com/yuin/gopher-lua/parse"
+)
+
+// Script is a script that is ready to run, any number of times and by several goroutines.
+type Script struct{ main *body }
+
+// Compile makes a script of its text.
+func Compile(source string) (s *Script, err error) {
+	chunk, err := parse.Parse(strings.NewReader(source), "user_script")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		switch caught := recover().(type) {
+		case nil:
+		case unsupported:
+			err = caught
+		default:
+			panic(caught)
+		}
+	}()
+	c := &compiler{body: &body{}, variadic: true}
+	c.body.run = c.block(chunk)
+	return &Script{c.body}, nil
+}
+
+// Run runs the script with these global variables, and returns its first result.
+func (s *Script) Run(globals map[string]Value) (result Value, err error) {
+	defer func() {
+		switch caught := recover().(type) {
+		case nil:
+		case *Error:
+			err = caught
+		default:
+			panic(caught)
+		}
+	}()
+	values := s.main.call(globals, nil, nil)
+	return arg(values, 0), nil
+}
+
+// unsupported is the error for a script that uses something that this package does not have.
+type unsupported struct {
+	what any
+	line int
+}
+
+func (u unsupported) Error() string {
+	return fmt.Sprintf("line %d: %T is not supported", u.line, u.what)
+}
+
+// body is the code of a function.
+type body struct {
+	slots      int // variables and parameters, of all blocks
+	parameters []*local
+	variadic   bool
+	upvalues   []upvalue
+	run        step
+}
+
+// upvalue says where a function finds a variable of an outer one when it is made.
+type upvalue struct {
+	name string
+	// local is the variable of the function that makes this one; nil if it has the variable from outside too, at this
+	// index.
+	local *local
+	index int
+}
+
+// local is a variable. Those that a function within its own captures live in a cell.
+type local struct {
+	slot     int
+	captured bool
+}
+
+// cell holds a variable that functions share.
+type cell struct{ value Value }
+
+// frame is one call of a function.
+type frame struct {
+	globals  map[string]Value
+	slots    []Value
+	captured []*cell
+	rest     []Value // the arguments for ...
+	result   []Value
+}
+
+// step runs a statement, and says how it ended.
+type step func(f *frame) ending
+
+type ending uint8
+
+const (
+	goesOn ending = iota
+	breaks
+	returns
+)
+
+// expression computes a value; several computes all values of a call or of `...`.
+type (
+	expression func(f *frame) Value
+	several    func(f *frame) []Value
+)
+
+// Call calls a function.
+func Call(function Value, args []Value) []Value {
+	f, ok := function.(*Function)
+	if !ok {
+		raisef("attempt to call a %s value", typeName(function))
+	}
+	if f.native != nil {
+		return f.native(args)
+	}
+	return f.body.call(f.globals, f.captured, args)
+}
+
+func (b *body) call(globals map[string]Value, captured []*cell, args []Value) []Value {
+	f := &frame{globals: globals, slots: make([]Value, b.slots), captured: captured}
+	for i, p := range b.parameters {
+		f.declare(p, arg(args, i))
+	}
+	if b.variadic && len(args) > len(b.parameters) {
+		f.rest = args[len(b.parameters):]
+	}
+	b.run(f)
+	return f.result
+}
+
+func (f *frame) declare(l *local, v Value) {
+	if l.captured {
+		f.slots[l.slot] = &cell{v}
+	} else {
+		f.slots[l.slot] = v
+	}
+}
+
+// compiler compiles one function.
+type compiler struct {
+	outer    *compiler
+	body     *body
+	scopes   []map[string]*local
+	variadic bool
+}
+
+func (c *compiler) declare(name string) *local {
+	l := &local{slot: c.body.slots}
+	c.body.slots++
+	c.scopes[len(c.scopes)-1][name] = l
+	return l
+}
+
+func (c *compiler) local(name string) *local {
+	for i := len(c.scopes) - 1; i >= 0; i-- {
+		if l, ok := c.scopes[i][name]; ok {
+			return l
+		}
+	}
+	return nil
+}
+
+// upvalue returns the index of a variable of an outer function, or -1 if the name is global.
+func (c *compiler) upvalue(name string) int {
+	for i, u := range c.body.upvalues {
+		if u.name == name {
+			return i
+		}
+	}
+	if c.outer == nil {
+		return -1
+	}
+	u := upvalue{name: name, local: c.outer.local(name)}
+	if u.local != nil {
+		u.local.captured = true
+	} else if u.index = c.outer.upvalue(name); u.index < 0 {
+		return -1
+	}
+	c.body.upvalues = append(c.body.upvalues, u)
+	return len(c.body.upvalues) - 1
+}
+
+// function compiles a function expression.
+func (c *compiler) function(e *ast.FunctionExpr) expression {
+	inner := &compiler{outer: c, body: &body{variadic: e.ParList.HasVargs}, variadic: e.ParList.HasVargs}
+	inner.scopes = []map[string]*local{{}}
+	for _, name := range e.ParList.Names {
+		inner.body.parameters = append(inner.body.parameters, inner.declare(name))
+	}
+	inner.body.run = inner.block(e.Stmts)
+	b := inner.body
+	return func(f *frame) Value {
+		captured := make([]*cell, len(b.upvalues))
+		for i, u := range b.upvalues {
+			if u.local != nil {
+				captured[i] = f.slots[u.local.slot].(*cell)
+			} else {
+				captured[i] = f.captured[u.index]
+			}
+		}
+		return &Function{body: b, captured: captured, globals: f.globals}
+	}
+}

@@ -1,0 +1,332 @@
+package lua
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/yuin/gopher-lua/pm"
+)
+
+// Library returns the standard functions, by their global names.
+func Library() map[string]Value {
+	return map[string]Value{
+		"error":    Native(func(a []Value) []Value { panic(&Error{arg(a, 0)}) }),
+		"ipairs":   Native(ipairs),
+		"pcall":    Native(PCall),
+		"select":   Native(selects),
+		"tonumber": Native(toNumber),
+		"tostring": Native(toString),
+		"type":     Native(func(a []Value) []Value { return []Value{typeName(arg(a, 0))} }),
+		"unpack":   Native(unpack),
+		"math": table(map[string]func([]Value) []Value{
+			"ceil":  func(a []Value) []Value { return []Value{math.Ceil(numberArg(a, 0))} },
+			"floor": func(a []Value) []Value { return []Value{math.Floor(numberArg(a, 0))} },
+			"max":   func(a []Value) []Value { return []Value{fold(a, math.Max)} },
+			"min":   func(a []Value) []Value { return []Value{fold(a, math.Min)} },
+		}),
+		"string": table(map[string]func([]Value) []Value{
+			"char": char, "find": find, "format": format, "gmatch": gmatch, "match": match, "rep": rep, "sub": sub,
+		}),
+		"table": table(map[string]func([]Value) []Value{"concat": concatTable, "sort": sortTable}),
+	}
+}
+
+func table(functions map[string]func([]Value) []Value) *Table {
+	t := &Table{}
+	for name, f := range functions {
+		t.Set(name, Native(f))
+	}
+	return t
+}
+
+func arg(args []Value, i int) Value {
+	if i < len(args) {
+		return args[i]
+	}
+	return nil
+}
+
+func numberArg(args []Value, i int) float64 {
+	n, ok := number(arg(args, i))
+	if !ok {
+		raisef("bad argument #%d (number expected, got %s)", i+1, typeName(arg(args, i)))
+	}
+	return n
+}
+
+func intArg(args []Value, i, otherwise int) int {
+	if arg(args, i) == nil {
+		return otherwise
+	}
+	return int(numberArg(args, i))
+}
+
+func textArg(args []Value, i int) string {
+	text, ok := Text(arg(args, i))
+	if !ok {
+		raisef("bad argument #%d (string expected, got %s)", i+1, typeName(arg(args, i)))
+	}
+	return text
+}
+
+func tableArg(args []Value, i int) *Table {
+	t, ok := arg(args, i).(*Table)
+	if !ok {
+		raisef("bad argument #%d (table expected, got %s)", i+1, typeName(arg(args, i)))
+	}
+	return t
+}
+
+func fold(args []Value, f func(a, b float64) float64) float64 {
+	n := numberArg(args, 0)
+	for i := range args[1:] {
+		n = f(n, numberArg(args, i+1))
+	}
+	return n
+}
+
+var nextIndex = Native(func(a []Value) []Value {
+	i := numberArg(a, 1) + 1
+	v := tableArg(a, 0).Get(i)
+	if v == nil {
+		return nil
+	}
+	return []Value{i, v}
+})
+
+func ipairs(args []Value) []Value { return []Value{nextIndex, tableArg(args, 0), 0.0} }
+
+// PCall is pcall: it calls its first argument with the others, and returns true and the results, or false and the error.
+func PCall(args []Value) (results []Value) {
+	defer func() {
+		switch caught := recover().(type) {
+		case nil:
+		case *Error:
+			results = []Value{false, caught.Value}
+		default:
+			panic(caught)
+		}
+	}()
+	return append([]Value{true}, Call(arg(args, 0), args[1:])...)
+}
+
+func selects(args []Value) []Value {
+	if arg(args, 0) == "#" {
+		return []Value{float64(len(args) - 1)}
+	}
+	i := int(numberArg(args, 0))
+	if i < 0 {
+		i += len(args)
+	}
+	if i < 1 {
+		raisef("bad argument #1 to 'select' (index out of range)")
+	}
+	return args[min(i, len(args)):]
+}
+
+func toNumber(args []Value) []Value {
+	if n, ok := number(arg(args, 0)); ok {
+		return []Value{n}
+	}
+	return []Value{nil}
+}
+
+func toString(args []Value) []Value {
+	switch v := arg(args, 0).(type) {
+	case nil:
+		return []Value{"nil"}
+	case bool:
+		return []Value{fmt.Sprint(v)}
+	default:
+		if text, ok := Text(v); ok {
+			return []Value{text}
+		}
+		return []Value{fmt.Sprintf("%s: %p", typeName(v), v)}
+	}
+}
+
+func unpack(args []Value) []Value {
+	t := tableArg(args, 0)
+	from, to := intArg(args, 1, 1), intArg(args, 2, t.Len())
+	values := make([]Value, 0, max(to-from+1, 0))
+	for i := from; i <= to; i++ {
+		values = append(values, t.Get(float64(i)))
+	}
+	return values
+}
+
+func char(args []Value) []Value {
+	b := make([]byte, len(args))
+	for i := range args {
+		b[i] = byte(intArg(args, i, 0))
+	}
+	return []Value{string(b)}
+}
+
+func rep(args []Value) []Value {
+	return []Value{strings.Repeat(textArg(args, 0), max(int(numberArg(args, 1)), 0))}
+}
+
+// begins returns the offset of a position in a text of n bytes. Negative positions count from the end.
+func begins(position, n int) int {
+	if position < 0 {
+		position += n + 1
+	}
+	return max(position, 1) - 1
+}
+
+func sub(args []Value) []Value {
+	text := textArg(args, 0)
+	from, to := begins(int(numberArg(args, 1)), len(text)), intArg(args, 2, -1)
+	if to < 0 {
+		to += len(text) + 1
+	}
+	to = min(to, len(text))
+	if from >= to {
+		return []Value{""}
+	}
+	return []Value{text[from:to]}
+}
+
+func find(args []Value) []Value {
+	text, pattern := textArg(args, 0), textArg(args, 1)
+	from := begins(intArg(args, 2, 1), len(text))
+	if from > len(text) {
+		return []Value{nil}
+	}
+	if truth(arg(args, 3)) {
+		at := strings.Index(text[from:], pattern)
+		if at < 0 {
+			return []Value{nil}
+		}
+		return []Value{float64(from + at + 1), float64(from + at + len(pattern))}
+	}
+	found := matches(text, pattern, from, 1)
+	if len(found) == 0 {
+		return []Value{nil}
+	}
+	values := []Value{float64(found[0].Capture(0) + 1), float64(found[0].Capture(1))}
+	return append(values, captures(text, found[0], false)...)
+}
+
+func match(args []Value) []Value {
+	text, pattern := textArg(args, 0), textArg(args, 1)
+	from := begins(intArg(args, 2, 1), len(text))
+	if from > len(text) {
+		return []Value{nil}
+	}
+	found := matches(text, pattern, from, 1)
+	if len(found) == 0 {
+		return []Value{nil}
+	}
+	return captures(text, found[0], true)
+}
+
+func gmatch(args []Value) []Value {
+	text := textArg(args, 0)
+	found := matches(text, textArg(args, 1), 0, -1)
+	return []Value{Native(func([]Value) []Value {
+		if len(found) == 0 {
+			return []Value{nil}
+		}
+		first := found[0]
+		found = found[1:]
+		return captures(text, first, true)
+	})}
+}
+
+func matches(text, pattern string, from, limit int) []*pm.MatchData {
+	found, err := pm.Find(pattern, []byte(text), from, limit)
+	if err != nil {
+		Raise(err.Error())
+	}
+	return found
+}
+
+// captures returns what a match has captured; the whole match if there are no captures, and whole is set.
+func captures(text string, m *pm.MatchData, whole bool) []Value {
+	first := 2
+	if whole && m.CaptureLength() == 2 {
+		first = 0
+	}
+	var values []Value
+	for i := first; i < m.CaptureLength(); i += 2 {
+		if m.IsPosCapture(i) {
+			values = append(values, float64(m.Capture(i)))
+		} else {
+			values = append(values, text[m.Capture(i):m.Capture(i+1)])
+		}
+	}
+	return values
+}
+
+// format knows %s, %d and %f with their flags, and %%.
+func format(args []Value) []Value {
+	rest := textArg(args, 0)
+	var b strings.Builder
+	for next := 1; ; {
+		before, after, found := strings.Cut(rest, "%")
+		b.WriteString(before)
+		if !found {
+			return []Value{b.String()}
+		}
+		end := strings.IndexAny(after, "sdf%")
+		if end < 0 {
+			Raise("invalid option in 'format'")
+		}
+		verb := "%" + after[:end+1]
+		switch after[end] {
+		case 's':
+			b.WriteString(fmt.Sprintf(verb, toString([]Value{arg(args, next)})[0]))
+		case 'd':
+			b.WriteString(fmt.Sprintf(verb, int64(numberArg(args, next))))
+		case 'f':
+			b.WriteString(fmt.Sprintf(verb, numberArg(args, next)))
+		default:
+			b.WriteByte('%')
+			next--
+		}
+		next++
+		rest = after[end+1:]
+	}
+}
+
+func concatTable(args []Value) []Value {
+	t, between := tableArg(args, 0), ""
+	if arg(args, 1) != nil {
+		between = textArg(args, 1)
+	}
+	from, to := intArg(args, 2, 1), intArg(args, 3, t.Len())
+	var b strings.Builder
+	for i := from; i <= to; i++ {
+		text, ok := Text(t.Get(float64(i)))
+		if !ok {
+			raisef("invalid value (%s) at index %d in table for 'concat'", typeName(t.Get(float64(i))), i)
+		}
+		if i > from {
+			b.WriteString(between)
+		}
+		b.WriteString(text)
+	}
+	return []Value{b.String()}
+}
+
+// sortTable sorts in ascending order.
+func sortTable(args []Value) []Value {
+	if len(args) > 1 {
+		Raise("table.sort with a function is not supported")
+	}
+	slices.SortFunc(tableArg(args, 0).array, func(a, b Value) int {
+		switch {
+		case less(a, b):
+			return -1
+		case less(b, a):
+			return 1
+		default:
+			return 0
+		}
+	})
+	return nil
+}

@@ -1,0 +1,117 @@
+package lua
+
+import (
+	"math"
+	"strings"
+)
+
+func less(a, b Value) bool {
+	switch x := a.(type) {
+	case float64:
+		if y, ok := b.(float64); ok {
+			return x < y
+		}
+	case string:
+		if y, ok := b.(string); ok {
+			return x < y
+		}
+	}
+	incomparable(a, b)
+	return false
+}
+
+func lessOrEqual(a, b Value) bool {
+	switch x := a.(type) {
+	case float64:
+		if y, ok := b.(float64); ok {
+			return x <= y
+		}
+	case string:
+		if y, ok := b.(string); ok {
+			return x <= y
+		}
+	}
+	incomparable(a, b)
+	return false
+}
+
+func incomparable(a, b Value) {
+	if x, y := typeName(a), typeName(b); x == y {
+		raisef("attempt to compare two %s values", x)
+	} else {
+		raisef("attempt to compare %s with %s", x, y)
+	}
+}
+
+var comparisons = map[string]func(a, b Value) bool{
+	"==": func(a, b Value) bool { return a == b },
+	"~=": func(a, b Value) bool { return a != b },
+	"<":  less,
+	"<=": lessOrEqual,
+	">":  func(a, b Value) bool { return less(b, a) },
+	">=": func(a, b Value) bool { return lessOrEqual(b, a) },
+}
+
+var arithmetic = map[string]func(a, b float64) float64{
+	"+": func(a, b float64) float64 { return a + b },
+	"-": func(a, b float64) float64 { return a - b },
+	"*": func(a, b float64) float64 { return a * b },
+	"/": func(a, b float64) float64 { return a / b },
+	"%": func(a, b float64) float64 { return a - math.Floor(a/b)*b },
+	"^": math.Pow,
+}
+
+// operand returns the number of an operand.
+func operand(v Value) float64 {
+	if n, ok := v.(float64); ok {
+		return n
+	}
+	n, ok := number(v)
+	if !ok {
+		raisef("attempt to perform arithmetic on a %s value", typeName(v))
+	}
+	return n
+}
+
+func length(v Value) Value {
+	switch v := v.(type) {
+	case string:
+		return float64(len(v))
+	case *Table:
+		return float64(v.Len())
+	}
+	raisef("attempt to get length of a %s value", typeName(v))
+	return nil
+}
+
+// concat joins operands, from the first to the last. Lua begins at the end, which shows in errors only.
+func concat(values []Value) Value {
+	var b strings.Builder
+	for _, v := range values {
+		text, ok := Text(v)
+		if !ok {
+			raisef("attempt to concatenate a %s value", typeName(v))
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+func index(of, key Value) Value {
+	if _, ok := of.(string); ok {
+		return nil // a string has the functions of the library string as its fields; no script uses them so
+	}
+	t, ok := of.(*Table)
+	if !ok {
+		raisef("attempt to index a %s value", typeName(of))
+	}
+	return t.Get(key)
+}
+
+func setIndex(of, key, value Value) {
+	t, ok := of.(*Table)
+	if !ok {
+		raisef("attempt to index a %s value", typeName(of))
+	}
+	t.Set(key, value)
+}

@@ -1,0 +1,258 @@
+package lua
+
+import "github.com/yuin/gopher-lua/ast"
+
+// block compiles statements with a scope of their own.
+func (c *compiler) block(statements []ast.Stmt) step {
+	c.scopes = append(c.scopes, map[string]*local{})
+	defer func() { c.scopes = c.scopes[:len(c.scopes)-1] }()
+	return c.sequence(statements)
+}
+
+func (c *compiler) sequence(statements []ast.Stmt) step {
+	steps := make([]step, len(statements))
+	for i, s := range statements {
+		steps[i] = c.statement(s)
+	}
+	return func(f *frame) ending {
+		for _, s := range steps {
+			if e := s(f); e != goesOn {
+				return e
+			}
+		}
+		return goesOn
+	}
+}
+
+func (c *compiler) statement(statement ast.Stmt) step {
+	switch s := statement.(type) {
+	case *ast.LocalAssignStmt:
+		return c.locals(s)
+	case *ast.AssignStmt:
+		return c.assignment(s)
+	case *ast.FuncCallStmt:
+		call := c.call(s.Expr.(*ast.FuncCallExpr))
+		return func(f *frame) ending {
+			call(f)
+			return goesOn
+		}
+	case *ast.FuncDefStmt:
+		if s.Name.Method != "" {
+			panic(unsupported{s.Name, s.Line()})
+		}
+		set, value := c.target(s.Name.Func), c.function(s.Func)
+		return func(f *frame) ending {
+			set(f)(value(f))
+			return goesOn
+		}
+	case *ast.DoBlockStmt:
+		return c.block(s.Stmts)
+	case *ast.IfStmt:
+		condition, then, otherwise := c.expression(s.Condition), c.block(s.Then), c.block(s.Else)
+		return func(f *frame) ending {
+			if truth(condition(f)) {
+				return then(f)
+			}
+			return otherwise(f)
+		}
+	case *ast.WhileStmt:
+		condition, do := c.expression(s.Condition), c.block(s.Stmts)
+		return func(f *frame) ending {
+			for truth(condition(f)) {
+				if e := do(f); e != goesOn {
+					return e.afterLoop()
+				}
+			}
+			return goesOn
+		}
+	case *ast.RepeatStmt:
+		return c.repeat(s)
+	case *ast.NumberForStmt:
+		return c.numbers(s)
+	case *ast.GenericForStmt:
+		return c.each(s)
+	case *ast.ReturnStmt:
+		values := c.list(s.Exprs)
+		return func(f *frame) ending {
+			f.result = values(f)
+			return returns
+		}
+	case *ast.BreakStmt:
+		return func(*frame) ending { return breaks }
+	default:
+		panic(unsupported{s, s.Line()})
+	}
+}
+
+// afterLoop is how a loop ends whose body ended so.
+func (e ending) afterLoop() ending {
+	if e == breaks {
+		return goesOn
+	}
+	return e
+}
+
+func (c *compiler) locals(s *ast.LocalAssignStmt) step {
+	if len(s.Exprs) == 1 && len(s.Names) == 1 {
+		if function, ok := s.Exprs[0].(*ast.FunctionExpr); ok { // it may call itself
+			l := c.declare(s.Names[0])
+			value := c.function(function)
+			return func(f *frame) ending {
+				f.declare(l, nil)
+				v := value(f)
+				if l.captured {
+					f.slots[l.slot].(*cell).value = v
+				} else {
+					f.slots[l.slot] = v
+				}
+				return goesOn
+			}
+		}
+		value := c.expression(s.Exprs[0])
+		l := c.declare(s.Names[0])
+		return func(f *frame) ending {
+			f.declare(l, value(f))
+			return goesOn
+		}
+	}
+	values := c.list(s.Exprs)
+	declared := make([]*local, len(s.Names))
+	for i, name := range s.Names {
+		declared[i] = c.declare(name)
+	}
+	return func(f *frame) ending {
+		given := values(f)
+		for i, l := range declared {
+			f.declare(l, arg(given, i))
+		}
+		return goesOn
+	}
+}
+
+func (c *compiler) assignment(s *ast.AssignStmt) step {
+	targets := make([]target, len(s.Lhs))
+	for i, e := range s.Lhs {
+		targets[i] = c.target(e)
+	}
+	if len(targets) == 1 && len(s.Rhs) == 1 {
+		set, value := targets[0], c.expression(s.Rhs[0])
+		return func(f *frame) ending {
+			set(f)(value(f))
+			return goesOn
+		}
+	}
+	values := c.list(s.Rhs)
+	return func(f *frame) ending {
+		setters := make([]func(Value), len(targets))
+		for i, t := range targets {
+			setters[i] = t(f)
+		}
+		given := values(f)
+		for i, set := range setters {
+			set(arg(given, i))
+		}
+		return goesOn
+	}
+}
+
+// target evaluates the place of an assignment, and returns what sets it. That is done before the values are computed.
+type target func(f *frame) func(Value)
+
+func (c *compiler) target(e ast.Expr) target {
+	switch e := e.(type) {
+	case *ast.IdentExpr:
+		if l := c.local(e.Value); l != nil {
+			return func(f *frame) func(Value) {
+				return func(v Value) {
+					if l.captured {
+						f.slots[l.slot].(*cell).value = v
+					} else {
+						f.slots[l.slot] = v
+					}
+				}
+			}
+		}
+		if i := c.upvalue(e.Value); i >= 0 {
+			return func(f *frame) func(Value) {
+				return func(v Value) { f.captured[i].value = v }
+			}
+		}
+		return func(*frame) func(Value) {
+			return func(Value) { Raise("Attempt to modify a readonly table") } // Redis allows no globals
+		}
+	case *ast.AttrGetExpr:
+		object, key := c.expression(e.Object), c.expression(e.Key)
+		return func(f *frame) func(Value) {
+			of, at := object(f), key(f)
+			return func(v Value) { setIndex(of, at, v) }
+		}
+	default:
+		panic(unsupported{e, e.Line()})
+	}
+}
+
+// repeat compiles a loop whose condition sees the variables of its body.
+func (c *compiler) repeat(s *ast.RepeatStmt) step {
+	c.scopes = append(c.scopes, map[string]*local{})
+	do, condition := c.sequence(s.Stmts), c.expression(s.Condition)
+	c.scopes = c.scopes[:len(c.scopes)-1]
+	return func(f *frame) ending {
+		for {
+			if e := do(f); e != goesOn {
+				return e.afterLoop()
+			}
+			if truth(condition(f)) {
+				return goesOn
+			}
+		}
+	}
+}
+
+func (c *compiler) numbers(s *ast.NumberForStmt) step {
+	first, last := c.expression(s.Init), c.expression(s.Limit)
+	by := func(*frame) Value { return 1.0 }
+	if s.Step != nil {
+		by = c.expression(s.Step)
+	}
+	c.scopes = append(c.scopes, map[string]*local{})
+	variable := c.declare(s.Name)
+	do := c.block(s.Stmts)
+	c.scopes = c.scopes[:len(c.scopes)-1]
+	return func(f *frame) ending {
+		i, end, step := operand(first(f)), operand(last(f)), operand(by(f))
+		for ; step > 0 && i <= end || step <= 0 && i >= end; i += step {
+			f.declare(variable, i)
+			if e := do(f); e != goesOn {
+				return e.afterLoop()
+			}
+		}
+		return goesOn
+	}
+}
+
+func (c *compiler) each(s *ast.GenericForStmt) step {
+	values := c.list(s.Exprs)
+	c.scopes = append(c.scopes, map[string]*local{})
+	variables := make([]*local, len(s.Names))
+	for i, name := range s.Names {
+		variables[i] = c.declare(name)
+	}
+	do := c.block(s.Stmts)
+	c.scopes = c.scopes[:len(c.scopes)-1]
+	return func(f *frame) ending {
+		given := values(f)
+		next, state, at := arg(given, 0), arg(given, 1), arg(given, 2)
+		for {
+			results := Call(next, []Value{state, at})
+			if at = arg(results, 0); at == nil {
+				return goesOn
+			}
+			for i, l := range variables {
+				f.declare(l, arg(results, i))
+			}
+			if e := do(f); e != goesOn {
+				return e.afterLoop()
+			}
+		}
+	}
+}
