@@ -98,22 +98,45 @@ func eval(b rueidis.Builder, w *writer, ops []Op) rueidis.Completed {
 }
 
 func (w *writer) command(b rueidis.Builder, ops []Op, verb string, text func(*script) string) rueidis.Completed {
-	w.args = w.args[:0]
-	if len(ops) == 1 {
-		op := &ops[0]
-		if op.ofPool() {
-			return w.ofPool(b, op, verb, text)
-		}
-		w.single(op)
-		keys := op.Names
-		if len(keys) == 0 {
-			keys = w.ownKeys()
-		}
-		return b.Arbitrary(verb, text(w.scriptOf(op)), strconv.Itoa(len(keys))).Keys(keys...).Args(w.args...).Build()
+	c := w.call(ops)
+	command := b.Arbitrary(verb, text(c.script), strconv.Itoa(c.numKeys()))
+	if c.pool != "" {
+		command = command.Keys(c.pool)
 	}
-	keys := w.ownKeys()
-	w.add(w.packed(ops))
-	return b.Arbitrary(verb, text(w.form(formOfMany(&ops[0]))), strconv.Itoa(len(keys))).Keys(keys...).Args(w.args...).Build()
+	return command.Keys(c.keys...).Args(w.args...).Build()
+}
+
+// call is a call of a script, without its ARGV. The name of a pool is the first of its KEYS.
+type call struct {
+	script *script
+	pool   string
+	keys   []string
+}
+
+func (c call) numKeys() int {
+	if c.pool != "" {
+		return len(c.keys) + 1
+	}
+	return len(c.keys)
+}
+
+// call returns the call for operations, and leaves its ARGV in w.args.
+func (w *writer) call(ops []Op) call {
+	w.args = w.args[:0]
+	if len(ops) > 1 {
+		w.add(w.packed(ops))
+		return call{script: w.form(formOfMany(&ops[0])), keys: w.ownKeys()}
+	}
+	op := &ops[0]
+	if op.ofPool() {
+		return w.ofPool(op)
+	}
+	w.single(op)
+	c := call{script: w.scriptOf(op), keys: op.Names}
+	if len(c.keys) == 0 {
+		c.keys = w.ownKeys()
+	}
+	return c
 }
 
 // ownKeys returns the keys to declare for a script without names. A server of a cluster runs a script only if it owns

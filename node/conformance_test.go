@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 	"github.com/quorumlock/quorumlock/node/nodetest"
 )
 
@@ -87,16 +88,16 @@ func locks(t *testing.T, server *redisproc.Server) []string {
 	return keys
 }
 
-// The scripts keep their promises in an interpreter of this module too: the one that runs them in virtual time.
-func TestScriptedConforms(t *testing.T) {
+// TestMemoryOfScriptsConforms: the scripts keep their promises in the interpreter that runs them in virtual time too.
+func TestMemoryOfScriptsConforms(t *testing.T) {
 	nodetest.Run(t, func(t *testing.T) nodetest.Subject {
 		c := clock.NewManual(time.Unix(1_700_000_000, 0))
-		s := node.NewScripted(c)
-		t.Cleanup(func() { _ = s.Close() })
+		m := memory.New("memory", c)
+		t.Cleanup(func() { _ = m.Close() })
 		return nodetest.Subject{
 			// Redis keeps a key until its last millisecond is over.
-			Node: s, Pass: func(d time.Duration) { c.Advance(d + time.Millisecond) }, Plant: s.Plant, Keys: s.Locks, Forget: s.Forget,
-			Restart: s.Crash,
+			Node: m, Pass: func(d time.Duration) { c.Advance(d + time.Millisecond) }, Plant: m.Plant, Keys: m.Keys, Forget: m.Flush,
+			Restart: func() { m.Save(); m.Crash() },
 		}
 	})
 }

@@ -13,6 +13,18 @@ import (
 // decodeAll decodes the reply to the operations of one command.
 func decodeAll(ops []Op, result rueidis.RedisResult, replies []Reply) {
 	msg, err := result.ToMessage()
+	if err == nil {
+		decodeMessages(ops, msg, replies)
+		return
+	}
+	for i := range replies {
+		replies[i] = Reply{Err: err}
+	}
+}
+
+// decodeMessages is decodeAll for a message.
+func decodeMessages(ops []Op, msg rueidis.RedisMessage, replies []Reply) {
+	err := msg.Error()
 	switch {
 	case err != nil:
 	case len(ops) == 1:

@@ -29,6 +29,12 @@ type Memory struct {
 	resume  chan struct{}
 	quit    chan struct{}
 	inboxes map[*memoryInbox]struct{}
+
+	// engine runs the scripts, on its own keys instead of the state above; nil if the node runs its own rules. restore
+	// brings back its keys after the next Crash.
+	engine  Engine
+	restore func()
+	writer  writer
 }
 
 var (
@@ -105,6 +111,9 @@ func (m *Memory) Flush() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.memoryState = newState()
+	if m.engine != nil {
+		m.engine.Do("FLUSHALL")
+	}
 }
 
 // Save keeps the present state for the next Crash, like a snapshot on a server's disk, or like the writes
@@ -113,6 +122,9 @@ func (m *Memory) Save() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.saved = m.clone()
+	if m.engine != nil {
+		m.restore = m.engine.Save()
+	}
 }
 
 // Crash restarts the node: it comes back at once with a new identity, and with the state of the last Save, or
@@ -122,6 +134,10 @@ func (m *Memory) Crash() {
 	defer m.mu.Unlock()
 	m.memoryState = m.saved.clone()
 	m.identity = rand.Text()
+	if m.engine != nil {
+		m.restore()
+		m.renewIdentity()
+	}
 	m.loseSubscriptions()
 	m.subscribe()
 }
@@ -132,12 +148,18 @@ func (m *Memory) Plant(name string) {
 	defer m.mu.Unlock()
 	delete(m.locks, name)
 	m.foreign[name] = true
+	if m.engine != nil {
+		m.engine.Do("SET", name, "not a lock")
+	}
 }
 
 // Keys lists the locks that are held now, sorted, without tombstones.
 func (m *Memory) Keys() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.engine != nil {
+		return m.locksOfEngine()
+	}
 	keys := make([]string, 0, len(m.locks))
 	for name := range m.locks {
 		if _, held := m.holder(name); held {
@@ -156,6 +178,10 @@ func (m *Memory) Do(ctx context.Context, ops []Op, replies []Reply) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.engine != nil {
+		m.runScripts(ops, replies)
+		return
+	}
 	for i, op := range ops {
 		replies[i] = m.do(op)
 	}

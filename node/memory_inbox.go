@@ -143,12 +143,16 @@ func (m *Memory) publish(client string, message Message) (received bool) {
 
 // announce is the function of the same name in the scripts.
 func (m *Memory) announce(name string) {
-	names := redissonNames(redissonChannel(name))
+	for _, name := range redissonNames(redissonChannel(name)) {
+		m.tellFollowers(name)
+	}
+}
+
+// tellFollowers tells those who follow a name that it was announced.
+func (m *Memory) tellFollowers(name string) {
 	for b := range m.inboxes {
-		for _, name := range names {
-			if _, followed := b.followed[name]; followed && !b.lost {
-				b.add(Message{Kind: Announced, Name: name})
-			}
+		if _, followed := b.followed[name]; followed && !b.lost {
+			b.add(Message{Kind: Announced, Name: name})
 		}
 	}
 }

@@ -251,7 +251,10 @@ func (p *mirror) run(ops ...Op) {
 	p.writer.packer.clear()
 	for _, r := range spans(nil, ops) {
 		command := eval(p.client.B(), &p.writer, ops[r.from:r.to])
-		args := own(command.Commands())
+		args := slices.Clone(command.Commands())
+		for i := range args {
+			args[i] = strings.Clone(args[i]) // its memory is used again
+		}
 		args[1] = header + args[1]
 		result := p.command(args...)
 		decodeAll(ops[r.from:r.to], result, onServer[r.from:r.to])

@@ -24,8 +24,8 @@ func (o *Op) ofPool() bool {
 	return ok
 }
 
-// ofPool makes the command for an operation on a pool, with the KEYS and ARGV in the script's header.
-func (w *writer) ofPool(b rueidis.Builder, op *Op, verb string, text func(*script) string) rueidis.Completed {
+// ofPool returns the call for an operation on a pool, with the KEYS and ARGV in the script's header.
+func (w *writer) ofPool(op *Op) call {
 	size, version := strconv.Itoa(op.Pool.Size), w.numerals.unsigned(op.Pool.Version)
 	slots := op.Names
 	if op.Kind == Leave || op.Kind == Resize {
@@ -49,7 +49,7 @@ func (w *writer) ofPool(b rueidis.Builder, op *Op, verb string, text func(*scrip
 		}
 	}
 	script := poolScripts[op.Kind]
-	return b.Arbitrary(verb, text(w.ofSlot(&script)), strconv.Itoa(1+len(slots))).Keys(op.Pool.Name).Keys(slots...).Args(w.args...).Build()
+	return call{script: w.ofSlot(&script), pool: op.Pool.Name, keys: slots}
 }
 
 // maxPoolBytes bounds the bitmap in a reply.

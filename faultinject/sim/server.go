@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // server is an in-memory node and its environment: a socket with a backlog, a disk, and a supervisor that restarts
@@ -34,9 +35,14 @@ type server struct {
 func newServer(w *world, index int, c Clock) *server {
 	skewed := clock.NewSkewed(w.clock, c.Rate)
 	skewed.StepWall(c.Wall)
+	// Half of the cases play the scripts that servers run, and half the rules of the in-memory node.
+	open := node.NewMemory
+	if w.c.Seed%2 == 0 {
+		open = memory.New
+	}
 	return &server{
 		world: w, index: index, rng: rand.New(rand.NewPCG(w.c.Seed, uint64(300+index))),
-		Memory: node.NewMemory(fmt.Sprintf("n%d", index+1), skewed),
+		Memory: open(fmt.Sprintf("n%d", index+1), skewed),
 	}
 }
 
