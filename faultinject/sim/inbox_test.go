@@ -75,7 +75,7 @@ func (l *listening) after(d time.Duration, kinds ...node.MessageKind) {
 
 // do runs an operation on the server itself.
 func (l *listening) do(op node.Op) node.Reply {
-	op.Names, op.TTL, op.Limits, op.Token = []string{"a"}, ttl, limits, uint64(time.Now().UnixMicro())
+	op.Names, op.TTL, op.Limits, op.Token = []string{"a"}, ttl, limits, uint64(l.world.clock.Wall().UnixMicro())
 	reply := make([]node.Reply, 1)
 	l.server.Do(l.Context(), []node.Op{op}, reply)
 	return reply[0]
