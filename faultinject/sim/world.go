@@ -67,8 +67,8 @@ func newWorld(c *Case, traced bool) *world {
 	return w
 }
 
-// thisCentury returns the clock of the bubble, moved on by 25 years. A bubble begins in the year 2000, when a token had 15
-// digits, and the scripts take those of today, which have 16, on shorter ways.
+// thisCentury returns the clock of the bubble, moved on by 25 years. A bubble begins in the year 2000, when tokens had 15
+// digits. The fast paths of the scripts are for tokens of 16 digits, which they have since 2001.
 func thisCentury() clock.Clock {
 	c := clock.NewSkewed(clock.Process(), 1)
 	c.StepWall(25 * 365 * 24 * time.Hour)

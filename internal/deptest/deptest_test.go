@@ -42,7 +42,7 @@ var rules = []rule{
 		deny: []string{
 			"github.com/ory/dockertest", "github.com/stretchr/testify", "github.com/alicebob/miniredis", "go.opentelemetry.io",
 			"github.com/spf13/cobra", "pgregory.net/rapid", "go.uber.org/goleak", "github.com/prometheus", "github.com/go-co-op",
-			"k8s.io", "sigs.k8s.io",
+			"k8s.io", "sigs.k8s.io", "github.com/yuin/gopher-lua", "github.com/redis/rueidis/mock",
 		},
 	},
 	{
@@ -61,12 +61,12 @@ var rules = []rule{
 	},
 	{
 		name: "what starts servers and runs suites stays out of the library",
-		docs: "node/nodetest, internal/fleet, internal/redisproc, internal/testkit, internal/watchdog and internal/witness are for " +
+		docs: "node/memory, node/nodetest, internal/fleet, internal/redisproc, internal/testkit, internal/watchdog and internal/witness are for " +
 			"tests: only _test.go files, and packages that the root does not import, may use them.",
 		pkg:  module,
 		deps: true,
 		deny: []string{
-			module + "/node/nodetest", module + "/internal/fleet", module + "/internal/redisproc", module + "/internal/testkit",
+			module + "/node/memory", module + "/node/nodetest", module + "/internal/fleet", module + "/internal/redisproc", module + "/internal/testkit",
 			module + "/internal/watchdog", module + "/internal/witness", "testing",
 		},
 	},

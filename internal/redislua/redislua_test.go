@@ -204,20 +204,30 @@ func TestCommands(t *testing.T) {
 				args = []string{"PEXPIRE", key, any("0", "-5", "x")}
 			case kind == "h":
 				args = [][]string{
-					{"HSET", key, element(), number()}, {"HSET", key, element(), number(), element(), number()}, {"HGET", key, element()},
-					{"HMGET", key, element(), element()}, {"HDEL", key, element(), element()}, {any("HKEYS", "HLEN", "HGETALL"), key},
+					{"HSET", key, element(), number()},
+					{"HSET", key, element(), number(), element(), number()},
+					{"HGET", key, element()},
+					{"HMGET", key, element(), element()},
+					{"HDEL", key, element(), element()},
+					{any("HKEYS", "HLEN", "HGETALL"), key},
 				}[n]
 			case kind == "z":
 				args = [][]string{
-					{"ZADD", key, number(), element()}, {"ZADD", key, any("NX", "GT"), number(), element(), number(), element()},
-					{"ZREM", key, element(), element()}, {any("ZRANK", "ZSCORE"), key, element()},
+					{"ZADD", key, number(), element()},
+					{"ZADD", key, any("NX", "GT"), number(), element(), number(), element()},
+					{"ZREM", key, element(), element()},
+					{any("ZRANK", "ZSCORE"), key, element()},
 					{"ZRANGE", key, number(), number(), any("WITHSCORES", "BYSCORE")},
 					{"ZRANGE", key, any("-inf", "(1", "0"), any("+inf", "(5", "3"), "BYSCORE", "LIMIT", any("0", "1"), any("1", "2", "-1")},
 				}[n]
 			default:
 				args = [][]string{
-					{"SET", key, element()}, {"SETRANGE", key, number(), element()}, {"GETRANGE", key, number(), number()},
-					{"GETRANGE", key, "0", "-1"}, {"SETRANGE", key, any("0", "3"), "xyz"}, {"SET", key, "long text"},
+					{"SET", key, element()},
+					{"SETRANGE", key, number(), element()},
+					{"GETRANGE", key, number(), number()},
+					{"GETRANGE", key, "0", "-1"},
+					{"SETRANGE", key, any("0", "3"), "xyz"},
+					{"SET", key, "long text"},
 				}[n]
 			}
 			history = append(history, fmt.Sprintf("%q", args))

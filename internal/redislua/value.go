@@ -35,11 +35,3 @@ func bulks(texts ...string) Value {
 	}
 	return array(items)
 }
-
-// flag is the reply of a command that says whether it changed anything.
-func flag(changed bool) Value {
-	if changed {
-		return integer(1)
-	}
-	return integer(0)
-}

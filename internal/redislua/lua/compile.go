@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
@@ -157,8 +158,8 @@ func (c *compiler) declare(name string) *local {
 }
 
 func (c *compiler) local(name string) *local {
-	for i := len(c.scopes) - 1; i >= 0; i-- {
-		if l, ok := c.scopes[i][name]; ok {
+	for _, scope := range slices.Backward(c.scopes) {
+		if l, ok := scope[name]; ok {
 			return l
 		}
 	}

@@ -71,10 +71,10 @@ func textArg(args []Value, i int) string {
 	return text
 }
 
-func tableArg(args []Value, i int) *Table {
-	t, ok := arg(args, i).(*Table)
+func tableArg(args []Value) *Table {
+	t, ok := arg(args, 0).(*Table)
 	if !ok {
-		raisef("bad argument #%d (table expected, got %s)", i+1, typeName(arg(args, i)))
+		raisef("bad argument #1 (table expected, got %s)", typeName(arg(args, 0)))
 	}
 	return t
 }
@@ -89,14 +89,14 @@ func fold(args []Value, f func(a, b float64) float64) float64 {
 
 var nextIndex = Native(func(a []Value) []Value {
 	i := numberArg(a, 1) + 1
-	v := tableArg(a, 0).Get(i)
+	v := tableArg(a).Get(i)
 	if v == nil {
 		return nil
 	}
 	return []Value{i, v}
 })
 
-func ipairs(args []Value) []Value { return []Value{nextIndex, tableArg(args, 0), 0.0} }
+func ipairs(args []Value) []Value { return []Value{nextIndex, tableArg(args), 0.0} }
 
 // PCall is pcall: it calls its first argument with the others, and returns true and the results, or false and the error.
 func PCall(args []Value) (results []Value) {
@@ -148,7 +148,7 @@ func toString(args []Value) []Value {
 }
 
 func unpack(args []Value) []Value {
-	t := tableArg(args, 0)
+	t := tableArg(args)
 	from, to := intArg(args, 1, 1), intArg(args, 2, t.Len())
 	values := make([]Value, 0, max(to-from+1, 0))
 	for i := from; i <= to; i++ {
@@ -245,7 +245,7 @@ func matches(text, pattern string, from, limit int) []*pm.MatchData {
 	return found
 }
 
-// captures returns what a match has captured; the whole match if there are no captures, and whole is set.
+// captures returns the captures of a match. Without any, it returns the whole match if whole is set.
 func captures(text string, m *pm.MatchData, whole bool) []Value {
 	first := 2
 	if whole && m.CaptureLength() == 2 {
@@ -279,11 +279,11 @@ func format(args []Value) []Value {
 		verb := "%" + after[:end+1]
 		switch after[end] {
 		case 's':
-			b.WriteString(fmt.Sprintf(verb, toString([]Value{arg(args, next)})[0]))
+			fmt.Fprintf(&b, verb, toString([]Value{arg(args, next)})[0])
 		case 'd':
-			b.WriteString(fmt.Sprintf(verb, int64(numberArg(args, next))))
+			fmt.Fprintf(&b, verb, int64(numberArg(args, next)))
 		case 'f':
-			b.WriteString(fmt.Sprintf(verb, numberArg(args, next)))
+			fmt.Fprintf(&b, verb, numberArg(args, next))
 		default:
 			b.WriteByte('%')
 			next--
@@ -294,7 +294,7 @@ func format(args []Value) []Value {
 }
 
 func concatTable(args []Value) []Value {
-	t, between := tableArg(args, 0), ""
+	t, between := tableArg(args), ""
 	if arg(args, 1) != nil {
 		between = textArg(args, 1)
 	}
@@ -318,7 +318,7 @@ func sortTable(args []Value) []Value {
 	if len(args) > 1 {
 		Raise("table.sort with a function is not supported")
 	}
-	slices.SortFunc(tableArg(args, 0).array, func(a, b Value) int {
+	slices.SortFunc(tableArg(args).array, func(a, b Value) int {
 		switch {
 		case less(a, b):
 			return -1
