@@ -1,12 +1,10 @@
 package kubernetes
 
 import (
-	"bufio"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -42,7 +40,9 @@ func startPods(t *testing.T) []*pod {
 	pods := make([]*pod, *m.servers.Spec.Replicas)
 	for i := range pods {
 		pods[i] = &pod{manifests: m}
-		pods[i].start(t, config)
+		var address string
+		address, pods[i].process = redisproc.StartAs(t, m.redis().Command, map[string]string{"/etc/redis-locks/": config + "/", "/data": t.TempDir()})
+		pods[i].port = strings.TrimPrefix(address, "127.0.0.1:")
 		host := strings.Split(strings.Split(m.secret.StringData["nodes"], ",")[i], "@")[1]
 		nodes = strings.Replace(nodes, host, "127.0.0.1:"+pods[i].port, 1)
 	}
@@ -50,69 +50,6 @@ func startPods(t *testing.T) []*pod {
 		p.env = append(p.environment(nodes), "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
 	}
 	return pods
-}
-
-// start runs the command of the container until it listens on a port. Another program may take a port that was free
-// just now, so start tries a few.
-func (p *pod) start(t *testing.T, config string) {
-	t.Helper()
-	for range 5 {
-		port, err := redisproc.FreePort()
-		require.NoError(t, err)
-		p.port = strconv.Itoa(port)
-		if p.startOn(t, config) {
-			return
-		}
-	}
-	require.Fail(t, "no server could be started")
-}
-
-// startOn runs the command on the port, and reports whether it listens there.
-func (p *pod) startOn(t *testing.T, config string) bool {
-	t.Helper()
-	args := make([]string, 0, 16)
-	for _, arg := range p.redis().Command {
-		arg = strings.Replace(arg, "/etc/redis-locks", config, 1)
-		if arg == "/data" {
-			arg = t.TempDir()
-		}
-		args = append(args, arg)
-	}
-	cmd := exec.Command(args[0], append(args[1:], "--port", p.port, "--bind", "127.0.0.1")...)
-	output, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start(), "redis-server must be installed: make setup")
-	p.process = cmd.Process
-	var log strings.Builder
-	ready := make(chan bool, 1)
-	ended := make(chan struct{})
-	go func() { // it reads until the server ends
-		defer close(ended)
-		for lines := bufio.NewScanner(output); lines.Scan(); {
-			log.WriteString(lines.Text() + "\n")
-			if strings.Contains(lines.Text(), "Ready to accept connections") {
-				tell(ready, true)
-			}
-		}
-		tell(ready, false)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Log(log.String())
-		}
-	})
-	return <-ready
-}
-
-// tell sends the first value.
-func tell(to chan<- bool, value bool) {
-	select {
-	case to <- value:
-	default:
-	}
 }
 
 // environment returns the environment of the container, with these addresses.

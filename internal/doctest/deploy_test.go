@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -68,7 +67,8 @@ func TestRedisConf(t *testing.T) {
 	c, _ := readCompose(t)
 	var addresses []string
 	for _, s := range c.Services {
-		addresses = append(addresses, startAs(t, s.Command, map[string]string{"/etc/redis.conf": deploy + "redis.conf"}))
+		address, _ := redisproc.StartAs(t, s.Command, map[string]string{"/etc/redis.conf": deploy + "redis.conf"})
+		addresses = append(addresses, address)
 	}
 	useLock(t, addresses, "")
 }
@@ -86,12 +86,13 @@ func TestUnit(t *testing.T) {
 	require.Equal(t, documentedUsers(t), string(lines), "the file has the rule of docs/servers.md")
 	var addresses []string
 	for range 3 {
-		addresses = append(addresses, startAs(t, strings.Fields(start[1]), map[string]string{
+		address, _ := redisproc.StartAs(t, strings.Fields(start[1]), map[string]string{
 			"/usr/bin/redis-server":       "redis-server",
 			"/etc/redis-locks/redis.conf": deploy + "redis.conf",
 			"/etc/redis-locks/users.acl":  users,
 			"/var/lib/redis-locks":        t.TempDir(),
-		}))
+		})
+		addresses = append(addresses, address)
 	}
 	useLock(t, addresses, "locker:secret@")
 	_, err = admin.Init(t.Context(), lockConfig(addresses, ""))
@@ -106,37 +107,6 @@ func documentedUsers(t *testing.T) string {
 	require.True(t, ok)
 	rules, _, _ = strings.Cut(strings.ReplaceAll(rules, "\\\n", " "), "\n")
 	return "user default off\nuser " + strings.Join(strings.Fields(rules), " ") + "\n"
-}
-
-// startAs starts a server with the given command line, but with paths of this test and a free port. It returns the
-// server's address.
-func startAs(t *testing.T, line []string, paths map[string]string) string {
-	t.Helper()
-	port, err := redisproc.FreePort()
-	require.NoError(t, err)
-	args := make([]string, 0, len(line)+4)
-	for _, arg := range line {
-		if path, ok := paths[arg]; ok {
-			arg = path
-		}
-		args = append(args, arg)
-	}
-	args = append(args, "--port", strconv.Itoa(port), "--bind", "127.0.0.1")
-	if !strings.Contains(strings.Join(args, " "), "--dir ") {
-		args = append(args, "--dir", t.TempDir())
-	}
-	cmd := exec.Command(args[0], args[1:]...)
-	var output strings.Builder
-	cmd.Stdout, cmd.Stderr = &output, &output
-	require.NoError(t, cmd.Start(), "redis-server must be installed: make setup")
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Log(output.String())
-		}
-	})
-	return "127.0.0.1:" + strconv.Itoa(port)
 }
 
 func lockConfig(addresses []string, user string) quorumlock.Config {
