@@ -52,6 +52,9 @@ type InvalidError struct {
 	Problems []string
 }
 
+// zeroValue is the problem of a lock or lease that no client has made.
+const zeroValue = "this is a zero value: a Client makes locks, and a lock makes leases"
+
 // invalid returns an InvalidError of its own, which the caller may change.
 func invalid(problems ...string) error { return &InvalidError{Problems: slices.Clone(problems)} }
 

@@ -92,6 +92,9 @@ func (s *Status) longest() (ttl time.Duration) {
 // errors Inspect still returns the answers it has. If it has asked no node, the Status is nil: after an
 // [*InvalidError], with a context that has ended, and on a closed client.
 func (l *Lock) Inspect(ctx context.Context) (*Status, error) {
+	if err := l.validate(ctx); err != nil {
+		return nil, err
+	}
 	return l.inspectAll(ctx, node.Op{Kind: node.Inspect, Names: l.spec.Names, Limits: l.client.cfg.limits()})
 }
 
@@ -134,6 +137,9 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 // enough nodes had the lock for it. It is harmless if the owner did not have the lock. A node that does not answer
 // keeps the lock until its TTL is over.
 func (l *Lock) ReleaseOwner(ctx context.Context, owner string) (*Status, error) {
+	if err := l.validate(ctx); err != nil {
+		return nil, err
+	}
 	switch {
 	case owner == "" || owner == node.Readers:
 		return nil, invalid("ReleaseOwner needs the owner id of a lease")

@@ -183,8 +183,8 @@ func (p joinPart) compare(q joinPart) int {
 
 // parts makes a Lock an Acquirer.
 func (l *Lock) parts() ([]joinPart, error) {
-	if l.invalid != nil {
-		return nil, invalid(l.problems()...)
+	if problems := l.problems(); problems != nil {
+		return nil, invalid(problems...)
 	}
 	parts := make([]joinPart, len(l.spec.Names))
 	for i, name := range l.spec.Names {

@@ -129,11 +129,19 @@ func (l *JointLease) beginReleases() {
 // acquired the locks, but not its deadline. Acquire of any of the locks treats the lock as already
 // held if it gets this context. Permits are the exception: they are never nested. [Lock.Token] and
 // [Semaphore.Slots] find the tokens in it.
-func (l *JointLease) Context() context.Context { return l.ctx }
+func (l *JointLease) Context() context.Context {
+	if l.joined == nil {
+		return endedContext(l.Err())
+	}
+	return l.ctx
+}
 
 // Err returns nil while all locks are held. After that it returns why the first of them ended, as
 // [Lease.Err] does, or ErrReleased. It is exact: it reads the clock.
 func (l *JointLease) Err() error {
+	if l.joined == nil {
+		return invalid(zeroValue)
+	}
 	l.mu.Lock()
 	over, held := l.endCause, l.parts
 	l.mu.Unlock()
@@ -154,7 +162,7 @@ func (l *JointLease) joinLostError() error {
 // Token returns the fencing token of one name of one of the locks, as [Lease.Token] does. It is 0
 // if that name of the lock was not joined. Names that were taken in one step share a token.
 func (l *JointLease) Token(lock Acquirer, name string) uint64 {
-	if l, ok := lock.(*Lock); lock == nil || ok && l == nil {
+	if other, ok := lock.(*Lock); lock == nil || ok && other == nil || l.joined == nil {
 		return 0
 	}
 	parts, _ := lock.parts()
@@ -177,6 +185,9 @@ func (l *JointLease) Token(lock Acquirer, name string) uint64 {
 // joins the errors of the locks whose release failed.
 func (l *JointLease) Release(context.Context) error {
 	before := l.Err()
+	if l.joined == nil {
+		return before
+	}
 	l.end(cmp.Or(before, ErrReleased))
 	l.releasesBegun.Wait()
 	errs := slices.Clone(l.failures)

@@ -83,6 +83,9 @@ func (c *Client) Latch(name string) *Latch {
 
 // With returns the same latch with these options. A TTL of zero changes nothing.
 func (l *Latch) With(o LatchOptions) *Latch {
+	if l.client == nil {
+		return l
+	}
 	m := l.client.Latch(l.name)
 	m.ttl = cmp.Or(o.TTL, l.ttl)
 	switch {
@@ -198,6 +201,8 @@ func (l *Latch) runCall(ctx context.Context, op, id string, wrong []string, run 
 	switch problems := slices.Concat(l.problems, wrong); {
 	case ctx == nil:
 		return 0, invalid(nilContext)
+	case l.client == nil:
+		return 0, invalid(zeroValue)
 	case len(problems) > 0:
 		return 0, invalid(problems...)
 	case ctx.Err() != nil:

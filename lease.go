@@ -53,6 +53,9 @@ func newLease(ctx context.Context, t *lease.Lease) *Lease {
 // the values of the context that acquired the lease, but not its deadline. Acquire treats the lock as
 // already held if it gets this context. Permits are the exception: they are never nested.
 func (l *Lease) Context() context.Context {
+	if l.lease == nil {
+		return endedContext(l.Err())
+	}
 	over := l.lease.Context()
 	if l.ctx.Load() == nil {
 		l.ctx.CompareAndSwap(nil, &leaseContext{Context: over, values: l.values, lease: l})
@@ -60,12 +63,29 @@ func (l *Lease) Context() context.Context {
 	return l.ctx.Load()
 }
 
+// endedContext returns a context that has ended.
+func endedContext(cause error) context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(cause)
+	return ctx
+}
+
 // Names returns the names of the lock, sorted. A lease of permits has one name, the semaphore's.
-func (l *Lease) Names() []string { return namesOf(l.lease.Spec()) }
+func (l *Lease) Names() []string {
+	if l.lease == nil {
+		return nil
+	}
+	return namesOf(l.lease.Spec())
+}
 
 // Owner returns the id under which nodes know this lease. An id is never used again, except that a
 // lease that is handed over within the client keeps its id.
-func (l *Lease) Owner() string { return l.lease.Grant().Owner() }
+func (l *Lease) Owner() string {
+	if l.lease == nil {
+		return ""
+	}
+	return l.lease.Grant().Owner()
+}
 
 // Token returns the fencing token: a number that is larger for every later lease of any of the
 // names. This holds for every owner, whatever memory nodes have lost, and however wrong the clocks
@@ -75,12 +95,20 @@ func (l *Lease) Owner() string { return l.lease.Grant().Owner() }
 // holder whose lease is over. Package fence helps with that. A token fits in 63 bits and is never
 // 0. Nested leases share it. Readers may have the token of an earlier writer, or of each other: see
 // [RWLock.Read]. Permits have the token of their slots: see [Lease.Slots].
-func (l *Lease) Token() uint64 { return l.lease.Token() }
+func (l *Lease) Token() uint64 {
+	if l.lease == nil {
+		return 0
+	}
+	return l.lease.Token()
+}
 
 // ValidUntil returns the end of the lease by the wall clock, for display, as nodes have confirmed
 // it so far. Each renewal moves it, and a release ends it. To decide, use Remaining or Context,
 // which no step of the wall clock can move.
 func (l *Lease) ValidUntil() time.Time {
+	if l.lease == nil {
+		return time.Time{}
+	}
 	c := l.lease.Engine().Clock
 	return c.Wall().Add(l.lease.Expiry() - c.Now())
 }
@@ -99,6 +127,9 @@ func (l *Lease) Remaining() time.Duration {
 // asks all nodes, so have returns to want when failed nodes do. If have is below the need of the
 // rule, the lease is about to end.
 func (l *Lease) Backing() (have, want int) {
+	if l.lease == nil {
+		return 0, 0
+	}
 	have, want = l.lease.Backing()
 	if l.state.Load() != handleOpen {
 		return 0, want
@@ -109,10 +140,14 @@ func (l *Lease) Backing() (have, want int) {
 // Err returns nil while the lease is valid. After that it returns a [*LostError], ErrReleased,
 // ErrHoldLimit or ErrClosed. It is exact: it reads the clock.
 func (l *Lease) Err() error {
-	if l.state.Load() == handleReleased {
+	switch {
+	case l.lease == nil:
+		return invalid(zeroValue)
+	case l.state.Load() == handleReleased:
 		return ErrReleased
+	default:
+		return l.lease.Err()
 	}
-	return l.lease.Err()
 }
 
 // Extend renews the lease on every node now, in addition to its automatic renewals: the lease then
@@ -130,6 +165,9 @@ func (l *Lease) Extend(ctx context.Context) error {
 // is longer. ttl is from MinTTL to Config.MaxTTL. The lock must be Fixed: other leases are renewed
 // for the TTL of the lock all the time.
 func (l *Lease) ExtendFor(ctx context.Context, ttl time.Duration) error {
+	if l.lease == nil {
+		return l.Err()
+	}
 	ttl = wholeTTL(ttl)
 	var problem string
 	switch longest := l.lease.Engine().Limits.MaxTTL; {
@@ -215,7 +253,7 @@ func (l *Lease) Release(context.Context) error {
 // Detach asks no node. It fails if the lease had ended before, and returns why. A nested lease is only released. While
 // leases that are nested in this one are held, the lease goes on, and the release of the last of them detaches it.
 func (l *Lease) Detach() (owner string, err error) {
-	if !l.nested && l.state.Load() == handleOpen {
+	if l.isFirstHandle() {
 		l.lease.Detach()
 	}
 	return l.Owner(), l.release()
@@ -232,6 +270,9 @@ func (l *Lease) release() error {
 // beginRelease releases the handle without waiting. If nodes have to confirm it, beginRelease
 // returns the round that counts them. Otherwise it returns the result of Release.
 func (l *Lease) beginRelease() (*lease.Release, error) {
+	if l.lease == nil {
+		return nil, l.Err()
+	}
 	now := l.lease.Engine().Clock.Now()
 	before := l.lease.ErrAt(now)
 	state := handleReleased
@@ -249,7 +290,12 @@ func (l *Lease) beginRelease() (*lease.Release, error) {
 // before Release if the work did not begin, so that another process can do it. It has no effect on a
 // lease that has ended, nor on a nested lease: the lease that it is nested in keeps its MinHold.
 func (l *Lease) WaiveMinHold() {
-	if !l.nested && l.state.Load() == handleOpen {
+	if l.isFirstHandle() {
 		l.lease.WaiveMinHold()
 	}
+}
+
+// isFirstHandle reports whether the handle is open, and not nested in another.
+func (l *Lease) isFirstHandle() bool {
+	return l.lease != nil && !l.nested && l.state.Load() == handleOpen
 }

@@ -26,10 +26,14 @@ type Lock struct {
 
 // problems lists the invalid names and options.
 func (l *Lock) problems() []string {
-	if l.invalid == nil {
+	switch {
+	case l.client == nil:
+		return []string{zeroValue}
+	case l.invalid == nil:
 		return nil
+	default:
+		return *l.invalid
 	}
-	return *l.invalid
 }
 
 // addProblems adds to the problems of a lock that is being made, each once.
@@ -80,6 +84,9 @@ func newLockOnNodes(c *Client, names []string, rule quorum.Rule) *Lock {
 // With returns the same lock with these options besides those of an earlier With. A field that is zero
 // changes nothing. Every method of the result reports invalid options, as an [*InvalidError].
 func (l *Lock) With(o LockOptions) *Lock {
+	if l.client == nil {
+		return l
+	}
 	m, cfg := *l, &l.client.cfg
 	s := &m.spec
 	if len(s.Names) == 1 {
@@ -152,8 +159,8 @@ func (l *Lock) validate(ctx context.Context) error {
 	if ctx == nil {
 		return invalid(nilContext)
 	}
-	if l.invalid != nil {
-		return invalid(l.problems()...)
+	if problems := l.problems(); problems != nil {
+		return invalid(problems...)
 	}
 	return nil
 }

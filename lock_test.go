@@ -2,6 +2,7 @@ package quorumlock_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -69,4 +70,47 @@ func TestAcquireWaitsForTheRelease(t *testing.T) {
 		require.Less(t, waited, time.Minute+time.Second)
 		f.RequireNoKeys()
 	})
+}
+
+// The zero values of all types are invalid, and no method panics.
+func TestZeroValues(t *testing.T) {
+	ctx, options := t.Context(), quorumlock.LockOptions{TTL: time.Second}
+	var (
+		lock      quorumlock.Lock
+		rw        quorumlock.RWLock
+		semaphore quorumlock.Semaphore
+		latch     quorumlock.Latch
+		striped   quorumlock.Striped
+		joined    quorumlock.Joined
+		lease     quorumlock.Lease
+		joint     quorumlock.JointLease
+	)
+	nothing := func(context.Context) error { t.Error("it runs"); return nil }
+	acquired := func(_ any, err error) error { return err }
+	for i, err := range []error{
+		lock.Do(ctx, nothing), acquired(lock.Acquire(ctx)), acquired(lock.With(options).TryAcquire(ctx)),
+		acquired(lock.Inspect(ctx)), acquired(lock.ForceRelease(ctx)), acquired(lock.ReleaseOwner(ctx, "a")),
+		rw.Read().Do(ctx, nothing), rw.With(options).Write().Do(ctx, nothing), rw.Downgrade(ctx, &lease),
+		semaphore.Do(ctx, 1, nothing), acquired(semaphore.With(options).TryAcquire(ctx, 1)), semaphore.SetPermits(ctx, 1),
+		acquired(semaphore.Permits(ctx)), acquired(semaphore.Inspect(ctx)), acquired(semaphore.Available(ctx)),
+		latch.Set(ctx, 1), latch.With(quorumlock.LatchOptions{TTL: time.Hour}).Await(ctx), latch.CountDown(ctx, "a"), latch.Delete(ctx),
+		acquired(latch.Count(ctx)), striped.Lock("a").Do(ctx, nothing), joined.Do(ctx, nothing), acquired(joined.TryAcquire(ctx)),
+		quorumlock.Join(&lock, rw.Read(), semaphore.Acquirer(1)).Do(ctx, nothing),
+		lease.Err(), lease.Extend(ctx), lease.ExtendFor(ctx, time.Second), lease.Release(ctx), acquired(lease.Detach()), context.Cause(lease.Context()),
+		joint.Err(), joint.Release(ctx), context.Cause(joint.Context()),
+	} {
+		require.ErrorIs(t, err, quorumlock.ErrInvalid, i)
+	}
+	lease.WaiveMinHold()
+	joint.WaiveMinHold()
+	have, want := lease.Backing()
+	_, held := lock.Token(ctx)
+	_, _, holds := semaphore.Slots(ctx)
+	require.False(t, held || holds)
+	require.Zero(t, lease.Token()+uint64(lease.Remaining())+joint.Token(&lock, "a")+uint64(have+want+striped.Stripe("a"))) //nolint:gosec // zeros
+	require.Empty(t, slices.Concat(lease.Names(), lock.Names()))
+	require.Empty(t, lease.Owner()+semaphore.Name()+latch.Name())
+	require.Empty(t, lease.Slots())
+	require.Empty(t, joint.Leases())
+	require.Zero(t, lease.ValidUntil())
 }

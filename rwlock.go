@@ -31,7 +31,7 @@ func (c *Client) RWLock(name string) *RWLock {
 // With returns the same lock with these options besides its earlier ones, for readers and
 // writers.
 func (rw *RWLock) With(o LockOptions) *RWLock {
-	return &RWLock{read: rw.read.With(o), write: rw.write.With(o)}
+	return &RWLock{read: rw.Read().With(o), write: rw.Write().With(o)}
 }
 
 // Read returns the lock of the readers. All readers share it, in this process and elsewhere, and
@@ -48,13 +48,21 @@ func (rw *RWLock) With(o LockOptions) *RWLock {
 // smaller.
 //
 // A context that already holds the lock, as reader or writer, gets a nested lease.
-func (rw *RWLock) Read() *Lock { return rw.read }
+func (rw *RWLock) Read() *Lock { return orZero(rw.read) }
 
 // Write returns the lock of the writer, which excludes all others.
 //
 // If the context holds the lock as a reader, the error is ErrUpgrade: the writer would wait for its
 // own reader.
-func (rw *RWLock) Write() *Lock { return rw.write }
+func (rw *RWLock) Write() *Lock { return orZero(rw.write) }
+
+// orZero returns the lock, or the zero Lock for nil.
+func orZero(l *Lock) *Lock {
+	if l == nil {
+		return &Lock{}
+	}
+	return l
+}
 
 // Downgrade turns a writer's lease into a reader's, without letting another writer in. From the
 // call on, use the lease only to read. Its token stays the same, and it renews itself as before.
@@ -71,11 +79,12 @@ func (rw *RWLock) Write() *Lock { return rw.write }
 //     changes, since their holders rely on exclusion.
 //   - an [*InvalidError] if the lease belongs to another lock.
 func (rw *RWLock) Downgrade(ctx context.Context, l *Lease) error {
+	if err := rw.Write().validate(ctx); err != nil {
+		return err
+	}
 	switch {
-	case ctx == nil:
-		return invalid(nilContext)
-	case l == nil:
-		return invalid("the lease is nil")
+	case l == nil || l.lease == nil:
+		return invalid("the lease is nil, or a zero value")
 	case l.lease.Engine() != rw.write.client.engine || !slices.Equal(l.lease.Spec().Names, rw.write.spec.Names):
 		return invalid(fmt.Sprintf("the lease belongs to another lock than %s", quoted(rw.write.Names())))
 	}

@@ -54,7 +54,7 @@ func (c *Client) Semaphore(name string, permits int) *Semaphore {
 // With returns the same semaphore with these options besides its earlier ones, as [Lock.With] does. NoHandover has
 // no effect, as permits are never handed over within a client. Every method reports invalid options, as an [*InvalidError].
 func (s *Semaphore) With(o LockOptions) *Semaphore {
-	return &Semaphore{client: s.client, name: s.name, lock: s.lock.With(o)}
+	return &Semaphore{client: s.client, name: s.name, lock: orZero(s.lock).With(o)}
 }
 
 // Name returns the name of the semaphore.
@@ -62,7 +62,10 @@ func (s *Semaphore) Name() string { return s.name }
 
 // lockFor returns the lock that acquires n permits.
 func (s *Semaphore) lockFor(n int) *Lock {
-	l := *s.lock
+	l := *orZero(s.lock)
+	if l.client == nil {
+		return &l
+	}
 	l.spec.Names = l.spec.Queue[:]
 	request := *l.spec.Slots
 	request.Want = n
@@ -158,7 +161,7 @@ func (s *Semaphore) acquirable(ctx context.Context, n int) (*Lock, error) {
 // [Lease.Context]. Of several leases it is the last acquired. ok is true even if that lease has
 // ended since.
 func (s *Semaphore) Slots(ctx context.Context) (slots []int, token uint64, ok bool) {
-	if ctx == nil {
+	if ctx == nil || s.client == nil {
 		return nil, 0, false
 	}
 	q := &permitQuery{engine: s.lock.client.engine, pool: s.lock.spec.Slots.Pool.Name()}
@@ -172,7 +175,12 @@ func (s *Semaphore) Slots(ctx context.Context) (slots []int, token uint64, ok bo
 // Slots returns the numbers of the lease's permits, from 0 to the number of permits - 1, in
 // ascending order; nil for the lease of a lock. While the lease is valid, no other owner has one of
 // them. So they can stand for one of several resources: a port, a shard.
-func (l *Lease) Slots() []int { return slotNumbers(l.lease.Spec()) }
+func (l *Lease) Slots() []int {
+	if l.lease == nil {
+		return nil
+	}
+	return slotNumbers(l.lease.Spec())
+}
 
 // slotNumbers implements Lease.Slots.
 func slotNumbers(s *lease.Spec) []int {
