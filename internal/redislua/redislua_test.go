@@ -214,7 +214,7 @@ func TestCommands(t *testing.T) {
 			case kind == "z":
 				args = [][]string{
 					{"ZADD", key, number(), element()},
-					{"ZADD", key, any("NX", "GT"), number(), element(), number(), element()},
+					{"ZADD", key, any("NX", "GT", "LT", "XX"), number(), element(), number(), element()},
 					{"ZREM", key, element(), element()},
 					{any("ZRANK", "ZSCORE"), key, element()},
 					{"ZRANGE", key, number(), number(), any("WITHSCORES", "BYSCORE")},

@@ -27,21 +27,28 @@ func scoreText(score float64) string {
 	}
 }
 
+// zaddOptions are the options of ZADD.
+type zaddOptions struct{ NX, XX, GT, LT bool }
+
 func (s *Server) zadd(args []string) Value {
-	at, onlyNew, onlyGreater := 2, false, false
+	at, o := 2, zaddOptions{}
 options:
 	for ; at < len(args); at++ {
 		switch strings.ToUpper(args[at]) {
 		case "NX":
-			onlyNew = true
+			o.NX = true
+		case "XX":
+			o.XX = true
 		case "GT":
-			onlyGreater = true
+			o.GT = true
+		case "LT":
+			o.LT = true
 		default:
 			break options
 		}
 	}
 	pairs := args[at:]
-	if len(pairs) == 0 || len(pairs)%2 != 0 || onlyNew && onlyGreater {
+	if len(pairs) == 0 || len(pairs)%2 != 0 || o.NX && (o.XX || o.GT || o.LT) || o.GT && o.LT {
 		return failure(errSyntax)
 	}
 	scores := make([]float64, len(pairs)/2)
@@ -55,11 +62,14 @@ options:
 	if s.isOther(args[1], sortedSet) {
 		return failure(errWrongType)
 	}
+	if o.XX && s.key(args[1]) == nil {
+		return integer(0)
+	}
 	k, added := s.writable(args[1], sortedSet), 0
 	for i, score := range scores {
 		name := pairs[2*i+1]
 		old, known := k.scores[name]
-		if known && (onlyNew || onlyGreater && score <= old) {
+		if known && (o.NX || o.GT && score <= old || o.LT && score >= old) || !known && o.XX {
 			continue
 		}
 		if !known {
