@@ -212,7 +212,7 @@ func (w *writer) single(op *Op) {
 	case Inspect:
 		w.add(w.fences(op))
 	case Shorten:
-		w.add(op.Owner, milliseconds(op.TTL))
+		w.add(op.Owner, milliseconds(op.TTL), flag(op.Announce))
 	case Leave:
 		w.add(op.Waiter.ID)
 	case ForceRelease:

@@ -200,11 +200,15 @@ func (m *Memory) shorten(op Op) Reply {
 			lock := m.locks[name]
 			lock.expiry = min(lock.expiry, end)
 			m.locks[name] = lock
-			own++
 		case held && m.reading(name, op.Owner):
 			m.readers[name][op.Owner] = min(m.readers[name][op.Owner], end)
 			m.dropReaders(name)
-			own++
+		default:
+			continue
+		}
+		own++
+		if op.Announce {
+			m.announce(name)
 		}
 	}
 	return released(op, own)

@@ -614,7 +614,7 @@ func (p *mirror) operation() Op {
 		op.Owner = anyOf(p, "", "", "c:o1@80", "c:o6@80r")
 		op.Buried = anyOf(p, nil, []string{"c:o2", "c:o7@r"})
 	}
-	op.Announce = (op.Kind == Release || op.Kind == ForceRelease) && p.IntN(8) == 0
+	op.Announce = (op.Kind == Release || op.Kind == Shorten || op.Kind == ForceRelease) && p.IntN(8) == 0
 	waits := op.Kind == Acquire && p.IntN(5) > 0 || op.Kind == Release && p.IntN(2) == 0 || op.Kind == Leave ||
 		op.Kind == Renew && op.Reads && !reads(op.Owner)
 	if waits {

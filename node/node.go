@@ -100,7 +100,7 @@ type Op struct {
 	// Fair makes an Acquire leave a free name to the waiters before its Waiter, or to all waiters if it has
 	// none. Otherwise it takes a free name past the waiters. See [Waiter].
 	Fair bool
-	// Announce makes Release and ForceRelease publish each removed name on the channel of Redisson's clients.
+	// Announce makes Release, Shorten and ForceRelease publish each name that they find on the channel of Redisson's clients.
 	// That needs a right of its own; without it the release succeeds and no message is sent. See [Follower].
 	Announce bool
 	// Names are the locks: at least one, without duplicates. Mark and Open have none.

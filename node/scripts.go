@@ -51,7 +51,7 @@ var scripts = [...]script{
 	Leave:        newScript("lib/key", "lib/fence", "lib/queue", "leave"),
 	Latch:        newScript("lib/key", "lib/recovery", "lib/latch", "latch"),
 	Unlatch:      newScript("lib/key", "lib/recovery", "lib/latch", "unlatch"),
-	Shorten:      newScript("lib/key", "lib/put", "lib/readers", "shorten"),
+	Shorten:      newScript("lib/key", "lib/announce", "lib/put", "lib/readers", "shorten"),
 }
 
 // many does the work of the single scripts for a batch of operations.

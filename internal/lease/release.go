@@ -136,6 +136,7 @@ func (g *Grant) releaseOp() node.Op {
 func (g *Grant) shortenOp(rest time.Duration) node.Op {
 	return node.Op{
 		Kind: node.Shorten, Names: g.spec.Names, Owner: g.owner, TTL: quorum.TTLFor(rest), Limits: g.engine.Limits,
+		Announce: g.engine.Announce,
 	}
 }
 

@@ -39,6 +39,12 @@ var followed = []promise{
 		x.want(node.Released, announcing(release("o1", "a")))
 		b.receives(announced("a"))
 	}},
+	{"also of a release with a rest", func(x *trial) {
+		b, _ := x.follows("c", "a", "b")
+		x.held("a")
+		x.want(node.Released, shorten("a"), announcing(shorten("a", "b")))
+		b.receives(announced("a"))
+	}},
 	{"also by force", func(x *trial) {
 		b, _ := x.follows("c", "a", "b")
 		x.held("a")

@@ -4,23 +4,28 @@
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
 -- ARGV[2]   the rest in ms
+-- ARGV[3]   1 if Redisson's clients are told: they look again, and so learn the rest
 -- Reply     how many names the owner holds
 
 local owner, rest, own = ARGV[1], tonumber(ARGV[2]), 0
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for _, name in ipairs(KEYS) do
-  if redis.call('HGET', name, owner) then
+  local holder, before = redis.call('HKEYS', name)[1], own
+  if holder == owner then
     own = own + 1
     if redis.call('PTTL', name) > rest then
       redis.call('PEXPIRE', name, ARGV[2])
     end
-  elseif reading(name, owner, now) then
+  elseif holder == readers and reading(name, owner, now) then
     own = own + 1
     redis.call('ZADD', key('readers', name), 'XX', 'LT', now + rest, owner)
     local life = longest(name) - now
     redis.call('PEXPIRE', name, life)
     redis.call('PEXPIRE', key('readers', name), life)
+  end
+  if own > before and ARGV[3] == '1' then
+    announce(name)
   end
 end
 return own

@@ -67,6 +67,29 @@ func TestMinHoldKeepsAReleasedLock(t *testing.T) {
 	}
 }
 
+// A waiter that knows only the TTL looks once a second. So it gets the lock late, if the rest is shorter than that.
+func TestWaiterLearnsTheRestOfAMinHold(t *testing.T) {
+	for held := 100 * time.Millisecond; held < 3*time.Second; held += 170 * time.Millisecond {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			const hold = 3 * time.Second
+			began := f.Clock.Now()
+			lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(atLeast(hold)))
+			wait := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+			time.Sleep(held)
+			require.NoError(t, lease.Release(t.Context()))
+			<-wait.Done
+			require.NoError(t, wait.Err)
+			late := f.Clock.Now() - began - hold
+			require.GreaterOrEqual(t, late, time.Duration(0))
+			if hold-held > 1200*time.Millisecond {
+				require.Less(t, late, 200*time.Millisecond, "released after %v", held)
+			}
+			require.Less(t, late, 1200*time.Millisecond, "released after %v", held)
+			require.NoError(t, wait.Lease.Release(t.Context()))
+		})
+	}
+}
+
 func TestMinHoldDoesNotDelayALaterRelease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lock := f.Client().RedLock("job").With(atLeast(5 * time.Second))
