@@ -41,7 +41,7 @@ import (
 )
 
 func _(ctx context.Context, err error, client *Client, lock *Lock, lease *Lease, rw *RWLock, semaphore *Semaphore,
-	latch *Latch, e *election.Election, lead election.Lead, locks []Acquirer, name, key, value, prefix, id string, names, keys []string, n, k int, token uint64, t, ttl, d time.Duration) {
+	latch *Latch, e *election.Election, lead election.Lead, locks []Joinable, name, key, value, prefix, id string, names, keys []string, n, k int, token uint64, t, ttl, d time.Duration) {
 }
 
 var (

@@ -13,10 +13,10 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// Acquirer is a lock that [Join] can join with others: a [Lock], which includes readers and
-// writers, or permits of a semaphore, see [Semaphore.Acquirer]. Its method is unexported, so other
+// Joinable is a lock that [Join] can join with others: a [Lock], which includes readers and
+// writers, or permits of a semaphore, see [Semaphore.Joinable]. Its method is unexported, so other
 // packages cannot implement it.
-type Acquirer interface {
+type Joinable interface {
 	// parts returns the parts of the lock, each with its place in the order of acquisition. The
 	// error is an [*InvalidError].
 	parts() ([]joinPart, error)
@@ -42,7 +42,7 @@ type Joined struct {
 // If no lock is given, or a lock is nil or invalid, every method returns an [*InvalidError]. So it does
 // if two locks share a name on the same nodes, as the reader and the writer of an RWLock do. A
 // semaphore may have the name of a lock.
-func Join(locks ...Acquirer) *Joined {
+func Join(locks ...Joinable) *Joined {
 	j := &Joined{}
 	var all []joinPart
 	for i, lock := range locks {
@@ -181,7 +181,7 @@ func (p joinPart) compare(q joinPart) int {
 	return cmp.Or(strings.Compare(p.name, q.name), strings.Compare(p.kind, q.kind), strings.Compare(p.nodes, q.nodes))
 }
 
-// parts makes a Lock an Acquirer.
+// parts makes a Lock a Joinable.
 func (l *Lock) parts() ([]joinPart, error) {
 	if problems := l.problems(); problems != nil {
 		return nil, invalid(problems...)
@@ -265,17 +265,17 @@ func (l *Lock) acquireOrTry(ctx context.Context, wait bool) (*Lease, error) {
 	return l.TryAcquire(ctx)
 }
 
-// Acquirer returns permits of the semaphore as a lock for [Join]. They are taken all at once, or
+// Joinable returns permits of the semaphore as a lock for [Join]. They are taken all at once, or
 // none.
-func (s *Semaphore) Acquirer(permits int) Acquirer { return semaphorePermits{s, permits} }
+func (s *Semaphore) Joinable(permits int) Joinable { return semaphorePermits{s, permits} }
 
-// semaphorePermits is the Acquirer of some permits.
+// semaphorePermits is the Joinable of some permits.
 type semaphorePermits struct {
 	semaphore *Semaphore
 	permits   int
 }
 
-// parts makes semaphorePermits an Acquirer.
+// parts makes semaphorePermits a Joinable.
 func (p semaphorePermits) parts() ([]joinPart, error) {
 	if problems := p.semaphore.lockFor(p.permits).problems(); len(problems) > 0 {
 		return nil, invalid(problems...)

@@ -161,7 +161,7 @@ func (l *JointLease) joinLostError() error {
 
 // Token returns the fencing token of one name of one of the locks, as [Lease.Token] does. It is 0
 // if that name of the lock was not joined. Names that were taken in one step share a token.
-func (l *JointLease) Token(lock Acquirer, name string) uint64 {
+func (l *JointLease) Token(lock Joinable, name string) uint64 {
 	if other, ok := lock.(*Lock); lock == nil || ok && other == nil || l.joined == nil {
 		return 0
 	}

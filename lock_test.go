@@ -95,7 +95,7 @@ func TestZeroValues(t *testing.T) {
 		acquired(semaphore.Permits(ctx)), acquired(semaphore.Inspect(ctx)), acquired(semaphore.Available(ctx)),
 		latch.Set(ctx, 1), latch.With(quorumlock.LatchOptions{TTL: time.Hour}).Await(ctx), latch.CountDown(ctx, "a"), latch.Delete(ctx),
 		acquired(latch.Count(ctx)), striped.Lock("a").Do(ctx, nothing), joined.Do(ctx, nothing), acquired(joined.TryAcquire(ctx)),
-		quorumlock.Join(&lock, rw.Read(), semaphore.Acquirer(1)).Do(ctx, nothing),
+		quorumlock.Join(&lock, rw.Read(), semaphore.Joinable(1)).Do(ctx, nothing),
 		lease.Err(), lease.Extend(ctx), lease.ExtendFor(ctx, time.Second), lease.Release(ctx), acquired(lease.Detach()), context.Cause(lease.Context()),
 		joint.Err(), joint.Release(ctx), context.Cause(joint.Context()),
 	} {

@@ -232,7 +232,7 @@ func TestPrefixOfJoinedLocks(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client, none := f.Client(withPrefix("m:")), f.Client()
 		a, z, s := client.RedLock("a"), client.RedLock("z"), client.Semaphore("s", 2)
-		lease, err := quorumlock.Join(z, none.RedLock("n"), a, s.Acquirer(2)).Acquire(t.Context())
+		lease, err := quorumlock.Join(z, none.RedLock("n"), a, s.Joinable(2)).Acquire(t.Context())
 		require.NoError(t, err)
 		var order []string
 		for _, part := range lease.Leases() {

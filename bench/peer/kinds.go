@@ -69,8 +69,8 @@ func rwlockKind(writes func(caller, n int) bool) kind {
 }
 
 func joinKind(c *quorumlock.Client, name string, caller int, _ Options) Lock {
-	parts := []quorumlock.Acquirer{
-		c.RedLock(name), c.Semaphore(name, Permits).Acquirer(1), c.RWLock(name + ":reader").Read(),
+	parts := []quorumlock.Joinable{
+		c.RedLock(name), c.Semaphore(name, Permits).Joinable(1), c.RWLock(name + ":reader").Read(),
 	}
 	if caller%2 == 1 {
 		parts[0], parts[2] = parts[2], parts[0]

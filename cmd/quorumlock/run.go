@@ -235,13 +235,13 @@ func (f *runFlags) locks(client *quorumlock.Client) *quorumlock.Joined {
 	options := quorumlock.LockOptions{Purpose: f.purpose, MinHold: f.minHold}
 	switch {
 	case f.of > 0:
-		return quorumlock.Join(client.Semaphore(f.keys[0], f.of).With(options).Acquirer(f.permits))
+		return quorumlock.Join(client.Semaphore(f.keys[0], f.of).With(options).Joinable(f.permits))
 	case f.multi:
 		return quorumlock.Join(client.MultiLock(f.keys...).With(options))
 	case f.read:
 		return quorumlock.Join(client.RWLock(f.keys[0]).Read().With(options))
 	}
-	var all []quorumlock.Acquirer
+	var all []quorumlock.Joinable
 	for _, key := range f.keys {
 		all = append(all, client.RedLock(key).With(options))
 	}

@@ -141,7 +141,7 @@ func (w *worker) take(ctx context.Context) *holding {
 func (w *worker) takeTogether(ctx context.Context) *holding {
 	names := []string{"east", "west", "pool"}
 	w.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	var locks []quorumlock.Acquirer
+	var locks []quorumlock.Joinable
 	var granted []func(*quorumlock.JointLease) (uint64, []int)
 	var attempts []workload.Attempt
 	got := &holding{keepLost: w.One(2)}

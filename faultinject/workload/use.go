@@ -80,13 +80,13 @@ func (u Use) Acquire(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lea
 
 // Join returns what Join takes to acquire this use with others. granted returns the token and the slots that this part
 // of a joint lease has.
-func (u Use) Join(c *quorumlock.Client) (lock quorumlock.Acquirer, granted func(*quorumlock.JointLease) (token uint64, slots []int)) {
+func (u Use) Join(c *quorumlock.Client) (lock quorumlock.Joinable, granted func(*quorumlock.JointLease) (token uint64, slots []int)) {
 	if u.Permits == 0 {
 		lock = u.Lock(c)
 		return lock, func(l *quorumlock.JointLease) (uint64, []int) { return l.Token(lock, u.Names[0]), nil }
 	}
 	s := u.semaphore(c)
-	return s.Acquirer(u.Permits), func(l *quorumlock.JointLease) (uint64, []int) {
+	return s.Joinable(u.Permits), func(l *quorumlock.JointLease) (uint64, []int) {
 		slots, token, _ := s.Slots(l.Context())
 		return token, slots
 	}

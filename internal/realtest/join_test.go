@@ -17,10 +17,10 @@ func TestRealJoin(t *testing.T) {
 	t.Parallel()
 	c, d, deadline := startCluster(t, 3), startCluster(t, 3), withDeadline(t)
 	one, two, far := c.client(), c.client(), d.client()
-	all := quorumlock.Join(one.RedLock("a"), one.RWLock("b").Read(), one.Semaphore("c", 2).Acquirer(2), far.RedLock("z"))
+	all := quorumlock.Join(one.RedLock("a"), one.RWLock("b").Read(), one.Semaphore("c", 2).Joinable(2), far.RedLock("z"))
 	lease, err := all.Acquire(deadline)
 	require.NoError(t, err)
-	for _, other := range []quorumlock.Acquirer{two.RedLock("a"), two.RWLock("b").Write(), two.Semaphore("c", 2).Acquirer(1)} {
+	for _, other := range []quorumlock.Joinable{two.RedLock("a"), two.RWLock("b").Write(), two.Semaphore("c", 2).Joinable(1)} {
 		_, err := quorumlock.Join(other).TryAcquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
 	}

@@ -36,15 +36,15 @@ func (s *slot) joins(t *testing.T, others []string, changeOwner func()) {
 	t.Helper()
 	ctx, one, two := withDeadline(t), s.client(others...), s.client(others...)
 	first := one.RedLock("a")
-	all := quorumlock.Join(first, one.RWLock("b").Read(), one.Semaphore("c", 2).Acquirer(2), one.MultiLock("x", "y"))
-	rivals := []quorumlock.Acquirer{
-		two.RedLock("a"), two.RWLock("b").Write(), two.Semaphore("c", 2).Acquirer(1), two.MultiLock("y", "z"), two.RedLock("x"),
+	all := quorumlock.Join(first, one.RWLock("b").Read(), one.Semaphore("c", 2).Joinable(2), one.MultiLock("x", "y"))
+	rivals := []quorumlock.Joinable{
+		two.RedLock("a"), two.RWLock("b").Write(), two.Semaphore("c", 2).Joinable(1), two.MultiLock("y", "z"), two.RedLock("x"),
 	}
 	strain := testkit.MeasureStrain(t)
 	lease, err := all.Acquire(ctx)
 	require.NoError(t, err)
 	// refusal is why a rival gets nothing. On a busy machine the joint lease may end first, and then a rival gets it.
-	refusal := func(rival quorumlock.Acquirer) error {
+	refusal := func(rival quorumlock.Joinable) error {
 		t.Helper()
 		second, err := quorumlock.Join(rival).TryAcquire(ctx)
 		if err == nil {

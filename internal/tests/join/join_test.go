@@ -56,7 +56,7 @@ func TestJoinIsAllOrNothing(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		g := fleet.Another(t, 3)
 		c, d := f.Client(), g.Client()
-		locks := []quorumlock.Acquirer{
+		locks := []quorumlock.Joinable{
 			c.RedLock("a"), c.MultiLock("b", "c"), d.RedLock("a"), d.RedLock("d").With(quorumlock.LockOptions{Fixed: true}),
 		}
 		for i, other := range []*quorumlock.Lock{
@@ -136,7 +136,7 @@ func TestJoinsDoNotDeadlock(t *testing.T) {
 				clients := map[string]*quorumlock.Client{"f": f.Client(), "g": g.Client()}
 				wg.Go(func() {
 					for range 8 {
-						var locks []quorumlock.Acquirer
+						var locks []quorumlock.Joinable
 						var keys []string
 						for _, at := range random.Perm(6) {
 							set, name := []string{"f", "g"}[at%2], []string{"a", "b", "c"}[at/2]
@@ -319,16 +319,16 @@ func TestInvalidJoins(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		for _, tc := range []struct {
-			locks []quorumlock.Acquirer
+			locks []quorumlock.Joinable
 			want  string
 		}{
 			{nil, "nothing to join"},
-			{[]quorumlock.Acquirer{c.RedLock("a"), nil}, "lock 2 is nil"},
-			{[]quorumlock.Acquirer{c.RedLock("a"), (*quorumlock.Lock)(nil)}, "lock 2 is nil"},
-			{[]quorumlock.Acquirer{c.RedLock("a"), c.RedLock("")}, "a name is empty"},
-			{[]quorumlock.Acquirer{c.RedLock("a"), c.RedLock("b"), c.RedLock("a")}, `lock "a" is joined with itself`},
-			{[]quorumlock.Acquirer{c.MultiLock("a", "b"), c.RedLock("b")}, `lock "b" is joined with itself`},
-			{[]quorumlock.Acquirer{c.RedLock("a"), f.Client().RedLock("a")}, `lock "a" is joined with itself`},
+			{[]quorumlock.Joinable{c.RedLock("a"), nil}, "lock 2 is nil"},
+			{[]quorumlock.Joinable{c.RedLock("a"), (*quorumlock.Lock)(nil)}, "lock 2 is nil"},
+			{[]quorumlock.Joinable{c.RedLock("a"), c.RedLock("")}, "a name is empty"},
+			{[]quorumlock.Joinable{c.RedLock("a"), c.RedLock("b"), c.RedLock("a")}, `lock "a" is joined with itself`},
+			{[]quorumlock.Joinable{c.MultiLock("a", "b"), c.RedLock("b")}, `lock "b" is joined with itself`},
+			{[]quorumlock.Joinable{c.RedLock("a"), f.Client().RedLock("a")}, `lock "a" is joined with itself`},
 		} {
 			j := quorumlock.Join(tc.locks...)
 			_, err1 := j.Acquire(t.Context())
@@ -425,12 +425,12 @@ func TestJoinedPermitsInContext(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		s := c.Semaphore("s", 3)
-		lease, err := quorumlock.Join(c.RedLock("a"), s.Acquirer(3)).Acquire(t.Context())
+		lease, err := quorumlock.Join(c.RedLock("a"), s.Joinable(3)).Acquire(t.Context())
 		require.NoError(t, err)
 		slots, token, ok := s.Slots(lease.Context())
 		require.True(t, ok)
 		require.Equal(t, []int{0, 1, 2}, slots)
-		require.Equal(t, lease.Token(s.Acquirer(1), "s"), token)
+		require.Equal(t, lease.Token(s.Joinable(1), "s"), token)
 		_, err = s.TryAcquire(lease.Context(), 1)
 		require.ErrorIs(t, err, quorumlock.ErrOverlap)
 		require.NoError(t, lease.Release(t.Context()))
@@ -442,13 +442,13 @@ func TestJoinedPermits(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		s, a := c.Semaphore("s", 3), c.RedLock("a")
-		permits := s.Acquirer(2)
+		permits := s.Joinable(2)
 		lease, err := quorumlock.Join(permits, a).Acquire(t.Context())
 		require.NoError(t, err)
 		require.NotZero(t, lease.Token(permits, "s"))
 		_, err = quorumlock.Join(permits, c.RedLock("b")).TryAcquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
-		one, err := quorumlock.Join(s.Acquirer(1), c.RedLock("b")).TryAcquire(t.Context())
+		one, err := quorumlock.Join(s.Joinable(1), c.RedLock("b")).TryAcquire(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, one.Release(t.Context()))
 		require.NoError(t, lease.Release(t.Context()))
@@ -457,9 +457,9 @@ func TestJoinedPermits(t *testing.T) {
 			join *quorumlock.Joined
 			want string
 		}{
-			{quorumlock.Join(permits, s.Acquirer(1)), `semaphore "s" is joined with itself`},
-			{quorumlock.Join(a, s.Acquirer(0)), "0"},
-			{quorumlock.Join(a, c.Semaphore("", 1).Acquirer(1)), "a name is empty"},
+			{quorumlock.Join(permits, s.Joinable(1)), `semaphore "s" is joined with itself`},
+			{quorumlock.Join(a, s.Joinable(0)), "0"},
+			{quorumlock.Join(a, c.Semaphore("", 1).Joinable(1)), "a name is empty"},
 		} {
 			_, err = tc.join.TryAcquire(t.Context())
 			require.ErrorIs(t, err, quorumlock.ErrInvalid)
@@ -467,7 +467,7 @@ func TestJoinedPermits(t *testing.T) {
 		}
 
 		joining(f, 8, 5, func(c *quorumlock.Client, i, k int) *quorumlock.Joined {
-			locks := []quorumlock.Acquirer{c.Semaphore("s", 3).Acquirer(1 + i%3), c.RedLock("a"), c.RedLock("z")}
+			locks := []quorumlock.Joinable{c.Semaphore("s", 3).Joinable(1 + i%3), c.RedLock("a"), c.RedLock("z")}
 			return quorumlock.Join(locks[(i+k)%3], locks[(i+k+1+i%2)%3])
 		})
 	})
