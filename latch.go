@@ -145,8 +145,8 @@ func (l *Latch) CountDown(ctx context.Context, id string) error {
 // leave the deletion to the last waiter.
 //
 // The nodes wake the call when enough ids have counted down, and it also asks them once a second.
-// It goes on while too few nodes answer. When ctx ends, the error holds ctx's error, and a
-// [*NoQuorumError] if too few nodes answered. If several calls have set different numbers and no
+// It goes on while too few nodes answer, unless waiting cannot help, as [Latch.Set] does. When ctx ends,
+// the error holds ctx's error, and a [*NoQuorumError] if too few nodes answered. If several calls have set different numbers and no
 // majority agrees on one, Await returns a [*LatchSetError] at once.
 func (l *Latch) Await(ctx context.Context) error {
 	_, err := l.runCall(ctx, opAwait, "", nil, (*latch.Call).Await)

@@ -147,7 +147,7 @@ func (f fleet) as(t *testing.T, rules ...string) string {
 func TestDoctorWithTheDocumentedRightsOverTLS(t *testing.T) {
 	t.Parallel()
 	servers := healthy(t, redisproc.WithTLS())
-	nodes := servers.as(t)
+	nodes := servers.as(t, "-zcard")
 	for _, s := range servers {
 		nodes = strings.ReplaceAll(nodes, "redis://locker:secret@"+s.Addr(), "rediss://locker:secret@"+s.TLSAddr())
 	}

@@ -73,8 +73,8 @@ func TestRedisConf(t *testing.T) {
 	useLock(t, addresses, "")
 }
 
-// TestUnit starts real servers as the systemd unit does, with the rights that docs/servers.md lists. A client with
-// these rights can acquire locks. Other clients can do nothing.
+// TestUnit starts real servers as the systemd unit does, with the users that docs/servers.md lists. The first can use
+// locks and latches. The second can look at them, and change nothing. Other clients can do nothing.
 func TestUnit(t *testing.T) {
 	unit := strings.Join(read(t, "deploy/redis-locks.service").lines, "\n")
 	start := regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindStringSubmatch(unit)
@@ -83,7 +83,7 @@ func TestUnit(t *testing.T) {
 	require.NoError(t, err)
 	lines, err := os.ReadFile(users)
 	require.NoError(t, err)
-	require.Equal(t, documentedUsers(t), string(lines), "the file has the rule of docs/servers.md")
+	require.Equal(t, documentedUsers(t), string(lines), "the file has the rules of docs/servers.md")
 	var addresses []string
 	for range 3 {
 		address, _ := redisproc.StartAs(t, strings.Fields(start[1]), map[string]string{
@@ -95,6 +95,16 @@ func TestUnit(t *testing.T) {
 		addresses = append(addresses, address)
 	}
 	useLock(t, addresses, "locker:secret@")
+	locker, viewer := useLatch(t, addresses, "locker:secret@"), newClient(t, addresses, "viewer:another@")
+	status, err := viewer.RedLock("job:nightly").Inspect(t.Context())
+	require.NoError(t, err)
+	for _, n := range status.Nodes {
+		require.NoError(t, n.Err)
+	}
+	_, err = viewer.RedLock("job:nightly").TryAcquire(t.Context())
+	require.ErrorIs(t, err, node.ErrAuth)
+	require.ErrorIs(t, viewer.Latch("job:import").Await(t.Context()), node.ErrAuth, "the wait ends: no other attempt can help")
+	require.ErrorIs(t, locker.Latch("other").Set(t.Context(), 1), node.ErrAuth)
 	_, err = admin.Init(t.Context(), lockConfig(addresses, ""))
 	require.ErrorIs(t, err, admin.ErrUnanswered, "a client without a password is refused")
 	require.ErrorContains(t, err, node.ErrAuth.Error())
@@ -103,10 +113,13 @@ func TestUnit(t *testing.T) {
 // documentedUsers returns the file of users from docs/security.md.
 func documentedUsers(t *testing.T) string {
 	t.Helper()
-	_, rules, ok := strings.Cut(strings.Join(read(t, "docs/servers.md").lines, "\n"), "ACL SETUSER ")
-	require.True(t, ok)
-	rules, _, _ = strings.Cut(strings.ReplaceAll(rules, "\\\n", " "), "\n")
-	return "user default off\nuser " + strings.Join(strings.Fields(rules), " ") + "\n"
+	users := "user default off\n"
+	text := strings.ReplaceAll(strings.Join(read(t, "docs/servers.md").lines, "\n"), "\\\n", " ")
+	for _, rules := range strings.Split(text, "ACL SETUSER ")[1:3] {
+		rules, _, _ = strings.Cut(rules, "\n")
+		users += "user " + strings.Join(strings.Fields(rules), " ") + "\n"
+	}
+	return users
 }
 
 func lockConfig(addresses []string, user string) quorumlock.Config {
@@ -125,10 +138,32 @@ func useLock(t *testing.T, addresses []string, user string) {
 		_, err := admin.Init(context.Background(), cfg)
 		require.NoError(t, err)
 	}, time.Minute, 50*time.Millisecond)
-	client, err := quorumlock.New(cfg)
+	require.NoError(t, newClient(t, addresses, user).RedLock("job:nightly").Do(t.Context(), func(ctx context.Context) error { return ctx.Err() }))
+}
+
+func newClient(t *testing.T, addresses []string, user string) *quorumlock.Client {
+	t.Helper()
+	client, err := quorumlock.New(lockConfig(addresses, user))
 	require.NoError(t, err)
-	defer func() { _ = client.Close(context.Background()) }()
-	require.NoError(t, client.RedLock("job:nightly").Do(t.Context(), func(ctx context.Context) error { return ctx.Err() }))
+	t.Cleanup(func() { _ = client.Close(context.Background()) })
+	return client
+}
+
+// useLatch makes every call of a latch, with a waiter, and returns the client.
+func useLatch(t *testing.T, addresses []string, user string) *quorumlock.Client {
+	t.Helper()
+	client, ctx := newClient(t, addresses, user), t.Context()
+	l := client.Latch("job:import")
+	require.NoError(t, l.Set(ctx, 1))
+	done := make(chan error, 1)
+	go func() { done <- l.Await(ctx) }()
+	require.NoError(t, l.CountDown(ctx, "customers"))
+	require.NoError(t, <-done)
+	left, err := l.Count(ctx)
+	require.NoError(t, err)
+	require.Zero(t, left)
+	require.NoError(t, l.Delete(ctx))
+	return client
 }
 
 // TestUnitVerifies lets systemd verify the unit, on systems that have it.

@@ -17,7 +17,8 @@ func (x *Call) Await() (o Outcome) {
 	var seen *quorum.LatchView // the last result
 	var last Outcome           // of the last round that was not cut short
 	for {
-		v, o := x.read(x.watching(w, seen), true)
+		r := x.watching(w, seen)
+		v, o := x.read(r, true)
 		switch {
 		case o.CutShort && last.Result != Done: // the complete round says more
 			last.Stopped = o.Stopped
@@ -26,7 +27,7 @@ func (x *Call) Await() (o Outcome) {
 			return o
 		case v.Known && seen != nil && v.Generation != seen.Generation:
 			return Outcome{Result: Deleted}
-		case o.Result != Done && o.Result != NoQuorum:
+		case o.Result != Done && (o.Result != NoQuorum || r.isHopeless()):
 			return o
 		case o.ok() && v.Done():
 			return Outcome{}

@@ -21,7 +21,6 @@ func TestRealPrefixWithRights(t *testing.T) {
 	var addresses []string
 	for i, s := range c.servers {
 		c.command(i, strings.Fields(rights.SetUser("billing", "secret", "billing:*"))...)
-		c.command(i, append([]string{"ACL", "SETUSER", "billing"}, rights.Latches().Rules...)...)
 		addresses = append(addresses, "redis://billing:secret@"+s.Addr())
 	}
 	as := func(prefix string) *quorumlock.Client {

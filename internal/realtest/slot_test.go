@@ -38,7 +38,6 @@ func startSlot(t *testing.T) *slot {
 	const tag = "ql"
 	watchdog.Watch(t, longest())
 	user := strings.TrimPrefix(rights.SetUser("locker", "secret", "{"+tag+"}:*"), "ACL SETUSER ")
-	user += " " + strings.Join(rights.Latches().Rules, " ")
 	s := &slot{Cluster: redisproc.StartCluster(t, redisproc.WithACL("user "+user)), t: t, tag: tag, marker: node.MarkerKey(tag)}
 	s.open()
 	return s

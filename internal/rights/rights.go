@@ -2,7 +2,10 @@
 // servers and the tests all use this list. The tests show that the rights suffice, and that each is necessary.
 package rights
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Purposes of a [Group].
 const (
@@ -10,6 +13,7 @@ const (
 	ForOrder    = "order after a broken connection"
 	ForWaiting  = "waiting, and locks that are shared"
 	ForLatches  = "latches"
+	ForViewing  = "looking at locks"
 	ForDatabase = "another database than 0"
 	ForRedisson = "waking Redisson's clients, and being woken by them"
 )
@@ -54,16 +58,33 @@ func Redisson() Group {
 	return Group{ForRedisson, strings.Fields("&redisson_lock__channel:* +unsubscribe")}
 }
 
+// Viewing returns the rights to look at all locks, and to change nothing. Each key may be of a lock.
+func Viewing() Group {
+	return Group{ForViewing, strings.Fields("~* +ping +hello +info +time +eval +evalsha +getrange +pttl +hget +hmget +hkeys +hlen +zrange +scan" +
+		" +client|info +client|setname")}
+}
+
 // SetUser returns the command that creates a user with a password. The user may take the locks whose names match the
-// patterns, and wait for them.
+// patterns, wait for them, and use the latches of such names.
 func SetUser(user, password string, patterns ...string) string {
+	return setUser(user, password, patterns, Locks(), Order(), Waiting(), Latches())
+}
+
+// SetViewer returns the command that creates a user with a password. The user may look at all locks and latches.
+func SetViewer(user, password string) string { return setUser(user, password, nil, Viewing()) }
+
+func setUser(user, password string, patterns []string, groups ...Group) string {
 	words := []string{"ACL", "SETUSER", user, "on", ">" + password}
 	for _, p := range patterns {
 		words = append(words, "~"+p)
 	}
 	words = append(words, "resetchannels")
-	for _, g := range []Group{Locks(), Order(), Waiting()} {
-		words = append(words, g.Rules...)
+	for _, g := range groups {
+		for _, rule := range g.Rules {
+			if !slices.Contains(words, rule) {
+				words = append(words, rule)
+			}
+		}
 	}
 	return strings.Join(words, " ")
 }

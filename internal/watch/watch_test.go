@@ -2,9 +2,11 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"regexp"
 	"runtime"
 	"slices"
@@ -297,6 +299,22 @@ func TestRights(t *testing.T) {
 	facts := watcher(t, asUser, 1000).Look(t.Context())
 	require.NoError(t, facts.Nodes[0].Unlisted)
 	assert.Equal(t, []string{"job:a"}, facts.Names)
+
+	text, err := os.ReadFile("../../docs/servers.md")
+	require.NoError(t, err)
+	documented := strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\\\n", " ")), " ")
+	assert.Contains(t, documented, rights.SetViewer("viewer", "another"))
+	for i, s := range all {
+		command(t, s, strings.Fields(rights.SetViewer("viewer", "another"))...)
+		asUser[i] = "redis://viewer:another@" + s.Addr()
+	}
+	facts = watcher(t, asUser, 1000).Look(t.Context())
+	for i, n := range facts.Nodes {
+		require.NoError(t, errors.Join(n.Err, n.Unlisted, n.Uncounted))
+		assert.Equal(t, 1, n.Locks["job:a"].Waiters)
+		assert.NotContains(t, command(t, all[i], "ACL", "LOG"), "viewer", "something was denied")
+	}
+	assert.Equal(t, []string{"job:a", "other"}, facts.Names)
 }
 
 // TestNodeAndNameFailures: nodes that are down, hang, or come back, and names that are no locks, do not affect other
