@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/internal/watch"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -128,7 +129,7 @@ func isDenied(err error) bool { return err != nil && strings.Contains(err.Error(
 
 // connect makes the connection. A user who may not use the database is examined in database 0.
 func (e *examiner) connect() (err error) {
-	if e.client, err = connect(e.opt); e.opt.SelectDB == 0 {
+	if e.client, err = watch.Connect(e.opt, "quorumlock-doctor"); e.opt.SelectDB == 0 {
 		return err
 	}
 	rule := rights.Database().Rules[0]
@@ -138,22 +139,8 @@ func (e *examiner) connect() (err error) {
 	}
 	e.note(rule, rights.ForDatabase, Denied, err)
 	e.elsewhere, e.opt.SelectDB = err, 0
-	e.client, err = connect(e.opt)
+	e.client, err = watch.Connect(e.opt, "quorumlock-doctor")
 	return err
-}
-
-// connect makes a connection that retries nothing, and does not reconnect.
-func connect(opt rueidis.ClientOption) (rueidis.Client, error) {
-	opt.ForceSingleClient = opt.Sentinel.MasterSet == ""
-	opt.DisableRetry, opt.DisableCache = true, true
-	opt.PipelineMultiplex = -1
-	opt.ClientName = "quorumlock-doctor"
-	opt.ClientSetInfo = rueidis.DisableClientSetInfo // it needs a right that the library does not need
-	client, err := rueidis.NewClient(opt)
-	if err != nil && client != nil {
-		client.Close()
-	}
-	return client, err
 }
 
 // ask runs one command. A server that failed to answer is not asked again: each command would wait for the timeout.

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/internal/watch"
 )
 
 // probe is a command that needs a right but has no effect: it only reads, or is invalid, or uses a key that does not
@@ -119,7 +120,7 @@ func (e *examiner) trySubscribe(ctx context.Context) (Verdict, error) {
 	if e.lost != nil {
 		return Untried, e.lost
 	}
-	client, err := connect(e.opt)
+	client, err := watch.Connect(e.opt, "quorumlock-doctor")
 	if err != nil {
 		return Untried, err
 	}

@@ -124,7 +124,7 @@ func (a *asker) ask(ctx context.Context, commands ...[]string) []rueidis.RedisRe
 		}
 	}
 	if a.client == nil {
-		client, err := connect(opt)
+		client, err := Connect(opt, "quorumlock-top")
 		if err != nil {
 			return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, len(commands))
 		}
@@ -148,13 +148,13 @@ func (a *asker) hangUp() {
 	}
 }
 
-// connect makes a connection that retries nothing.
-func connect(opt rueidis.ClientOption) (rueidis.Client, error) {
+// Connect makes a connection for commands of an operator. It retries nothing, and does not reconnect.
+func Connect(opt rueidis.ClientOption, name string) (rueidis.Client, error) {
 	opt.ForceSingleClient = opt.Sentinel.MasterSet == ""
 	opt.DisableRetry, opt.DisableCache = true, true
 	opt.PipelineMultiplex = -1
-	opt.ClientName = "quorumlock-top"
-	opt.ClientSetInfo = rueidis.DisableClientSetInfo // it needs a right that nothing else here needs
+	opt.ClientName = name
+	opt.ClientSetInfo = rueidis.DisableClientSetInfo // it needs a right that the library does not need
 	client, err := rueidis.NewClient(opt)
 	if err != nil && client != nil {
 		client.Close()
