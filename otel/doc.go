@@ -11,7 +11,7 @@
 //
 // Names and units follow the semantic conventions of OpenTelemetry. The names of locks are no attribute of metrics,
 // because their number is unbounded; [WithLockGroup] assigns them to groups. Spans do have them.
-// docs/observability.md lists every metric with its attributes and its alert threshold. grafana/ and alerts.yaml have
+// docs/observability.md lists every metric with its attributes. grafana/ and alerts.yaml have
 // a dashboard and alert rules for Prometheus.
 //
 // # Costs
