@@ -31,7 +31,7 @@ func ExampleClient_RWLock() {
 	// error: <nil>
 }
 
-func ExampleRWLock_Downgrade() {
+func ExampleLease_Downgrade() {
 	ctx := context.Background()
 	client := exampleClient()
 	defer func() { _ = client.Close(ctx) }()
@@ -44,7 +44,7 @@ func ExampleRWLock_Downgrade() {
 	}
 	defer func() { _ = lease.Release(ctx) }()
 	// Write, and then go on to read the written data: no other client can write in between.
-	if err := rw.Downgrade(ctx, lease); err != nil {
+	if err := lease.Downgrade(ctx); err != nil {
 		fmt.Println("other readers may have to wait:", err)
 	}
 	other, err := rw.Read().Acquire(ctx)

@@ -90,7 +90,7 @@ func TestZeroValues(t *testing.T) {
 	for i, err := range []error{
 		lock.Do(ctx, nothing), acquired(lock.Acquire(ctx)), acquired(lock.With(options).TryAcquire(ctx)),
 		acquired(lock.Inspect(ctx)), acquired(lock.ForceRelease(ctx)), acquired(lock.ReleaseOwner(ctx, "a")),
-		rw.Read().Do(ctx, nothing), rw.With(options).Write().Do(ctx, nothing), rw.Downgrade(ctx, &lease),
+		rw.Read().Do(ctx, nothing), rw.With(options).Write().Do(ctx, nothing), lease.Downgrade(ctx),
 		semaphore.Do(ctx, 1, nothing), acquired(semaphore.With(options).TryAcquire(ctx, 1)), semaphore.SetPermits(ctx, 1),
 		acquired(semaphore.Permits(ctx)), acquired(semaphore.Inspect(ctx)), acquired(semaphore.Available(ctx)),
 		latch.Set(ctx, 1), latch.With(quorumlock.LatchOptions{TTL: time.Hour}).Await(ctx), latch.CountDown(ctx, "a"), latch.Delete(ctx),

@@ -286,8 +286,5 @@ func TestNamesWithAPrefix(t *testing.T) {
 			require.ErrorContains(t, err, says)
 		}
 		require.ErrorContains(t, client.Latch("").Set(t.Context(), 1), "a name is empty")
-		rw, lease := client.RWLock("a"), fleet.MustAcquire(t, client.RedLock("b"))
-		require.ErrorContains(t, rw.Downgrade(t.Context(), lease), `another lock than "a"`)
-		require.NoError(t, lease.Release(t.Context()))
 	})
 }

@@ -2,8 +2,6 @@ package quorumlock
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/quorum"
@@ -77,16 +75,10 @@ func orZero(l *Lock) *Lock {
 //     lease stays a writer's.
 //   - ErrShared if other leases are nested in this one, or it is nested in another. Then nothing
 //     changes, since their holders rely on exclusion.
-//   - an [*InvalidError] if the lease belongs to another lock.
-func (rw *RWLock) Downgrade(ctx context.Context, l *Lease) error {
-	if err := rw.Write().validate(ctx); err != nil {
-		return err
-	}
-	switch {
-	case l == nil || l.lease == nil:
-		return invalid("the lease is nil, or a zero value")
-	case l.lease.Engine() != rw.write.client.engine || !slices.Equal(l.lease.Spec().Names, rw.write.spec.Names):
-		return invalid(fmt.Sprintf("the lease belongs to another lock than %s", quoted(rw.write.Names())))
+//   - an [*InvalidError] for permits, and for a lease of several names.
+func (l *Lease) Downgrade(ctx context.Context) error {
+	if l.lease != nil && (l.lease.Spec().Slots != nil || len(l.lease.Spec().Names) > 1) {
+		return invalid("only the lease of a lock with one name can become a reader's")
 	}
 	return l.startAndWait(ctx, (*lease.Lease).Downgrade)
 }

@@ -182,7 +182,7 @@ func (w *worker) turn(ctx context.Context) error {
 		return err
 	}
 	if got.Downgrade {
-		_ = got.Record((*history.Holding).Downgrade, func() error { return w.client.RWLock(got.Names[0]).Downgrade(ctx, got.lease) })
+		_ = got.Record((*history.Holding).Downgrade, func() error { return got.lease.Downgrade(ctx) })
 		got.Parts[0].Reads = true
 		if err := w.use(ctx, got); err != nil {
 			return err

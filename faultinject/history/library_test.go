@@ -107,7 +107,7 @@ func TestReadersAndWritersOfTheLibrary(t *testing.T) {
 					if i%2 == 0 {
 						return nil
 					}
-					if err := held.Downgrade(func() error { return rw.Downgrade(ctx, lease) }); err != nil {
+					if err := held.Downgrade(func() error { return lease.Downgrade(ctx) }); err != nil {
 						return err
 					}
 					return held.Act(lease.Err)

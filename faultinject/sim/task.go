@@ -218,7 +218,7 @@ func (w *world) downgrade(p *process, lease *quorumlock.Lease, t Task) {
 	}
 	w.update(lease, func(r *record) { r.reads = true })
 	err := w.during(lease, (*history.Holding).Downgrade, func() error {
-		return p.client.RWLock(t.Names[0]).Downgrade(context.Background(), lease)
+		return lease.Downgrade(context.Background())
 	})
 	w.note("%s only reads %v from now on (%s): %v", p.label, t.Names, w.short(lease.Owner()), err)
 	if errors.Is(err, quorumlock.ErrShared) || errors.Is(err, quorumlock.ErrInvalid) {

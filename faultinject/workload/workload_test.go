@@ -93,7 +93,7 @@ func TestUsesAreRecordedOnceForEachName(t *testing.T) {
 			require.Len(t, parts, len(u.Names))
 			require.NoError(t, parts.Record((*history.Holding).Act, lease.Err))
 			if u.Downgrade {
-				require.NoError(t, client.RWLock("a").Downgrade(t.Context(), lease))
+				require.NoError(t, lease.Downgrade(t.Context()))
 			}
 			require.NoError(t, parts.Record((*history.Holding).Release, func() error { return lease.Release(t.Context()) }))
 			parts.Lost(errors.New("released"))

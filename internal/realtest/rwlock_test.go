@@ -39,7 +39,7 @@ func TestRealReaderCommandsAreCounted(t *testing.T) {
 		each(1, "release of the last", func() { require.NoError(t, second.Release(t.Context())) })
 		c.noKeys()
 		each(scripts, "write", func() { first = acquire(t, rw.Write()) })
-		each(1, "downgrade", func() { require.NoError(t, rw.Downgrade(t.Context(), first)) })
+		each(1, "downgrade", func() { require.NoError(t, first.Downgrade(t.Context())) })
 		each(1, "release of the reader", func() { require.NoError(t, first.Release(t.Context())) })
 		c.noKeys()
 	}
@@ -137,7 +137,7 @@ func TestRealReadersAndWriters(t *testing.T) {
 					wait(ctx, time.Millisecond, time.Duration(2+rng.IntN(5))*time.Millisecond)
 					if !reads && rng.IntN(3) == 0 {
 						s.downgrade(lease)
-						_ = rw.Downgrade(ctx, lease)
+						_ = lease.Downgrade(ctx)
 						wait(ctx, time.Millisecond, 2*time.Millisecond)
 					}
 					s.leave(lease)
@@ -239,7 +239,7 @@ func TestRealReadersOnServerWithoutMemory(t *testing.T) {
 	require.NoError(t, err)
 	c.command(0, "CONFIG", "SET", "maxmemory", strconv.Itoa(n/2))
 	require.NoError(t, first.Extend(t.Context()), "a reader can renew")
-	require.NoError(t, other.Downgrade(t.Context(), writer), "a writer can downgrade")
+	require.NoError(t, writer.Downgrade(t.Context()), "a writer can downgrade")
 	_, err = c.client().RWLock("new").Read().TryAcquire(t.Context())
 	require.ErrorIs(t, err, node.ErrRejected)
 	require.Equal(t, 0, c.number(0, "EXISTS", "new", "quorumlock:readers:{new}"))

@@ -119,7 +119,7 @@ func TestReadTokensGrowDespiteClockSkew(t *testing.T) {
 					if err == nil {
 						last = lease.Token()
 						if writer && rng.IntN(2) == 0 {
-							_ = rw.Downgrade(t.Context(), lease)
+							_ = lease.Downgrade(t.Context())
 						}
 						_ = lease.Release(t.Context())
 					}

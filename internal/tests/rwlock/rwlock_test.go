@@ -391,7 +391,7 @@ func (w *watch) use(ctx context.Context, rw *quorumlock.RWLock, rng *rand.Rand) 
 		time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
 		if !reads && rng.IntN(3) == 0 {
 			w.becomesReader(lease)
-			_ = rw.Downgrade(ctx, lease)
+			_ = lease.Downgrade(ctx)
 			time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
 		}
 		_ = lease.Release(context.WithoutCancel(ctx))
