@@ -15,15 +15,17 @@ import (
 )
 
 var (
+	// floorGroup is the floor with group commit: a queue and a sender per node, which sends the calls that were queued
+	// while the last batch was in flight.
+	// floor runs a goroutine and an EVALSHA for each lock and node, which locks and does nothing else: no lease, no timeout,
+	// no recovery, no token. It returns when a majority has answered.
 	floor = Peer{
 		Name: "floor", Kind: Limit,
-		About: "The floor: for each lock and node a goroutine and an EVALSHA that locks and does nothing else; no lease, no timeout, no recovery, no token. It returns when a majority has answered.",
-		Open:  func(ctx context.Context, o Options) (Client, error) { return openFloor(ctx, o) },
+		Open: func(ctx context.Context, o Options) (Client, error) { return openFloor(ctx, o) },
 	}
 	floorGroup = Peer{
 		Name: "floor-group", Kind: Limit,
-		About: "The floor with group commit: a queue and a sender per node, which sends the calls that were queued while the last batch was in flight.",
-		Open:  func(ctx context.Context, o Options) (Client, error) { return openGroup(ctx, o) },
+		Open: func(ctx context.Context, o Options) (Client, error) { return openGroup(ctx, o) },
 	}
 )
 

@@ -11,20 +11,18 @@ import (
 const Permits = 8
 
 var (
-	semaphore = oursPeer("semaphore", semaphoreKind, nil,
-		"This library's Semaphore of 8 permits, of which each caller takes one.")
-	readers = oursPeer("rwlock-readers", rwlockKind(func(int, int) bool { return false }), nil,
-		"This library's RWLock, with readers only.")
-	mixed = oursPeer("rwlock-mixed", rwlockKind(func(_, n int) bool { return n%writesEvery == 0 }), nil,
-		"This library's RWLock, of which each caller is the writer one time in ten, and a reader else.")
-	oneWriter = oursPeer("rwlock-writer", rwlockKind(func(caller, _ int) bool { return caller == 0 }), nil,
-		"This library's RWLock, with one caller that always writes, and all others reading.")
-	join = oursPeer("join", joinKind, nil,
-		"This library's Join of a lock, a permit of a semaphore, and a reader's lock, given in the opposite order by every other caller.")
-	striped = oursPeer("striped", stripedKind, nil,
-		"This library's Striped: where locks are free, each caller has a name on one of 1,048,576 stripes; where they are not, on one of 4, without handing over within a client.")
-	latch = oursPeer("latch", latchKind, nil,
-		"This library's Latch. An acquire sets one, counts it down, and waits for it; a release deletes it. Where callers contend, all of them meet at one latch, again and again.")
+	semaphore = oursPeer("semaphore", semaphoreKind, nil)
+	readers   = oursPeer("rwlock-readers", rwlockKind(func(int, int) bool { return false }), nil)
+	// Of mixed, each caller is the writer one time in ten, and a reader else.
+	mixed     = oursPeer("rwlock-mixed", rwlockKind(func(_, n int) bool { return n%writesEvery == 0 }), nil)
+	oneWriter = oursPeer("rwlock-writer", rwlockKind(func(caller, _ int) bool { return caller == 0 }), nil)
+	// join takes a lock, a permit of a semaphore, and a reader's lock, in the opposite order at every other caller.
+	join = oursPeer("join", joinKind, nil)
+	// striped has 1,048,576 stripes where locks are free, and 4 where they are not, without hand-over within a client.
+	striped = oursPeer("striped", stripedKind, nil)
+	// latch sets a latch, counts it down and waits for it to acquire, and deletes it to release. Where callers contend,
+	// all of them meet at one latch, again and again.
+	latch = oursPeer("latch", latchKind, nil)
 )
 
 const writesEvery = 10

@@ -14,7 +14,6 @@ import (
 var (
 	redislockOne = Peer{
 		Name: "redislock-1node", Kind: Other, Waits: true, Most: 1,
-		About: "bsm/redislock: a lock on one node, which is lost with that node. It is here for comparison only.",
 		Open: func(_ context.Context, o Options) (Client, error) {
 			rdb := redis.NewClient(&redis.Options{Addr: o.Addresses[0]})
 			c := &redislockClient{rdb: rdb, locks: redislock.New(rdb), ttl: o.TTL}
@@ -26,12 +25,9 @@ var (
 		},
 	}
 
-	redissonRedLock = redissonPeer("redisson-redlock", 0,
-		"Redisson's RedissonRedLock, in Java: its RLock on one node after the other, until a majority has it.")
-	redissonMultiLock = redissonPeer("redisson-multilock", 0,
-		"Redisson's RedissonMultiLock, in Java: its RLock on one node after the other, on all of them.")
-	redissonOne = redissonPeer("redisson-1node", 1,
-		"Redisson's RLock, in Java: a lock on one node, which is lost with that node.")
+	redissonRedLock   = redissonPeer("redisson-redlock", 0)
+	redissonMultiLock = redissonPeer("redisson-multilock", 0)
+	redissonOne       = redissonPeer("redisson-1node", 1)
 )
 
 type redislockClient struct {
@@ -63,11 +59,11 @@ func (l *redislockLock) Acquire(ctx context.Context) (err error) {
 
 func (l *redislockLock) Release(ctx context.Context) error { return l.lock.Release(ctx) }
 
-// redissonPeer is a lock of Redisson. Its watchdog renews the lock, as this library does.
-func redissonPeer(name string, most int, about string) Peer {
+// redissonPeer is a lock of Redisson. Its watchdog renews the lock, as this library does. Its callers are threads, and the
+// compiler of Java has 3 seconds to warm up.
+func redissonPeer(name string, most int) Peer {
 	return Peer{
 		Name: name, Kind: Other, Waits: true, Renews: true, Most: most,
-		About:     about + " Its callers are threads; the compiler of Java has 3 seconds to warm up; allocations are not counted.",
 		Worker:    redissonWorker,
 		Available: redisson.Available,
 	}

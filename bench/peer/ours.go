@@ -8,18 +8,17 @@ import (
 )
 
 var (
-	redlock = oursPeer("redlock", plain((*quorumlock.Client).RedLock), nil,
-		"This library: a majority of the nodes, turns in queues on the nodes, leases handed over within a client. Marker, fence and tokens are on.")
-	multilock = oursPeer("multilock", plain(func(c *quorumlock.Client, name string) *quorumlock.Lock { return c.MultiLock(name) }), nil,
-		"This library's MultiLock: all nodes have to agree.")
-	noHandover = oursPeer("nohandover", plain((*quorumlock.Client).RedLock), func(c *quorumlock.Config) { c.Handover.Off = true },
-		"This library, with each lease given back to the nodes, and none handed over within a client.")
+	// redlock has all that is on by default: marker, fence, tokens, queues, and hand-over within a client.
+	redlock   = oursPeer("redlock", plain((*quorumlock.Client).RedLock), nil)
+	multilock = oursPeer("multilock", plain(func(c *quorumlock.Client, name string) *quorumlock.Lock { return c.MultiLock(name) }), nil)
+	// noHandover gives each lease back to the nodes, and hands none over within its client.
+	noHandover = oursPeer("nohandover", plain((*quorumlock.Client).RedLock), func(c *quorumlock.Config) { c.Handover.Off = true })
 )
 
 // oursPeer returns this library as a peer, with locks of one kind.
-func oursPeer(name string, kind kind, configure func(*quorumlock.Config), about string) Peer {
+func oursPeer(name string, kind kind, configure func(*quorumlock.Config)) Peer {
 	return Peer{
-		Name: name, Kind: Ours, Waits: true, Renews: true, Marked: true, About: about,
+		Name: name, Kind: Ours, Waits: true, Renews: true, Marked: true,
 		Open: func(_ context.Context, o Options) (Client, error) {
 			cfg := Config(o)
 			if configure != nil {

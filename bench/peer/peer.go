@@ -26,8 +26,6 @@ type Peer struct {
 	// Name is the name in flags and results.
 	Name string
 	Kind Kind
-	// About describes the peer to readers of the report, in one sentence.
-	About string
 	// Waits is set if Acquire waits while the lock is held.
 	Waits bool
 	// Renews is set if an acquired lock renews itself.

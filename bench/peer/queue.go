@@ -9,9 +9,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
+// queue passes a lock on with one message: the floor with group commit, and a list of the waiters on the first node. The release
+// passes the turn to the first of them, in the same script, with one message. No waiter looks whether its turn has
+// come, and a waiter or node that dies stops the queue.
 var queue = Peer{
 	Name: "queue", Kind: Limit, Waits: true,
-	About: "A queue with one message: the floor with group commit, and a list of the waiters on the first node. The release passes the turn to the first of them, in the same script, with one message. No waiter looks whether its turn has come, and a waiter or node that dies stops the queue.",
 	Plain: []string{"rpush"},
 	Open: func(ctx context.Context, o Options) (Client, error) {
 		f, err := openGroup(ctx, o)

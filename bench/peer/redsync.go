@@ -15,7 +15,6 @@ import (
 
 var redsyncPeer = Peer{
 	Name: "redsync", Kind: Other, Waits: true,
-	About: "redsync v4 on go-redis, with its defaults.",
 	Plain: []string{"set"}, // SET NX; its scripts use none
 	Open: func(_ context.Context, o Options) (Client, error) {
 		c := &redsyncClient{opts: []redsync.Option{redsync.WithExpiry(o.TTL)}}
