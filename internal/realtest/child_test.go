@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,18 +148,22 @@ func holdUntilKilled(t *testing.T, client *quorumlock.Client) {
 // contendInProcess runs four contenders against other processes. Each section creates a
 // file that must not exist yet.
 func contendInProcess(t *testing.T, client *quorumlock.Client, dir string, span time.Duration) {
-	ctx, cancel := context.WithTimeout(t.Context(), span)
+	ctx, cancel := context.WithTimeout(t.Context(), span+atMost)
 	defer cancel()
+	began := time.Now()
+	var sections atomic.Int64
 	var contenders sync.WaitGroup
 	for range 4 {
 		contenders.Go(func() {
-			for ctx.Err() == nil {
+			for ctx.Err() == nil && (time.Since(began) < span || sections.Load() <= 5) {
 				name := []string{"north", "south"}[rand.IntN(2)]
 				lease, err := client.RedLock(name).Acquire(ctx)
 				if err != nil {
 					continue
 				}
-				inside(filepath.Join(dir, name), lease)
+				if inside(filepath.Join(dir, name), lease) {
+					sections.Add(1)
+				}
 				_ = lease.Release(ctx)
 			}
 		})
@@ -166,30 +171,31 @@ func contendInProcess(t *testing.T, client *quorumlock.Client, dir string, span 
 	contenders.Wait()
 }
 
-// inside runs one section and prints its result. A clash counts if both leases were valid. This
+// inside runs one section and prints its result, and reports whether the lease was valid to the end. A clash counts if both leases were valid. This
 // process checks its own lease after the clash. The other lease counts as valid unless its process
 // reports a loss after the removal of the file.
-func inside(path string, lease *quorumlock.Lease) {
+func inside(path string, lease *quorumlock.Lease) bool {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		other, _ := os.ReadFile(path)
 		if lease.Err() == nil {
 			fmt.Println("clash", lease.Owner(), string(other))
 		}
-		return
+		return false
 	}
 	if err == nil {
 		_, err = file.WriteString(lease.Owner())
 	}
 	if err != nil {
 		fmt.Println("broken", err)
-		return
+		return false
 	}
 	time.Sleep(time.Duration(rand.Int64N(int64(time.Millisecond)))) // This stands for work.
 	_, _ = file.Close(), os.Remove(path)
-	if lease.Err() == nil {
-		fmt.Println("section", lease.Owner())
-	} else {
+	if lease.Err() != nil {
 		fmt.Println("lost", lease.Owner())
+		return false
 	}
+	fmt.Println("section", lease.Owner())
+	return true
 }

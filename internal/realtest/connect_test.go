@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -17,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -210,39 +210,48 @@ func TestRealFirstAcquireOnRemoteNodes(t *testing.T) {
 			lease := acquire(t, c.client().RedLock("a")) // The servers learn the scripts.
 			require.NoError(t, lease.Release(t.Context()))
 
-			var down atomic.Int32
-			far := c.client(watchNodes(&down), c.distant(roundTrip))
-			try := func(name string) *quorumlock.Lease {
-				lease, err := far.RedLock(name).TryAcquire(t.Context())
-				if err != nil {
-					// A stall of the rest of NodeTimeoutMax breaks an attempt.
-					testkit.StrainOf(t).Broken(t, 500*time.Millisecond-roundTrip, "the attempt succeeds: %v", err)
+			// On a busy machine a stall adds to the round trips, and breaks an attempt.
+			var err error
+			for range 10 {
+				if err = c.connectsFrom(t, roundTrip); err == nil {
+					return
 				}
-				return lease
+				t.Log(err)
 			}
-			release := func(lease *quorumlock.Lease) {
-				err := lease.Release(t.Context())
-				if errors.Is(err, quorumlock.ErrNoQuorum) {
-					// The same stall makes the confirmations of a release late.
-					testkit.StrainOf(t).Broken(t, 500*time.Millisecond-roundTrip, "the release is confirmed: %v", err)
-				}
-				require.NoError(t, err)
-			}
-			began := time.Now()
-			lease = try("a")
-			t.Logf("the first attempt took %.1f round trips", float64(time.Since(began))/float64(roundTrip))
-			assert.Greater(t, lease.Remaining(), quorumlock.DefaultTTL*9/10-3*time.Second)
-			release(lease)
-
-			// A reconnect after an idle time has the same bound.
-			c.hangUp()
-			time.Sleep(roundTrip) // The client notices the closed connections after this time.
-			release(try("b"))
-			if n := down.Load(); n > 0 {
-				testkit.StrainOf(t).Broken(t, 500*time.Millisecond-roundTrip, "no node counts as down, but %d did", n)
-			}
+			t.Fatal(err)
 		})
 	}
+}
+
+// connectsFrom returns nil if a new client at a distance gets and releases locks, and takes no node for down.
+func (c *cluster) connectsFrom(t *testing.T, roundTrip time.Duration) error {
+	t.Helper()
+	var down atomic.Int32
+	far := c.client(watchNodes(&down), c.distant(roundTrip))
+	defer closeClient(t, far)
+	cycle := func(name string) (left time.Duration, err error) {
+		lease, err := far.RedLock(name).TryAcquire(t.Context())
+		if err != nil {
+			return 0, err
+		}
+		left = lease.Remaining()
+		return left, lease.Release(t.Context())
+	}
+	began := time.Now()
+	left, err := cycle("a")
+	if err != nil {
+		return err
+	}
+	t.Logf("the first attempt and the release took %.1f round trips", float64(time.Since(began))/float64(roundTrip))
+	assert.Greater(t, left, quorumlock.DefaultTTL*9/10-3*time.Second)
+
+	// A reconnect after an idle time has the same bound.
+	c.hangUp()
+	time.Sleep(roundTrip) // The client notices the closed connections after this time.
+	if _, err = cycle("b"); err == nil && down.Load() > 0 {
+		err = fmt.Errorf("%d nodes count as down", down.Load())
+	}
+	return err
 }
 
 // TestRealConnect requires that a connected client needs one round trip for its first lock.

@@ -2,7 +2,6 @@ package realtest_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -13,14 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 // fewGoroutines allows for the goroutines of connections and of one stuck sender.
 const fewGoroutines = 10
 
 // hungAfter is the node timeout of a client that has to tell hung nodes from good ones.
-const hungAfter = time.Second
+const hungAfter = 2 * time.Second
 
 func TestRealBadMinorityDelaysNoCall(t *testing.T) {
 	const rounds, timeout = 300, hungAfter
@@ -105,11 +103,6 @@ func measure(t *testing.T, lock *quorumlock.Lock, rounds int) (took [3][]time.Du
 		for i, step := range steps {
 			began := time.Now()
 			err := step()
-			if i > 0 && errors.Is(err, quorumlock.ErrNoQuorum) {
-				// With two bad nodes, all others must answer. Only an acquire is tried again. So this process or
-				// one good node must not stall for the timeout.
-				testkit.StrainOf(t).Broken(t, hungAfter, "step %d succeeds, as three of five nodes are good: %v", i, err)
-			}
 			require.NoError(t, err, "step %d failed, although three of five nodes are good", i)
 			took[i] = append(took[i], time.Since(began))
 		}

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -55,7 +54,7 @@ func TestRealLeaseEndsBeforeItsKeys(t *testing.T) {
 			// gone before the test sees them. So one good try of a few is enough, and a try that saw them
 			// too late says nothing.
 			gone := false
-			for range 5 {
+			for range 20 {
 				kept, early := leaseEndsBeforeItsKeys(t, fixed)
 				if kept {
 					return
@@ -63,7 +62,7 @@ func TestRealLeaseEndsBeforeItsKeys(t *testing.T) {
 				gone = gone || early
 			}
 			require.False(t, gone, "in no try did all keys outlive the lease")
-			testkit.StrainOf(t).Broken(t, quorum.Drift(endingTTL), "the test sees all keys within the drift allowance")
+			t.Fatal("the test never saw all keys within the drift allowance")
 		})
 	}
 }
@@ -176,7 +175,7 @@ func TestRealManyLeasesNeedNoGoroutines(t *testing.T) {
 	require.NoError(t, acquire(t, client.RedLock("warm")).Release(t.Context()))
 	before := runtime.NumGoroutine()
 
-	leases, ctx, strain := make([]*quorumlock.Lease, n), withDeadline(t), testkit.MeasureStrain(t)
+	leases, ctx := make([]*quorumlock.Lease, n), withDeadline(t)
 	began := time.Now()
 	inParallel(t, n, func(i int) (err error) {
 		leases[i], err = client.RedLock("lock:" + strconv.Itoa(i)).Acquire(ctx)
@@ -193,9 +192,8 @@ func TestRealManyLeasesNeedNoGoroutines(t *testing.T) {
 	require.LessOrEqual(t, most, before+32, "leases must not have goroutines of their own")
 	for i, lease := range leases {
 		have, _ := lease.Backing()
-		if err := lease.Err(); err != nil || have < 3 {
-			strain.Broken(t, ttl/6, "lease %d is valid after one and a half TTLs: %d nodes back it, %v", i, have, err)
-		}
+		require.NoError(t, lease.Err(), "lease %d is valid after one and a half TTLs", i)
+		require.GreaterOrEqual(t, have, 3, "so many nodes back lease %d after one and a half TTLs", i)
 	}
 
 	began = time.Now()

@@ -11,14 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // patientTTL is the TTL of leases that must survive on a busy machine. A TTL of one second would leave a
 // node 100 ms to answer, which is sometimes too little there.
-const patientTTL = 2 * time.Second
+const patientTTL = 4 * time.Second
 
 // Each subtest is a bug that users of other libraries reported. Its name has the issues.
 func TestRealIssuesOfOtherLibraries(t *testing.T) {
@@ -175,14 +174,14 @@ func releaseIsBounded(t *testing.T, c *cluster) {
 	client := c.client()
 	lease := acquire(t, client.RedLock("job"))
 	c.pause(0, 1, 2, 3, 4)
-	strain, began := testkit.MeasureStrain(t), time.Now()
+	began := time.Now()
 	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrNoQuorum)
-	strain.Within(t, time.Since(began), quorumlock.DefaultTTL/2, "the node timeouts bound Release")
+	require.Less(t, time.Since(began), quorumlock.DefaultTTL/2, "the node timeouts bound Release")
 	began = time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), atMost)
 	defer cancel()
 	require.ErrorContains(t, client.Close(ctx), "did not confirm")
-	strain.Within(t, time.Since(began), quorumlock.DefaultTTL/2, "the node timeouts bound Close too")
+	require.Less(t, time.Since(began), quorumlock.DefaultTTL/2, "the node timeouts bound Close too")
 }
 
 func expiredRelease(t *testing.T, c *cluster) {

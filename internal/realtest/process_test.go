@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 func TestRealExclusionBetweenProcesses(t *testing.T) {
@@ -26,7 +25,6 @@ func TestRealExclusionBetweenProcesses(t *testing.T) {
 	for i := range processes {
 		processes[i] = c.spawn("contend", childTTL+"=3s", childSpan+"="+span.String(), childDir+"="+dir)
 	}
-	strain := testkit.MeasureStrain(t)
 	var said [len(processes)][]string
 	var readers sync.WaitGroup
 	for i, p := range processes {
@@ -62,14 +60,12 @@ func TestRealExclusionBetweenProcesses(t *testing.T) {
 	require.Empty(t, clashes, "two leases were valid at once")
 	t.Logf("%d leases lost, %d pauses of a node", len(lost), pauses)
 	c.noKeys()
-	if least <= 5 {
-		strain.Missing(t, "every process needs sections; one had %d", least)
-	}
+	require.Greater(t, least, 5, "every process needs sections")
 }
 
 func TestRealKilledHolder(t *testing.T) {
 	t.Parallel()
-	const ttl = 2 * time.Second
+	const ttl = patientTTL
 	c := startCluster(t, 5)
 	holder := c.spawn("hold", childTTL+"="+ttl.String())
 	owner := holder.line(t, "held")
@@ -96,8 +92,8 @@ func TestRealKilledHolder(t *testing.T) {
 		_, err := fmt.Fprintln(holder.in, "how is it?")
 		require.NoError(t, err)
 		state := holder.line(t, "lease")
-		require.NotEqual(t, "valid", state, "a live holder must keep the lock for longer than a TTL")
-		testkit.StrainOf(t).Broken(t, ttl/4, "the holder keeps its lease: %s", state)
+		require.NotEqual(t, "valid", state, "two leases are valid at once")
+		t.Fatalf("a live holder must keep the lock for longer than a TTL: %s", state)
 	}
 
 	holder.kill()

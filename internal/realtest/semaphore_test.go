@@ -139,7 +139,7 @@ func TestRealPermitWaitersAreWoken(t *testing.T) {
 // restores them.
 func TestRealPermitsSurviveLossOfAMinority(t *testing.T) {
 	t.Parallel()
-	const ttl = 2 * time.Second
+	const ttl = patientTTL
 	c := startCluster(t, 5)
 	s := c.client(withMaxTTL(ttl)).Semaphore("jobs", 2)
 	held := realPermits(t, s, 1)

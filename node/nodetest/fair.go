@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -36,7 +35,7 @@ func (x *trial) promptly(batch func(name string) []node.Op) (name string, replie
 			return name, replies
 		}
 	}
-	testkit.Inconclusive(x, "no batch took less than %v, in %d attempts", privilege/2, attempts)
+	x.Fatalf("no batch took less than %v, in %d attempts", privilege/2, attempts)
 	return "", nil
 }
 
@@ -84,7 +83,7 @@ func (x *trial) awaitsFar(distance time.Duration, batch func(name string) []node
 		x.want(node.Granted, next(name))
 		return
 	}
-	testkit.Inconclusive(x, "the node was never asked within %v, in %d attempts", distance-2*privilege, attempts)
+	x.Fatalf("the node was never asked within %v, in %d attempts", distance-2*privilege, attempts)
 }
 
 func last(replies []node.Reply) node.Reply { return replies[len(replies)-1] }
