@@ -2,11 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,12 +17,9 @@ import (
 
 	"github.com/quorumlock/quorumlock/bench/cell"
 	"github.com/quorumlock/quorumlock/bench/cluster"
-	"github.com/quorumlock/quorumlock/bench/peer"
 	"github.com/quorumlock/quorumlock/bench/render"
-	"github.com/quorumlock/quorumlock/bench/runner"
 	"github.com/quorumlock/quorumlock/bench/worker"
 	"github.com/quorumlock/quorumlock/faultinject/container"
-	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 // TestMain also runs the workers, which are this program started again.
@@ -31,8 +29,8 @@ func TestMain(m *testing.M) {
 }
 
 func TestSmallRun(t *testing.T) {
-	out, strain := t.TempDir(), testkit.MeasureStrain(t)
-	r := measured(t, "-scenarios", "uncontended", "-peers", "redlock,floor", "-conc", "1", "-n", "3", "-rounds", "1", "-duration", "200ms", "-out", out)
+	out := t.TempDir()
+	r := measured(t, both(succeeded, operated), "-scenarios", "uncontended", "-peers", "redlock,floor", "-conc", "1", "-n", "3", "-rounds", "1", "-duration", "200ms", "-out", out)
 	require.Len(t, r.Results, 2)
 	for _, x := range r.Results {
 		assert.Empty(t, x.Error)
@@ -42,8 +40,6 @@ func TestSmallRun(t *testing.T) {
 			assert.LessOrEqual(t, x.GoroutinesClosed, x.GoroutinesBefore)
 		}
 	}
-	succeeded(t, strain, r)
-	operated(t, strain, r)
 	for _, x := range r.Results {
 		assert.Positive(t, x.Mallocs)
 		assert.Positive(t, x.CPU)
@@ -61,8 +57,9 @@ func TestSmallRun(t *testing.T) {
 }
 
 func TestContendedRun(t *testing.T) {
-	strain := testkit.MeasureStrain(t)
-	r := measured(t, "-quick", "-scenarios", "passes,waiters", "-peers", "redlock", "-n", "3", "-duration", "200ms")
+	r := measured(t, func(x *cell.Result) string {
+		return unless(x.Load != cell.Pass || x.Ops > 0 && x.Delay != nil && x.Switches > 0, "the lock passed from one caller to another")
+	}, "-quick", "-scenarios", "passes,waiters", "-peers", "redlock", "-n", "3", "-duration", "200ms")
 	require.Len(t, r.Results, 2)
 	for _, x := range r.Results {
 		assert.Empty(t, x.Error)
@@ -72,82 +69,58 @@ func TestContendedRun(t *testing.T) {
 			assert.Equal(t, 8, x.Processes)
 		}
 	}
-	for _, x := range r.Results {
-		if x.Load == cell.Pass && (x.Ops == 0 || x.Delay == nil || x.Switches == 0) {
-			strain.Broken(t, stall, "the lock passed from one caller to another: %s", x.String())
-		}
-	}
 }
 
 // TestQueueRun: the turns of the queue reach the callers of all processes.
 func TestQueueRun(t *testing.T) {
-	strain := testkit.MeasureStrain(t)
-	r := measured(t, "-quick", "-scenarios", "passes", "-peers", "queue", "-n", "3", "-duration", "200ms")
+	r := measured(t, both(operated, func(x *cell.Result) string {
+		turns := x.Ops <= int64(4*x.Callers) || !slices.Contains(x.Grants, 0) // a starved process does not join the queue
+		return unless(turns, "every caller had its turn")
+	}), "-quick", "-scenarios", "passes", "-peers", "queue", "-n", "3", "-duration", "200ms")
 	require.Len(t, r.Results, 1)
 	for _, x := range r.Results {
 		assert.Empty(t, x.Error, x.String())
 		assert.Zero(t, x.Violations, x.String())
 		assert.Zero(t, x.Failures, x.FirstFailure)
 		assert.Zero(t, x.KeysLeft, x.String())
-		if x.Ops > int64(4*x.Callers) && slices.Contains(x.Grants, 0) { // a starved process does not join the queue
-			strain.Missing(t, "every caller had its turn: %v", x.Grants)
-		}
-	}
-	operated(t, strain, r)
-}
-
-// stall is how long a machine must stall to harm a run: a run may be no longer, and a call waits little longer for a
-// node.
-const stall = 200 * time.Millisecond
-
-// operated requires that every run has done operations. In its short time, a starved machine may give it no processor.
-func operated(t *testing.T, strain *testkit.Strain, r *render.Report) {
-	t.Helper()
-	for _, x := range r.Results {
-		if x.Ops == 0 {
-			strain.Broken(t, stall, "operations were done: %s", x.String())
-		}
 	}
 }
 
-// succeeded requires that no call failed. If a machine stalls, a release of this library may miss the answers of too
+// operated tells whether a run has done operations. In its short time, a starved machine may give it no processor.
+func operated(x *cell.Result) string { return unless(x.Ops > 0, "operations were done") }
+
+// succeeded tells whether no call failed. If a machine stalls, a release of this library may miss the answers of too
 // many nodes. Other peers wait longer.
-func succeeded(t *testing.T, strain *testkit.Strain, r *render.Report) {
-	t.Helper()
-	var failures []string
-	for _, x := range r.Results {
-		p, err := peer.Find(x.Peer)
-		require.NoError(t, err)
-		if p.Kind != peer.Ours {
-			assert.Zero(t, x.Failures, x.FirstFailure)
-		} else if x.Failures > 0 {
-			failures = append(failures, x.String()+": "+x.FirstFailure)
-		}
+func succeeded(x *cell.Result) string {
+	return unless(x.Failures == 0, "no call failed: "+x.FirstFailure)
+}
+
+func unless(seen bool, expected string) string {
+	if seen {
+		return ""
 	}
-	if len(failures) > 0 {
-		strain.Broken(t, stall, "no call failed: %s", strings.Join(failures, "; "))
-	}
+	return expected
+}
+
+// both expects what two functions expect.
+func both(a, b func(*cell.Result) string) func(*cell.Result) string {
+	return func(x *cell.Result) string { return cmp.Or(a(x), b(x)) }
 }
 
 // TestNamesRun: no name comes twice, or all come by Zipf's law.
 func TestNamesRun(t *testing.T) {
-	strain := testkit.MeasureStrain(t)
-	r := measured(t, "-scenarios", "newnames,zipf", "-peers", "redlock,floor,floor-group", "-conc", "4", "-n", "3", "-rounds", "1", "-duration", "200ms")
+	r := measured(t, both(succeeded, operated), "-scenarios", "newnames,zipf", "-peers", "redlock,floor,floor-group", "-conc", "4", "-n", "3", "-rounds", "1", "-duration", "200ms")
 	require.Len(t, r.Results, 4)
 	for _, x := range r.Results {
 		assert.Empty(t, x.Error, x.String())
 		assert.Zero(t, x.Violations, x.String())
 	}
-	succeeded(t, strain, r)
-	operated(t, strain, r)
 }
 
 // TestNetworkRun: the latency of the network is part of every call.
 func TestNetworkRun(t *testing.T) {
-	strain := testkit.MeasureStrain(t)
-	r := measured(t, "-quick", "-scenarios", "network", "-n", "3", "-duration", "200ms")
+	r := measured(t, operated, "-quick", "-scenarios", "network", "-n", "3", "-duration", "200ms")
 	require.Len(t, r.Results, 1)
-	operated(t, strain, r)
 	x := r.Results[0]
 	require.NotNil(t, x.Acquire)
 	assert.Greater(t, x.Acquire.P50, 4.0, "2 ms each way")
@@ -156,43 +129,43 @@ func TestNetworkRun(t *testing.T) {
 
 // TestKindsRun: shared kinds keep their bounds, also between processes.
 func TestKindsRun(t *testing.T) {
-	strain := testkit.MeasureStrain(t)
-	r := measured(t, "-quick", "-scenarios", "kinds,kinds-contended", "-n", "3", "-duration", "200ms")
+	r := measured(t, both(succeeded, operated), "-quick", "-scenarios", "kinds,kinds-contended", "-n", "3", "-duration", "200ms")
 	for _, x := range r.Results {
 		assert.Empty(t, x.Error, x.String())
 		assert.Zero(t, x.Violations, x.String())
 	}
-	succeeded(t, strain, r)
-	operated(t, strain, r)
 }
 
 func TestRecoveryRun(t *testing.T) {
-	strain := testkit.MeasureStrain(t)
-	r := measured(t, "-quick", "-scenarios", "recovery", "-n", "3", "-duration", "1s")
+	// The leases are renewed every third of a second. The runner and its worker keep time apart from each other. A lock
+	// that a stalled caller holds for longer than usual is renewed, and a node that recovers takes that.
+	r := measured(t, func(x *cell.Result) string {
+		back := x.Recovery
+		switch {
+		case x.Lost > 0:
+			return fmt.Sprintf("no lease was lost, but %d were", x.Lost)
+		case back == nil:
+			return "" // an error
+		case !back.Never && back.Back+back.Gives < 1.5:
+			return fmt.Sprintf("the node gave no locks for MaxTTL and MaxClockSkew, which are 1.5 s: %+v", back)
+		case back.Never, math.Abs(back.Killed-1) > 0.5, back.Before == 0, back.After == 0:
+			return fmt.Sprintf("the node was killed after a quarter of four seconds, and gave locks again, with operations before and after: %+v", back)
+		default:
+			return ""
+		}
+	}, "-quick", "-scenarios", "recovery", "-n", "3", "-duration", "1s")
 	require.Len(t, r.Results, 1)
 	x := r.Results[0]
 	assert.Empty(t, x.Error)
 	require.NotNil(t, x.Recovery)
 	assert.Zero(t, x.Violations)
 	assert.Positive(t, x.Pause)
-	// The leases are renewed every third of a second. The runner and its worker keep time apart from each other. A lock
-	// that a stalled caller holds for longer than usual is renewed, and a node that recovers takes that.
-	back := *x.Recovery
-	switch {
-	case x.Lost > 0:
-		strain.Broken(t, stall, "no lease was lost, but %d were", x.Lost)
-	case !back.Never && back.Back+back.Gives < 1.5:
-		strain.Broken(t, stall, "the node gave no locks for MaxTTL and MaxClockSkew, which are 1.5 s: %+v", back)
-	case back.Never, math.Abs(back.Killed-1) > 0.5, back.Before == 0, back.After == 0:
-		strain.Broken(t, stall, "the node was killed after a quarter of four seconds, and gave locks again, with operations before and after: %+v", back)
-	}
 }
 
 // Nodes can be containers, and suffer the same there.
 func TestContainersRun(t *testing.T) {
 	needsDocker(t)
-	strain := testkit.MeasureStrain(t)
-	r := measured(t, "-containers", "-quick", "-scenarios", "faults,recovery", "-peers", "redlock", "-n", "3", "-duration", "2s")
+	r := measured(t, operated /* with a node hung or killed, both others must answer in time */, "-containers", "-quick", "-scenarios", "faults,recovery", "-peers", "redlock", "-n", "3", "-duration", "2s")
 	faults := map[cluster.Fault]int{}
 	for _, x := range r.Results {
 		faults[x.Fault]++
@@ -200,11 +173,7 @@ func TestContainersRun(t *testing.T) {
 		assert.Zero(t, x.Violations, x.String())
 		assert.Positive(t, x.Work.CPU, x.String())
 	}
-	if len(r.Results) < 4 { // the engine was slow, or the registry of its images
-		testkit.Inconclusive(t, "%d of 4 cells were measured: a quick run begins no cell after %v", len(r.Results), runner.QuickBudget)
-	}
 	assert.Equal(t, map[cluster.Fault]int{cluster.None: 1, cluster.Hung: 1, cluster.Killed: 1, cluster.Restarted: 1}, faults)
-	operated(t, strain, r) // with a node hung or killed, both others must answer in time
 }
 
 // needsDocker skips a test in short mode, and where there is no Docker engine. It fails there if
@@ -228,13 +197,29 @@ func TestNothingToMeasure(t *testing.T) {
 	require.ErrorContains(t, err, "nothing to measure")
 }
 
-// measured runs the command, and returns its report.
-func measured(t *testing.T, args ...string) *render.Report {
+// measured runs the command, and returns its report. A stall of the machine of 200 ms harms a run: so it repeats the
+// command until no result lacks something, five times at most.
+func measured(t *testing.T, lacks func(*cell.Result) string, args ...string) *render.Report {
 	t.Helper()
-	var progress bytes.Buffer
-	r, err := report(t.Context(), append([]string{"-out", t.TempDir()}, args...), &progress)
-	require.NoError(t, err, progress.String())
-	return r
+	var missing []string
+	for range 5 {
+		var progress bytes.Buffer
+		r, err := report(t.Context(), append([]string{"-out", t.TempDir()}, args...), &progress)
+		require.NoError(t, err, progress.String())
+		missing = nil
+		for i := range r.Results {
+			x := &r.Results[i]
+			if expected := lacks(x); expected != "" {
+				missing = append(missing, fmt.Sprintf("expected: %s: %s %v", expected, x.String(), x.Grants))
+			}
+		}
+		if len(missing) == 0 {
+			return r
+		}
+		t.Log(missing)
+	}
+	t.Fatal(missing)
+	return nil
 }
 
 func TestFlags(t *testing.T) {
