@@ -134,9 +134,10 @@ func (s *sender) stopTimers() (dropped int) {
 	return s.dropped
 }
 
-// UndoFailed reports whether a node did not confirm an undo.
+// UndoFailed reports whether a node did not confirm an undo. Each answer about a latch confirms that the
+// latch was deleted: a node that refuses knows of a later deletion.
 func UndoFailed(r *node.Reply) bool {
-	return r.Outcome != node.Released && r.Outcome != node.Absent
+	return r.Latch == nil && r.Outcome != node.Released && r.Outcome != node.Absent
 }
 
 // leaves reports whether an operation is queued or under way that removes this waiter.

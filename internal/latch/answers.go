@@ -132,14 +132,18 @@ func (as *answers) refuses() bool {
 	return false
 }
 
+// refusesForGood reports whether the node rejects the call until its configuration or its data changes.
+func (n *nodeState) refusesForGood() bool {
+	var nodeErr *node.Error
+	return errors.As(n.err, &nodeErr) && nodeErr.Permanent()
+}
+
 // hopeless reports whether so many nodes reject the call permanently that no attempt with this need can
 // succeed.
 func (as *answers) hopeless(need int, token uint64) bool {
 	permanent := 0
 	for i := range as.of {
-		var nodeErr *node.Error
-		if errors.As(as.of[i].err, &nodeErr) &&
-			(nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && as.env.Tokens.IsCurrent(token)) { //nolint:errorlint // a reason is never wrapped
+		if n := &as.of[i]; n.refusesForGood() || errors.Is(n.err, node.ErrClock) && as.env.Tokens.IsCurrent(token) {
 			permanent++
 		}
 	}

@@ -109,6 +109,7 @@ func (r *round) Answer(c *dispatch.Call, reply *node.Reply) {
 	r.record(c, reply)
 	r.repair()
 	r.decide()
+	r.passOn()
 }
 
 // combined is the combined answers. Requires r.mu.
@@ -165,6 +166,31 @@ func (r *round) repair() {
 			ask.Whole = r.of[i].recoveryEnd
 		}
 		r.submit(quorum.Set(0).With(i), 0, &ask)
+	}
+}
+
+// passOnFor is for how long a client tries to pass a deletion on.
+const passOnFor = 10 * time.Minute
+
+// passOn tells the nodes that missed a confirmed deletion of it, once they answer. Otherwise they would keep
+// the latch until its TTL has passed, or until another call finds it. Requires r.mu.
+func (r *round) passOn() {
+	if !r.deletes || !r.done || r.deletedBy().Len() < r.need() {
+		return
+	}
+	for i, a := range r.last {
+		missed := r.of[i].err != nil || a.Told && a.Generation < r.token
+		if !missed || r.repaired.Has(i) || r.of[i].refusesForGood() {
+			continue
+		}
+		r.repaired = r.repaired.With(i)
+		_ = r.env.Nodes.Submit(i, &dispatch.Call{
+			Op: &node.Op{
+				Kind: node.Latch, Names: []string{r.name}, TTL: r.ttl, Limits: r.env.Limits,
+				Latch: &node.LatchOp{Exact: true, Generation: r.token, Void: true},
+			},
+			To: dispatch.Ignore, Until: r.env.Clock.Now() + passOnFor,
+		}) // an error means that the node is asked later
 	}
 }
 

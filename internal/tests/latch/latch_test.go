@@ -480,6 +480,56 @@ func TestNodeThatMissedDeleteRevivesNoCountDowns(t *testing.T) {
 	})
 }
 
+// countOn returns the number to which a latch is set on one node.
+func countOn(f *fleet.Fleet, i int, name string) int {
+	f.T.Helper()
+	reply := make([]node.Reply, 1)
+	f.Nodes[i].Do(f.T.Context(), []node.Op{{
+		Kind: node.Latch, Names: []string{name}, TTL: time.Hour, Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
+		Latch: &node.LatchOp{},
+	}}, reply)
+	require.NoError(f.T, reply[0].Err)
+	return reply[0].Latch.Count
+}
+
+// A deletion is confirmed while a node is away, or has seen a later token. The client tells this node of the deletion as
+// soon as it can. Otherwise the node would keep the latch for a day.
+func TestDeletionReachesNodesThatMissedIt(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		l := f.Client().Latch("a")
+		for _, hang := range []bool{false, true} {
+			require.NoError(t, l.Set(t.Context(), 2))
+			fleet.Settle()
+			if hang {
+				f.Pause(2)
+			} else {
+				f.Stop(2)
+			}
+			require.NoError(t, l.Delete(t.Context()))
+			time.Sleep(30 * time.Second)
+			f.Resume(2)
+			f.Start(2)
+			time.Sleep(5 * time.Second)
+			require.Zero(t, countOn(f, 2, "a"), "hang: %v", hang)
+			time.Sleep(time.Millisecond)
+		}
+
+		later := f.Client()
+		split(f, "a", 2, 0, 1)
+		time.Sleep(time.Millisecond)
+		ahead := uint64(f.Clock.Wall().Add(500 * time.Millisecond).UnixMicro())
+		reply := make([]node.Reply, 1)
+		f.Nodes[2].Do(t.Context(), []node.Op{{
+			Kind: node.Latch, Names: []string{"a"}, TTL: time.Hour, Token: ahead, Limits: f.Limits,
+			Latch: &node.LatchOp{Count: 2, First: true, Since: ahead},
+		}}, reply)
+		require.Equal(t, node.Granted, reply[0].Outcome)
+		require.NoError(t, later.Latch("a").Delete(t.Context()))
+		fleet.Settle()
+		require.Zero(t, countOn(f, 2, "a"))
+	})
+}
+
 // A copy of a count-down arrives at the nodes after the latch has been deleted and set again. It must not count.
 func TestLateCountDownAfterDeleteIsIgnored(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {

@@ -198,7 +198,9 @@ func TestForgottenDeleteRevivesNoLatch(t *testing.T) {
 		fleet.Settle()
 		save()
 		f.Stop(2)
-		require.NoError(t, l.Delete(t.Context()))
+		deleter := f.Client() // It ends, so it does not tell the third node later.
+		require.NoError(t, deleter.Latch("a").Delete(t.Context()))
+		require.NoError(t, deleter.Close(t.Context()))
 		fleet.Settle()
 		lose(1)
 		f.Start(2)
