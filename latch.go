@@ -55,7 +55,8 @@ type Latch struct {
 	problems []string
 }
 
-// LatchOptions are the settings of one latch. All its users should agree on them.
+// LatchOptions are the settings of one latch. Its users need not agree on them: each use keeps the latch for
+// its own TTL at least, and never shortens its life.
 type LatchOptions struct {
 	// TTL is how long the nodes keep an unused latch. It must be longer than any node is ever cut
 	// off from all users of the latch, and at least MinLatchTTL. Default: DefaultLatchTTL.
