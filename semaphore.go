@@ -1,7 +1,9 @@
 package quorumlock
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -234,4 +236,236 @@ func (l *Lock) permitsHeldBy(ctx context.Context) int {
 	q := &permitQuery{engine: l.client.engine, pool: l.spec.Slots.Pool.Name()}
 	ctx.Value(q)
 	return q.permits
+}
+
+// maxSizeAttempts bounds how often SetPermits tries again after a concurrent call.
+const maxSizeAttempts = 5
+
+// SetPermits sets how many permits the semaphore has, from 1 to MaxPermits, until it is set again.
+// The number counts for all programs, whatever number they were configured with. Of several
+// concurrent calls, the last one counts.
+//
+// After it returns nil, only acquisitions that were already running may get permits beyond that
+// number. It takes no permit away: if the number shrinks, holders keep their permits until they
+// release them. If it grows, waiters get the new permits at once.
+//
+// The nodes keep the number in memory, as they keep locks, and without a TTL. It counts as long as
+// the nodes that do not know it are fewer than a quorum. A node that lost it, or was down, learns it
+// from the next client that knows it and acquires a permit there. If too few nodes know it, each
+// program uses its configured number again.
+//
+// A [*NoQuorumError] means that too few nodes have taken the number. It may count or not, and
+// repeating the call is harmless. The same holds for the error of a context that ends meanwhile, and
+// for ErrClosed.
+func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
+	l := s.lockFor(1)
+	if permits < 1 || permits > MaxPermits {
+		return invalid(fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits))
+	}
+	if err := l.beginInspect(ctx); err != nil {
+		return err
+	}
+	defer l.client.endCall()
+	_, seen := l.spec.Slots.Size()
+	var last *sizeRound
+	for range maxSizeAttempts {
+		version := quorum.NextToken(l.client.engine.Tokens.Now(), seen)
+		r, err := l.askSize(ctx, node.Pool{Name: l.spec.Slots.Pool.Name(), Size: permits, Version: version})
+		if err != nil {
+			return err
+		}
+		if r.tally.Result() == quorum.Won {
+			l.spec.Slots.Pool.SetSize(permits, version)
+			return nil
+		}
+		if r.latest.Version <= seen {
+			return r.short
+		}
+		seen, last = r.latest.Version, r
+	}
+	return last.overtaken(l.client)
+}
+
+// errOtherSize is why a node did not take a number of permits.
+var errOtherSize = errors.New("another call has set the number of permits meanwhile")
+
+// overtaken is the error of a round that was lost to a later setting.
+func (r *sizeRound) overtaken(c *Client) error {
+	r.short.Agreed = r.tally.Granted()
+	for i := range r.tally.Nodes() {
+		if r.tally.Vote(i) == quorum.Denied {
+			name := c.nodes.Name(i)
+			r.short.Nodes = append(r.short.Nodes, NodeError{name, &node.Error{Node: name, Op: node.Resize, Reason: node.ErrRejected, Err: errOtherSize}})
+		}
+	}
+	return r.short
+}
+
+// Permits returns how many permits there are, as the nodes know it: the number that was set last,
+// or this semaphore's configured number if none was. It fails as [Lock.Inspect] does.
+func (s *Semaphore) Permits(ctx context.Context) (int, error) {
+	l := s.lockFor(1)
+	if err := l.beginInspect(ctx); err != nil {
+		return 0, err
+	}
+	defer l.client.endCall()
+	r, err := l.askSize(ctx, node.Pool{Name: l.spec.Slots.Pool.Name()})
+	if err != nil {
+		return 0, err
+	}
+	if r.tally.Unknown() > r.tally.Nodes()-l.spec.Need {
+		return 0, r.short
+	}
+	l.spec.Slots.Pool.LearnSize(r.latest.Size, r.latest.Version)
+	size, _ := l.spec.Slots.Size()
+	return size, nil
+}
+
+// sizeRound has the answers of the nodes to a new size.
+type sizeRound struct {
+	tally quorum.Tally
+	// latest is the latest setting that a node reported.
+	latest node.PoolState
+	// short is the error if too few nodes agreed.
+	short *NoQuorumError
+}
+
+// askSize sends a size to all nodes, and waits for their answers.
+func (l *Lock) askSize(ctx context.Context, p node.Pool) (*sizeRound, error) {
+	replies, err := l.askAll(ctx, node.Op{Kind: node.Resize, Names: []string{p.Name}, Pool: p, Limits: l.client.cfg.limits()})
+	if err != nil {
+		return nil, err
+	}
+	r := &sizeRound{tally: quorum.NewTally(len(replies), l.spec.Need), short: l.noQuorumError(node.Resize, replies)}
+	for i, reply := range replies {
+		switch reply.Outcome {
+		case node.Granted:
+			r.tally.Record(i, quorum.Granted)
+		case node.Denied:
+			r.tally.Record(i, quorum.Denied)
+			if reply.Pool.Version > r.latest.Version {
+				r.latest = reply.Pool
+			}
+		default:
+			r.tally.Record(i, quorum.Unknown)
+		}
+	}
+	return r, nil
+}
+
+// SemaphoreStatus says which owners hold the permits of a semaphore, as its nodes reported it.
+type SemaphoreStatus struct {
+	// Name is the name of the semaphore.
+	Name string
+	// Permits is the number of permits.
+	Permits int
+	// Need is how many nodes must grant a permit.
+	Need int
+	// Nodes has one entry for each node, in the order of the configuration. The names in its
+	// Holders are the keys that the permits' slots have without Config.Prefix.
+	Nodes []NodeStatus
+}
+
+// PermitHolder is an owner that holds permits on enough nodes.
+type PermitHolder struct {
+	// Owner is the id of the lease; see [Lease.Owner].
+	Owner string
+	// Slots are the slot numbers of its permits. They can be beyond the number of permits, if that
+	// was reduced since.
+	Slots []int
+}
+
+// Holders returns all owners that have permits on enough nodes, sorted by owner id.
+func (s *SemaphoreStatus) Holders() []PermitHolder {
+	pool := node.PoolName(s.Name)
+	slots := make(map[string][]int)
+	type claim struct {
+		owner string
+		slot  int
+	}
+	nodes := make(map[claim]int)
+	for _, n := range s.Nodes {
+		for _, h := range n.Holders {
+			c := claim{h.Owner, node.SlotOf(pool, h.Name)}
+			if nodes[c]++; nodes[c] == s.Need {
+				slots[c.owner] = append(slots[c.owner], c.slot)
+			}
+		}
+	}
+	holders := make([]PermitHolder, 0, len(slots))
+	for owner, numbers := range slots {
+		slices.Sort(numbers)
+		holders = append(holders, PermitHolder{Owner: owner, Slots: numbers})
+	}
+	slices.SortFunc(holders, func(a, b PermitHolder) int { return cmp.Compare(a.Owner, b.Owner) })
+	return holders
+}
+
+// Available returns how many permits are free on enough of the nodes that answered.
+func (s *SemaphoreStatus) Available() (n int) {
+	pool := node.PoolName(s.Name)
+	held := make([]int, s.Permits)
+	answered := 0
+	for _, nd := range s.Nodes {
+		if nd.Err != nil {
+			continue
+		}
+		answered++
+		for _, h := range nd.Holders {
+			if i := node.SlotOf(pool, h.Name); i >= 0 && i < len(held) {
+				held[i]++
+			}
+		}
+	}
+	for _, nodes := range held {
+		if answered-nodes >= s.Need {
+			n++
+		}
+	}
+	return n
+}
+
+// heldSlots returns how many slots may be held. If the number of permits was set, it may have been
+// larger before, and the nodes know only the last one.
+func (l *Lock) heldSlots(permits int) int {
+	if _, version := l.spec.Slots.Size(); version == 0 {
+		return permits
+	}
+	return max(permits, MaxPermits)
+}
+
+// Inspect asks every node for the number of permits and their holders. It changes nothing. It takes
+// two round trips, and waits for all nodes, each bounded by its timeout. It also finds holders of
+// slots beyond a number that [Semaphore.SetPermits] has reduced.
+//
+// With an error it still returns the answers it has, unless it does not know the number of permits.
+// The error is a [*NoQuorumError] if fewer nodes answered than a permit needs, or ctx's error.
+func (s *Semaphore) Inspect(ctx context.Context) (*SemaphoreStatus, error) {
+	permits, err := s.Permits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := s.lockFor(1)
+	names := make([]string, l.heldSlots(permits))
+	for i := range names {
+		names[i] = node.SlotName(l.spec.Slots.Pool.Name(), i)
+	}
+	status, err := l.inspectAll(ctx, node.Op{Kind: node.Inspect, Names: names, Limits: l.client.cfg.limits()})
+	if status == nil {
+		return nil, err
+	}
+	for i := range status.Nodes {
+		status.Nodes[i].Holders = s.shortSlots(status.Nodes[i].Holders)
+	}
+	return &SemaphoreStatus{Name: s.name, Permits: permits, Need: status.Need, Nodes: status.Nodes}, err
+}
+
+// Available returns how many permits are free now, from [Semaphore.Inspect]. The number may have
+// changed by the time it returns.
+func (s *Semaphore) Available(ctx context.Context) (int, error) {
+	status, err := s.Inspect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return status.Available(), nil
 }
