@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 // childNodes turns the test binary into a process that acquires the lock on these nodes, reports it, and waits to be
@@ -82,18 +81,14 @@ func TestLockOfDeadJavaHolderExpires(t *testing.T) {
 	java = needed(t, java, err)
 	t.Cleanup(java.Kill)
 	f := fleetOf(t, java, 10*time.Second)
-	const ttl = 2 * time.Second
+	const ttl = 3 * time.Second
 	caller, lock := f.caller(ttl), f.golang().RedLock(name)
 	f.locked(caller, redLock)
-	f.stays(lock, 3*time.Second)
+	f.stays(lock, ttl*3/2)
 	killed := time.Now()
 	java.Kill()
-	early, err := lock.TryAcquire(t.Context())
+	_, err = lock.TryAcquire(t.Context())
 	// The last renewal was a third of the TTL ago at most, if the machine let it come in time.
-	if took := time.Since(killed); err == nil && took > ttl/3 {
-		_ = early.Release(t.Context())
-		testkit.Inconclusive(t, "the machine needed %v to kill the holder, whose lock may have expired by then", took)
-	}
-	require.ErrorIs(t, err, quorumlock.ErrHeld, "the lock has not expired yet")
+	require.ErrorIs(t, err, quorumlock.ErrHeld, "the lock has not expired yet, %v after the kill", time.Since(killed))
 	require.NoError(t, f.acquire(lock).Release(t.Context()))
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/bench/redisson"
-	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 // TestRedissonLeaseExpires: a lease expires in Java, and a waiter in Go acquires the lock. The late unlock in Java does
@@ -49,17 +48,16 @@ func TestGoLeaseExpires(t *testing.T) {
 
 // TestBothSidesRenew: each side renews its lock until it is released, so the other side does not get it.
 func TestBothSidesRenew(t *testing.T) {
-	const ttl = 2 * time.Second
+	const ttl = 3 * time.Second
 	f := newFleet(t, ttl)
 	lock, caller := f.golang().RedLock(name), f.caller(ttl)
 
-	strain := testkit.MeasureStrain(t)
 	lease := f.acquire(lock)
 	got, err := caller.TryLock(t.Context(), redLock, 3*ttl)
 	require.NoError(t, err)
 	if got {
 		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost, "both sides hold the lock")
-		strain.Broken(t, 500*time.Millisecond, "the client in Go keeps its lock for %v", 3*ttl)
+		t.Fatalf("the client in Go keeps its lock for %v", 3*ttl)
 	}
 	require.NoError(t, lease.Release(t.Context()))
 

@@ -13,7 +13,6 @@ import (
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/bench/redisson"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
-	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 const (
@@ -162,18 +161,12 @@ func (f *fleet) locked(caller *redisson.Caller, lock redisson.Lock) {
 	require.True(f.t, got, "the caller in Java did not get the lock")
 }
 
-// stays requires that a client in Go cannot acquire the lock of a caller in Java for some time. The caller's TTL is two
-// seconds at least, and it renews after a third of that: on a machine that stalls, the lock may expire.
+// stays requires that a client in Go cannot acquire the lock of a caller in Java for some time. The caller renews after a
+// third of its TTL, so a TTL of three seconds survives a stall of two.
 func (f *fleet) stays(lock *quorumlock.Lock, span time.Duration) {
 	f.t.Helper()
-	const stall = 500 * time.Millisecond
-	strain := testkit.MeasureStrain(f.t)
 	ctx, cancel := context.WithTimeout(f.ctx, span)
 	defer cancel()
-	lease, err := lock.Acquire(ctx)
-	if err == nil {
-		_ = lease.Release(f.ctx)
-		strain.Broken(f.t, stall, "the caller in Java keeps its lock for %v", span)
-	}
-	require.ErrorIs(f.t, err, context.DeadlineExceeded)
+	_, err := lock.Acquire(ctx)
+	require.ErrorIs(f.t, err, context.DeadlineExceeded, "the caller in Java keeps its lock")
 }

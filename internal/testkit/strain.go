@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,23 +31,6 @@ func MeasureStrain(t testing.TB) *Strain {
 		close(stop)
 		<-stopped
 	})
-	return s
-}
-
-// strains has the measurements of tests, by the name of the test.
-var strains sync.Map
-
-// StrainOf returns the measurement of a test, or of the test that it is a part of. It begins one if there is none: so the
-// first caller decides since when a test measures.
-func StrainOf(t testing.TB) *Strain {
-	for name := t.Name(); name != ""; name = name[:max(strings.LastIndexByte(name, '/'), 0)] {
-		if s, ok := strains.Load(name); ok {
-			return s.(*Strain)
-		}
-	}
-	s := MeasureStrain(t)
-	strains.Store(t.Name(), s)
-	t.Cleanup(func() { strains.Delete(t.Name()) })
 	return s
 }
 
@@ -82,10 +64,10 @@ func (s *Strain) note(late time.Duration) {
 }
 
 // Worst is the longest delay so far.
-func (s *Strain) Worst() time.Duration { return s.Quantile(1) }
+func (s *Strain) Worst() time.Duration { return s.quantile(1) }
 
-// Quantile is the delay that a part of all ticks so far did not exceed: 0.9 is for nine of ten.
-func (s *Strain) Quantile(part float64) time.Duration {
+// quantile is the delay that a part of all ticks so far did not exceed: 0.9 is for nine of ten.
+func (s *Strain) quantile(part float64) time.Duration {
 	s.mu.Lock()
 	late := slices.Clone(s.late)
 	if !s.due.IsZero() && time.Since(s.due) > 0 { // after a stall, the caller may run before the tick
@@ -106,7 +88,7 @@ const quiet = time.Millisecond
 // is inconclusive on a machine that was busy while s measured.
 func (s *Strain) Missing(t testing.TB, expected string, args ...any) {
 	t.Helper()
-	late := s.Quantile(0.9)
+	late := s.quantile(0.9)
 	if late <= quiet {
 		t.Fatalf("expected: "+expected, args...)
 		return
@@ -129,14 +111,11 @@ func (s *Strain) Broken(t testing.TB, stall time.Duration, expected string, args
 // hops is how many wake-ups of goroutines and processes an operation takes at most, one after another.
 const hops = 20
 
-// Allowance is how much longer an operation may take because each of its wake-ups was late.
-func (s *Strain) Allowance() time.Duration { return hops * s.Worst() }
-
 // Within requires that an operation took no longer than a bound. The test is inconclusive where it took
-// longer by no more than the Allowance.
+// longer by no more than the delay of all its wake-ups.
 func (s *Strain) Within(t testing.TB, took, bound time.Duration, what string) {
 	t.Helper()
-	allowance := s.Allowance()
+	allowance := hops * s.Worst()
 	switch {
 	case took <= bound:
 	case took <= bound+allowance:

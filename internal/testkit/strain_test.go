@@ -19,21 +19,11 @@ func TestStrain(t *testing.T) {
 		}
 		s.note(3 * time.Millisecond)
 		require.Equal(t, 3*time.Millisecond, s.Worst())
-		require.Equal(t, time.Millisecond, s.Quantile(0.9))
-		require.Zero(t, s.Quantile(0.4))
+		require.Equal(t, time.Millisecond, s.quantile(0.9))
+		require.Zero(t, s.quantile(0.4))
 		s.await(time.Now().Add(-time.Second))
 		require.Equal(t, time.Second, s.Worst(), "a tick that is still to come is late already")
 	})
-}
-
-func TestStrainOf(t *testing.T) {
-	var first *Strain
-	t.Run("test", func(t *testing.T) {
-		first = StrainOf(t)
-		require.Same(t, first, StrainOf(t))
-		t.Run("part", func(t *testing.T) { require.Same(t, first, StrainOf(t)) })
-	})
-	require.NotSame(t, first, StrainOf(t), "the test has ended, and so has its measurement")
 }
 
 // skipping notes how it is skipped.
