@@ -97,7 +97,7 @@ var fencing = []promise{
 		for name, end := range map[string]func(){
 			"released": func() { x.want(node.Released, release("o1", "released")) },
 			"forced":   func() { x.want(node.Released, force(long, "forced")) },
-			"expired":  func() { x.want(node.Released, shortenTo(short, "o1", "expired")); x.Pass(short) },
+			"expired":  func() { x.want(node.Released, shortenTo(short, "expired")); x.Pass(short) },
 		} {
 			token := x.token()
 			x.want(node.Granted, proposing(token, acquire("o1", long, name)))

@@ -8,10 +8,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-func shorten(names ...string) node.Op { return shortenTo(brief, "o1", names...) }
+func shorten(names ...string) node.Op { return shortenTo(brief, names...) }
 
-func shortenTo(rest time.Duration, owner string, names ...string) node.Op {
-	return node.Op{Kind: node.Shorten, Names: names, Owner: owner, TTL: rest}
+func shortenTo(rest time.Duration, names ...string) node.Op {
+	return node.Op{Kind: node.Shorten, Names: names, Owner: "o1", TTL: rest}
 }
 
 var shortening = []promise{
