@@ -287,7 +287,7 @@ func (cn *connecting) wait(ctx context.Context) error {
 
 // failure returns the error that names the nodes without a connection.
 func (cn *connecting) failure() *NoQuorumError {
-	e := &NoQuorumError{Op: "connect", Need: cn.need, Agreed: cn.agreed, Total: len(cn.errs), Pending: cn.left}
+	e := &NoQuorumError{Op: OpConnect, Need: cn.need, Agreed: cn.agreed, Total: len(cn.errs), Pending: cn.left}
 	for i, err := range cn.errs {
 		if err != nil {
 			e.Nodes = append(e.Nodes, NodeError{Node: cn.client.nodes.Name(i), Err: err})

@@ -112,8 +112,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // grants of single nodes in the background. After a failed release, the lock is free at the latest when its
 // TTL runs out. After a failed extension, the lease stays valid as long as it was before.
 type NoQuorumError struct {
-	// Op is the operation: acquire, extend, release, inspect, force-release, connect, ...
-	Op string
+	Op Operation
 	// Names are the names of the lock; none for connect.
 	Names []string
 	// Need is how many of Total nodes had to agree. Agreed is how many had when the failure was
@@ -131,7 +130,7 @@ type NoQuorumError struct {
 // Error counts the votes and gives each node's reason.
 func (e *NoQuorumError) Error() string {
 	var b strings.Builder
-	what := e.Op
+	what := string(e.Op)
 	if len(e.Names) > 0 {
 		what += " " + quoted(e.Names)
 	}
@@ -155,6 +154,25 @@ func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
 
 // Unwrap returns the nodes' reasons, except denials.
 func (e *NoQuorumError) Unwrap() []error { return nodeReasons(e.Nodes) }
+
+// Operation is what a program asked for, as errors, events, log lines and metrics name it.
+type Operation string
+
+// The operations.
+const (
+	OpAcquire      Operation = "acquire"
+	OpExtend       Operation = "extend" // and a downgrade
+	OpRelease      Operation = "release"
+	OpInspect      Operation = "inspect"
+	OpForceRelease Operation = "force-release"
+	OpResize       Operation = "resize" // of a semaphore, and the question for its size
+	OpConnect      Operation = "connect"
+	OpSetLatch     Operation = "set latch"
+	OpCountDown    Operation = "count down"
+	OpAwaitLatch   Operation = "await latch"
+	OpCountLatch   Operation = "count latch"
+	OpDeleteLatch  Operation = "delete latch"
+)
 
 // LossCause says in one word why a lease was lost: for programs and metrics.
 type LossCause string

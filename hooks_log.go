@@ -99,7 +99,7 @@ func (l logHooks) lossFound(e LossFoundEvent) {
 }
 
 func (l logHooks) latch(e LatchEvent) {
-	l.log(levelOf(errors.Is(e.Err, ErrNoQuorum) || errors.Is(e.Err, ErrLatchSet)), "latch", slog.String("op", e.Op), slog.String("name", e.Name),
+	l.log(levelOf(errors.Is(e.Err, ErrNoQuorum) || errors.Is(e.Err, ErrLatchSet)), "latch", slog.String("op", string(e.Op)), slog.String("name", e.Name),
 		slog.String("id", e.ID), slog.Int("rounds", e.Rounds), slog.Duration("took", e.Took), slog.Any("err", e.Err))
 }
 

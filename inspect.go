@@ -256,7 +256,7 @@ func (l *Lock) checkQuorum(kind node.Kind, replies []timedReply) error {
 
 // noQuorumError returns the error for an operation on which too few nodes agreed.
 func (l *Lock) noQuorumError(kind node.Kind, replies []timedReply) *NoQuorumError {
-	e := &NoQuorumError{Op: kind.String(), Names: l.Names(), Need: l.spec.Need, Total: len(replies)}
+	e := &NoQuorumError{Op: Operation(kind.String()), Names: l.Names(), Need: l.spec.Need, Total: len(replies)}
 	for i, r := range replies {
 		if r.Err != nil {
 			e.Nodes = append(e.Nodes, NodeError{Node: l.client.nodes.Name(i), Err: r.Err})

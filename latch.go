@@ -118,7 +118,7 @@ func (l *Latch) Set(ctx context.Context, n int) error {
 	if n < 1 || n > MaxLatchCount {
 		invalid = append(invalid, fmt.Sprintf("a latch cannot be set to %d: the range is 1 to %d", n, MaxLatchCount))
 	}
-	_, err := l.runCall(ctx, opSet, "", invalid, func(x *latch.Call) latch.Outcome { return x.Set(n) })
+	_, err := l.runCall(ctx, OpSetLatch, "", invalid, func(x *latch.Call) latch.Outcome { return x.Set(n) })
 	return err
 }
 
@@ -136,7 +136,7 @@ func (l *Latch) CountDown(ctx context.Context, id string) error {
 	case len(id) > MaxNameLength:
 		invalid = append(invalid, fmt.Sprintf("id %.20q... has %d bytes, more than %d", id, len(id), MaxNameLength))
 	}
-	_, err := l.runCall(ctx, opCountDown, id, invalid, func(x *latch.Call) latch.Outcome { return x.CountDown(id) })
+	_, err := l.runCall(ctx, OpCountDown, id, invalid, func(x *latch.Call) latch.Outcome { return x.CountDown(id) })
 	return err
 }
 
@@ -150,7 +150,7 @@ func (l *Latch) CountDown(ctx context.Context, id string) error {
 // the error holds ctx's error, and a [*NoQuorumError] if too few nodes answered. If several calls have set different numbers and no
 // majority agrees on one, Await returns a [*LatchSetError] at once.
 func (l *Latch) Await(ctx context.Context) error {
-	_, err := l.runCall(ctx, opAwait, "", nil, (*latch.Call).Await)
+	_, err := l.runCall(ctx, OpAwaitLatch, "", nil, (*latch.Call).Await)
 	return err
 }
 
@@ -158,7 +158,7 @@ func (l *Latch) Await(ctx context.Context) error {
 // error is a [*NoQuorumError]; if the latch is not set, ErrLatchNotSet. If several calls have set
 // different numbers and no majority agrees on one, it is a [*LatchSetError].
 func (l *Latch) Count(ctx context.Context) (left int, err error) {
-	return l.runCall(ctx, opCount, "", nil, (*latch.Call).Count)
+	return l.runCall(ctx, OpCountLatch, "", nil, (*latch.Call).Count)
 }
 
 // Delete deletes the latch, so that it may be set anew. Earlier count-downs no longer count,
@@ -169,23 +169,14 @@ func (l *Latch) Count(ctx context.Context) (left int, err error) {
 // may also delete a latch that was set meanwhile. Deleting a latch that is not set does nothing. Delete
 // keeps trying, and fails, as [Latch.Set] does.
 func (l *Latch) Delete(ctx context.Context) error {
-	_, err := l.runCall(ctx, opDelete, "", nil, (*latch.Call).Delete)
+	_, err := l.runCall(ctx, OpDeleteLatch, "", nil, (*latch.Call).Delete)
 	return err
 }
 
-// The names of latch calls in hooks and errors.
-const (
-	opSet       = "set latch"
-	opCountDown = "count down"
-	opAwait     = "await latch"
-	opCount     = "count latch"
-	opDelete    = "delete latch"
-)
-
 // LatchEvent describes a call on a latch that has ended.
 type LatchEvent struct {
-	// Op is "set latch", "count down", "await latch", "count latch" or "delete latch".
-	Op string
+	// Op is OpSetLatch, OpCountDown, OpAwaitLatch, OpCountLatch or OpDeleteLatch.
+	Op Operation
 	// Name is the name of the latch, and ID the id of a count-down.
 	Name, ID string
 	// Rounds is how often the nodes were asked: once in the simplest case.
@@ -198,7 +189,7 @@ type LatchEvent struct {
 
 // runCall runs one call of a method: it checks the arguments, registers the call, and reports it to
 // the hook. The result left is how many ids must still count down, if the method reads that.
-func (l *Latch) runCall(ctx context.Context, op, id string, wrong []string, run func(*latch.Call) latch.Outcome) (left int, err error) {
+func (l *Latch) runCall(ctx context.Context, op Operation, id string, wrong []string, run func(*latch.Call) latch.Outcome) (left int, err error) {
 	switch problems := slices.Concat(l.problems, wrong); {
 	case ctx == nil:
 		return 0, invalid(nilContext)
@@ -226,7 +217,7 @@ func (l *Latch) runCall(ctx context.Context, op, id string, wrong []string, run 
 }
 
 // outcomeError returns the error for how a call ended.
-func (l *Latch) outcomeError(ctx context.Context, op string, o *latch.Outcome) error {
+func (l *Latch) outcomeError(ctx context.Context, op Operation, o *latch.Outcome) error {
 	err := l.resultError(op, o)
 	if o.CutShort {
 		err = cutShort(err)
@@ -253,7 +244,7 @@ func cutShort(err error) error {
 }
 
 // resultError returns the error for the last result of the nodes.
-func (l *Latch) resultError(op string, o *latch.Outcome) error {
+func (l *Latch) resultError(op Operation, o *latch.Outcome) error {
 	switch o.Result {
 	case latch.NotSet:
 		return fmt.Errorf("%w: %q", ErrLatchNotSet, l.name)

@@ -60,7 +60,7 @@ func nodeErrors(facts []lease.NodeError) []NodeError {
 
 func (translator) NoQuorum(s lease.Shortage) error {
 	return &NoQuorumError{
-		Op: s.Op, Names: namesOf(s.Spec), Need: s.Need, Agreed: s.Agreed, Total: s.Total, Pending: s.Pending,
+		Op: Operation(s.Op), Names: namesOf(s.Spec), Need: s.Need, Agreed: s.Agreed, Total: s.Total, Pending: s.Pending,
 		Late: s.Late, Nodes: nodeErrors(s.Nodes),
 	}
 }

@@ -191,7 +191,7 @@ func (m *meters) node(node string, up float64) {
 }
 
 func (m *meters) latch(e quorumlock.LatchEvent) {
-	labels := []Label{{keyOperation, e.Op}}
+	labels := []Label{{keyOperation, string(e.Op)}}
 	if e.Err != nil {
 		labels = append(labels, failed(FailureOf(e.Err)))
 	}

@@ -274,7 +274,7 @@ func TestRealConnect(t *testing.T) {
 	err = lost.Connect(t.Context())
 	var failure *quorumlock.NoQuorumError
 	require.ErrorAs(t, err, &failure)
-	assert.Equal(t, "connect", failure.Op)
+	assert.Equal(t, quorumlock.OpConnect, failure.Op)
 	assert.Equal(t, 1, failure.Agreed)
 	assert.Len(t, failure.Nodes, 2)
 	require.ErrorIs(t, err, node.ErrUnreachable)

@@ -100,7 +100,7 @@ func releaseSaysWhy(t *testing.T, c *cluster) {
 	err := lease.Release(t.Context())
 	var noQuorum *quorumlock.NoQuorumError
 	require.ErrorAs(t, err, &noQuorum)
-	require.Equal(t, "release", noQuorum.Op)
+	require.Equal(t, quorumlock.OpRelease, noQuorum.Op)
 	require.Equal(t, []int{2, 3, 5}, []int{noQuorum.Agreed, noQuorum.Need, noQuorum.Total})
 	addrs := c.addresses()
 	namesNodes(t, noQuorum.Nodes, addrs[0], addrs[1], addrs[2])

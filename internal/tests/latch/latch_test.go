@@ -267,8 +267,9 @@ func TestLatchCallsTakeOneRoundTrip(t *testing.T) {
 			c, last := latchEvents(f)
 			l := c.Latch("a")
 			for _, tc := range []struct {
-				op, id string
-				call   func() error
+				op   quorumlock.Operation
+				id   string
+				call func() error
 			}{
 				{"set latch", "", func() error { return l.Set(t.Context(), 2) }},
 				{"set latch", "", func() error { return l.Set(t.Context(), 2) }},
