@@ -1,0 +1,10 @@
+--------------------------------- MODULE check ---------------------------------
+(* What TLC explores: two owners on three nodes. check.cfg has the bounds.       *)
+EXTENDS quorumlock, TLC
+CONSTANTS n1, n2, n3, a, b
+
+ThreeNodes == {n1, n2, n3}
+TwoOwners == {a, b}
+OneList == [o \in TwoOwners |-> ThreeNodes]
+Symmetry == Permutations(ThreeNodes) \cup Permutations(TwoOwners)
+================================================================================

@@ -1,0 +1,623 @@
+//go:build !race
+
+package spec
+
+import "fmt"
+
+const (
+	maxNodes  = 4
+	maxOwners = 3
+	// maxSent is how many acquisitions, and how many renewals, an owner may send.
+	maxSent = 2
+	// start is the time at which a run begins. It leaves room for times before.
+	start = 10
+)
+
+// config bounds a model. Times are in ticks.
+type config struct {
+	name string
+	// lists has the nodes of each owner, as bits. A majority of them grants a lease.
+	lists []uint8
+	// readers is how many of the owners, counted from the first, only read.
+	readers int
+	// ttl is the TTL of renewals and the longest TTL; acquireTTL is the TTL of acquisitions.
+	ttl, acquireTTL uint8
+	// drift is taken off each TTL by the client, and skew is how far the wall clocks may differ.
+	drift, skew uint8
+	// behind is how far the wall clock of a client may be behind, beyond skew.
+	behind uint8
+	// horizon is how long a run lasts.
+	horizon uint8
+	// losses bounds the losses of memory in one run, lags how many ticks the clocks of clients lose in one run, and
+	// renewals those of one owner.
+	losses, lags, renewals uint8
+	// writes bounds how often nodes write their memory to disk in one run. A node may come back with what it wrote.
+	writes uint8
+	// tokens gives leases fencing tokens. Without it, all tokens are equal.
+	tokens bool
+	// raises lets an owner propose a second, larger token.
+	raises bool
+	// late lets requests run after the end of their owner.
+	late bool
+	// lateAnswers lets owners process answers in a later tick than that in which the request ran.
+	lateAnswers bool
+}
+
+// rule names one rule of the protocol. A mutant is the model without one.
+type rule string
+
+const (
+	complete                rule = ""
+	newMemoryRecovers       rule = "a node with a new memory grants nothing during its recovery"
+	recoveryLastsLongestTTL rule = "a recovery lasts as long as the longest TTL"
+	recoveryIncludesSkew    rule = "a recovery also lasts as long as clocks may differ"
+	renewalsSeeNewMemory    rule = "a renewal begins the recovery of a node with a new memory"
+	healsNeedAClaim         rule = "a renewal counts on a recovering node only if the claim there is active"
+	validFromTheSend        rule = "a claim counts from the time of the send"
+	driftIsTakenOff         rule = "drift is taken off each TTL"
+	acquisitionsKeepTheLife rule = "an acquisition never shortens the lock of its owner"
+	renewalsKeepTheLife     rule = "a renewal never shortens the lock of its owner"
+	renewalsTakeNothing     rule = "a renewal does not take the lock of another owner"
+	releasesFreeTheirOwn    rule = "a release frees only the lock of its owner"
+	oldTokensAreRefused     rule = "a node refuses a token that is older than the longest TTL"
+	majorityTakesTheToken   rule = "a majority takes the token of a lease"
+	writersWaitForReaders   rule = "a writer waits for readers"
+)
+
+type phase uint8
+
+const (
+	idle phase = iota
+	asks
+	held
+	over
+)
+
+// node is one server. claim, took and answers belong to owners, and stand here since there is one for each node.
+type node struct {
+	// until is when the lock of each owner expires; 0 if it has none.
+	until [maxOwners]uint8
+	fence uint8
+	// forgot says that the memory is new and no script has seen that. recovering is the end of the recovery.
+	forgot, recovering uint8
+	savedUntil         [maxOwners]uint8
+	savedFence         uint8
+
+	// claim is until when each owner counts on this node, by its own clock.
+	claim [maxOwners]uint8
+	// took has the owners whose present token the node took, as bits.
+	took uint8
+	// answers has the answers on their way to each owner, as bits: see answerBit.
+	answers [maxOwners]uint8
+}
+
+// answerBit is the bit of an answer. second says that the node did not take the token of an acquisition, or was
+// recovering at a renewal.
+func answerBit(renewal bool, sent int, second bool) uint8 {
+	bit := sent * 2
+	if renewal {
+		bit += 2 * maxSent
+	}
+	if second {
+		bit++
+	}
+	return 1 << bit
+}
+
+// owner is one lease, from its first request on. Its times are by its own clock, which counts from start.
+type owner struct {
+	phase phase
+	clock uint8
+	// lagged is when the clock last stood still, by true time; 0 if that is a TTL ago.
+	lagged       uint8
+	token        uint8
+	acquisitions uint8
+	acquiredAt   [maxSent]uint8
+	proposed     [maxSent]uint8
+	renewals     uint8
+	renewedAt    [maxSent]uint8
+	validUntil   uint8
+	released     bool
+}
+
+func (o *owner) valid() bool { return o.phase == held && o.clock < o.validUntil }
+
+// state is one state. It is comparable, so that it can be the key of a map.
+type state struct {
+	now, losses, writes, lags uint8
+	// fresh says that since the last tick nothing has happened but answers that arrived.
+	fresh uint8
+	// largest is the largest token of a lease so far.
+	largest uint8
+	nodes   [maxNodes]node
+	owners  [maxOwners]owner
+}
+
+// model has the rules: a config, and the rule that is left out.
+type model struct {
+	config
+	without rule
+}
+
+func (m *model) has(r rule) bool { return m.without != r }
+
+func (m *model) nodes() int {
+	var all uint8
+	for _, list := range m.lists {
+		all |= list
+	}
+	n := 0
+	for all>>n != 0 {
+		n++
+	}
+	return n
+}
+
+func (m *model) uses(o, n int) bool { return m.lists[o]>>n&1 == 1 }
+
+func (m *model) need(o int) int {
+	size := 0
+	for n := range maxNodes {
+		if m.uses(o, n) {
+			size++
+		}
+	}
+	return size/2 + 1
+}
+
+func (m *model) reads(o int) bool { return o < m.readers }
+
+// recovery is how long a node with a new memory grants nothing.
+func (m *model) recovery() uint8 {
+	switch m.without {
+	case newMemoryRecovers:
+		return 0
+	case recoveryLastsLongestTTL:
+		return m.ttl + m.skew - 2
+	case recoveryIncludesSkew:
+		return m.ttl
+	}
+	return m.ttl + m.skew
+}
+
+// counted is how long a client counts on a lock that a node keeps for ttl.
+func (m *model) counted(ttl uint8) uint8 {
+	if m.has(driftIsTakenOff) {
+		ttl -= m.drift
+	}
+	return ttl
+}
+
+// emit gets each next state, with the step that leads there, and the promise that this step breaks.
+type emit func(next state, broken string, step string, args ...any)
+
+// answered emits what follows when a request has run on a node: the owner processes the answer at once or, with
+// lateAnswers, right after a later tick. An answer that is lost needs no state of its own, nor other moments: an owner that
+// has processed more can do all that it could do before, and what it counts depends on the tick only.
+func (m *model) answered(t state, o, n int, renewal bool, i int, second bool, emit emit, step string) {
+	w := &t.owners[o]
+	if w.phase != asks && !w.valid() {
+		emit(t, "", step, i, o, n)
+		return
+	}
+	if m.lateAnswers {
+		waiting := t
+		waiting.nodes[n].answers[o] |= answerBit(renewal, i, second)
+		emit(waiting, "", step+", and its answer is late", i, o, n)
+	}
+	m.count(&t, o, n, renewal, i, second)
+	emit(t, "", step, i, o, n)
+}
+
+// next tells all states that can follow one.
+func (m *model) next(s *state, emit emit) {
+	if s.fresh == 1 {
+		for o := range m.lists {
+			for n := range m.nodes() {
+				m.process(s, o, n, emit)
+			}
+		}
+	}
+	m.tick(s, emit)
+	t := *s
+	t.fresh = 0
+	s = &t
+	for n := range m.nodes() {
+		m.lose(s, n, emit)
+	}
+	for o := range m.lists {
+		m.propose(s, o, emit)
+		m.sendRenewal(s, o, emit)
+		m.win(s, o, emit)
+		m.end(s, o, emit)
+		for n := range m.nodes() {
+			if !m.uses(o, n) {
+				continue
+			}
+			w := &s.owners[o]
+			if w.phase != over || m.late {
+				for i := range int(w.acquisitions) {
+					m.runAcquisition(s, o, n, i, emit)
+				}
+				for i := range int(w.renewals) {
+					m.runRenewal(s, o, n, i, emit)
+				}
+			}
+			m.runRelease(s, o, n, emit)
+		}
+	}
+}
+
+// tick lets time pass. The clocks of some owners stand still, each for one tick in a TTL at most.
+func (m *model) tick(s *state, emit emit) {
+	if s.now >= start+m.horizon {
+		return
+	}
+	for still := range uint8(1) << len(m.lists) {
+		t := *s
+		t.now++
+		possible := true
+		for o := range m.lists {
+			w := &t.owners[o]
+			if w.phase != asks && w.phase != held {
+				possible = possible && still>>o&1 == 0
+				continue
+			}
+			if still>>o&1 == 1 {
+				possible = possible && w.lagged == 0 && m.drift > 0
+				t.lags++
+				w.lagged = s.now
+				continue
+			}
+			w.clock++
+			if w.lagged != 0 && t.now-w.lagged >= m.ttl {
+				w.lagged = 0
+			}
+		}
+		if !possible || t.lags > m.lags {
+			continue
+		}
+		m.forget(&t)
+		for n := range t.nodes {
+			if t.nodes[n].answers != [maxOwners]uint8{} {
+				t.fresh = 1
+			}
+		}
+		emit(t, "", "a tick, without the clocks %02b", still)
+	}
+}
+
+// forget clears what has ended, or can change nothing any more, so that fewer states differ.
+func (m *model) forget(s *state) {
+	for n := range s.nodes {
+		d := &s.nodes[n]
+		for o := range maxOwners {
+			if d.until[o] <= s.now {
+				d.until[o] = 0
+			}
+			if d.savedUntil[o] <= s.now {
+				d.savedUntil[o] = 0
+			}
+			w := &s.owners[o]
+			if d.claim[o] <= w.clock {
+				d.claim[o] = 0
+			}
+			for i := range maxSent {
+				if w.acquiredAt[i]+m.counted(m.acquireTTL) <= w.clock && m.has(validFromTheSend) {
+					d.answers[o] &^= answerBit(false, i, false) | answerBit(false, i, true)
+				}
+				if w.renewedAt[i]+m.counted(m.ttl) <= w.clock && m.has(validFromTheSend) {
+					d.answers[o] &^= answerBit(true, i, false) | answerBit(true, i, true)
+				}
+			}
+		}
+		if d.recovering <= s.now {
+			d.recovering = 0
+		}
+	}
+}
+
+// lose lets a node lose its memory, or write it to its disk.
+func (m *model) lose(s *state, n int, emit emit) {
+	if s.losses >= m.losses {
+		return
+	}
+	d := &s.nodes[n]
+	lost := func(until [maxOwners]uint8, fence uint8, step string) {
+		t := *s
+		t.losses++
+		e := &t.nodes[n]
+		e.forgot, e.until, e.fence = 1, until, fence
+		emit(t, "", step, n)
+	}
+	lost([maxOwners]uint8{}, 0, "node %d loses its memory")
+	if m.writes == 0 {
+		return
+	}
+	lost(d.savedUntil, d.savedFence, "node %d comes back with its disk")
+	if s.writes < m.writes && (d.savedUntil != d.until || d.savedFence != d.fence) {
+		t := *s
+		t.writes++
+		t.nodes[n].savedUntil, t.nodes[n].savedFence = d.until, d.fence
+		emit(t, "", "node %d writes its disk", n)
+	}
+}
+
+// propose sends an acquisition, with each token that nodes may accept, or a second one with a larger token.
+func (m *model) propose(s *state, o int, emit emit) {
+	w := &s.owners[o]
+	again := w.phase == asks && w.acquisitions < maxSent && m.raises && m.tokens && !m.reads(o)
+	if w.phase != idle && !again {
+		return
+	}
+	least, most := s.now-m.skew-m.behind, s.now+m.skew
+	if !m.tokens || m.reads(o) {
+		least = most
+	}
+	for token := least; token <= most; token++ {
+		if again && token <= w.token {
+			continue
+		}
+		t := *s
+		v := &t.owners[o]
+		if !again {
+			v.phase, v.clock = asks, start
+		}
+		v.acquiredAt[v.acquisitions], v.proposed[v.acquisitions] = v.clock, token
+		v.acquisitions++
+		v.token = token
+		for n := range t.nodes {
+			t.nodes[n].took &^= 1 << o
+		}
+		emit(t, "", "owner %d proposes %d", o, token)
+	}
+}
+
+// blocked says whether another owner's lock excludes this one from a node.
+func (m *model) blocked(d *node, o int) bool {
+	for p := range m.lists {
+		if p == o || d.until[p] == 0 || m.reads(o) && m.reads(p) {
+			continue
+		}
+		if m.reads(p) && !m.has(writersWaitForReaders) {
+			continue
+		}
+		return true
+	}
+	return false
+}
+
+// runAcquisition runs a request to acquire on a node.
+func (m *model) runAcquisition(s *state, o, n, i int, emit emit) {
+	w, t := &s.owners[o], *s
+	d := &t.nodes[n]
+	token := w.proposed[i]
+	if d.forgot == 1 {
+		d.forgot = 0
+		if m.has(newMemoryRecovers) {
+			d.recovering = s.now + m.recovery()
+			emit(t, "", "acquisition %d of owner %d begins the recovery of node %d", i, o, n)
+			return
+		}
+	}
+	switch {
+	case d.recovering > s.now, token > s.now+m.skew, m.blocked(d, o),
+		token+m.ttl <= s.now && m.has(oldTokensAreRefused):
+		return
+	}
+	until := s.now + m.acquireTTL
+	if m.has(acquisitionsKeepTheLife) {
+		until = max(until, d.until[o])
+	}
+	d.until[o] = until
+	took := m.reads(o) || !m.tokens || d.fence < token
+	if m.tokens && !m.reads(o) {
+		d.fence = max(d.fence, token)
+	}
+	m.answered(t, o, n, false, i, !took, emit, "acquisition %d of owner %d runs on node %d")
+}
+
+// sendRenewal sends a renewal of a valid lease, one in a tick.
+func (m *model) sendRenewal(s *state, o int, emit emit) {
+	w := &s.owners[o]
+	if !w.valid() || w.renewals >= m.renewals || w.renewals > 0 && w.renewedAt[w.renewals-1] == w.clock {
+		return
+	}
+	t := *s
+	v := &t.owners[o]
+	v.renewedAt[v.renewals] = v.clock
+	v.renewals++
+	emit(t, "", "owner %d renews", o)
+}
+
+// runRenewal runs a renewal on a node, which puts the lock back if it is gone.
+func (m *model) runRenewal(s *state, o, n, i int, emit emit) {
+	w, t := &s.owners[o], *s
+	d := &t.nodes[n]
+	if m.blocked(d, o) {
+		if m.has(renewalsTakeNothing) {
+			return
+		}
+		d.until = [maxOwners]uint8{}
+	}
+	if d.forgot == 1 && m.has(renewalsSeeNewMemory) {
+		d.forgot, d.recovering = 0, s.now+m.recovery()
+	}
+	until := s.now + m.ttl
+	if m.has(renewalsKeepTheLife) {
+		until = max(until, d.until[o])
+	} else if d.until[o] > s.now+1 {
+		until = s.now + 1 // a shorter TTL than that of the request before
+	}
+	d.until[o] = until
+	if m.tokens && !m.reads(o) {
+		d.fence = max(d.fence, w.token)
+	}
+	m.answered(t, o, n, true, i, d.recovering > s.now, emit, "renewal %d of owner %d runs on node %d")
+}
+
+// runRelease runs a release, or an undo, on a node.
+func (m *model) runRelease(s *state, o, n int, emit emit) {
+	if !s.owners[o].released {
+		return
+	}
+	t := *s
+	d := &t.nodes[n]
+	if d.until[o] != 0 {
+		d.until[o] = 0
+		emit(t, "", "the release of owner %d runs on node %d", o, n)
+	} else if !m.has(releasesFreeTheirOwn) && d.until != [maxOwners]uint8{} {
+		d.until = [maxOwners]uint8{}
+		emit(t, "", "the release of owner %d frees node %d", o, n)
+	}
+}
+
+// process lets an owner process an answer that is on its way, whichever is the next.
+func (m *model) process(s *state, o, n int, emit emit) {
+	for i := range maxSent {
+		for _, second := range []bool{false, true} {
+			for _, renewal := range []bool{false, true} {
+				bit := answerBit(renewal, i, second)
+				if s.nodes[n].answers[o]&bit == 0 {
+					continue
+				}
+				t := *s
+				t.nodes[n].answers[o] &^= bit
+				m.count(&t, o, n, renewal, i, second)
+				if *s != t {
+					emit(t, "", "owner %d processes a late answer of node %d", o, n)
+				}
+			}
+		}
+	}
+}
+
+// count lets an owner count an answer.
+func (m *model) count(s *state, o, n int, renewal bool, i int, second bool) {
+	w, d := &s.owners[o], &s.nodes[n]
+	if w.phase != asks && !w.valid() {
+		return
+	}
+	if renewal {
+		if !second || d.claim[o] > w.clock || !m.has(healsNeedAClaim) {
+			m.confirm(s, o, n, w.renewedAt[i], m.ttl)
+		}
+		return
+	}
+	if w.proposed[i] == w.token && (!second || !m.has(majorityTakesTheToken)) {
+		d.took |= 1 << o
+	}
+	m.confirm(s, o, n, w.acquiredAt[i], m.acquireTTL)
+}
+
+// confirm counts a node's answer. A valid lease becomes longer, never shorter.
+func (m *model) confirm(s *state, o, n int, sent, ttl uint8) {
+	w := &s.owners[o]
+	if !m.has(validFromTheSend) {
+		sent = w.clock
+	}
+	if until := sent + m.counted(ttl); until > w.clock {
+		s.nodes[n].claim[o] = max(s.nodes[n].claim[o], until)
+	}
+	if w.phase == held {
+		w.validUntil = max(w.validUntil, m.backedUntil(s, o))
+	}
+}
+
+// backedUntil is until when enough nodes back the lease of an owner.
+func (m *model) backedUntil(s *state, o int) uint8 {
+	var until uint8
+	for n := range s.nodes {
+		backing := 0
+		for k := range s.nodes {
+			if s.nodes[k].claim[o] >= s.nodes[n].claim[o] {
+				backing++
+			}
+		}
+		if backing >= m.need(o) {
+			until = max(until, s.nodes[n].claim[o])
+		}
+	}
+	return until
+}
+
+// win makes a lease of an acquisition that enough nodes have granted.
+func (m *model) win(s *state, o int, emit emit) {
+	w := &s.owners[o]
+	if w.phase != asks {
+		return
+	}
+	granted, took := 0, 0
+	for n := range s.nodes {
+		if s.nodes[n].claim[o] > w.clock {
+			granted++
+			took += int(s.nodes[n].took >> o & 1)
+		}
+	}
+	needTook := m.need(o)
+	if !m.has(majorityTakesTheToken) {
+		needTook = 1
+	}
+	if granted < m.need(o) || took < needTook {
+		return
+	}
+	t := *s
+	v := &t.owners[o]
+	v.phase, v.validUntil = held, m.backedUntil(s, o)
+	broken := ""
+	if m.tokens && !m.reads(o) {
+		if v.token <= s.largest {
+			broken = "tokens grow"
+		}
+		t.largest = max(s.largest, v.token)
+	}
+	emit(t, broken, "owner %d holds the lock with token %d", o, v.token)
+}
+
+// end ends a lease, or gives an acquisition up. What the owner sent may still run.
+func (m *model) end(s *state, o int, emit emit) {
+	if s.owners[o].phase != asks && s.owners[o].phase != held {
+		return
+	}
+	t := *s
+	v := &t.owners[o]
+	if m.late {
+		*v = owner{
+			phase: over, released: true, token: v.token,
+			acquisitions: v.acquisitions, proposed: v.proposed, renewals: v.renewals,
+		}
+	} else {
+		*v = owner{phase: over, released: true}
+	}
+	for n := range t.nodes {
+		d := &t.nodes[n]
+		d.claim[o], d.answers[o] = 0, 0
+		d.took &^= 1 << o
+	}
+	emit(t, "", "owner %d releases, or gives up", o)
+}
+
+// broken names an invariant that a state breaks, or is empty.
+func (m *model) broken(s *state) string {
+	for o := range m.lists {
+		if !s.owners[o].valid() {
+			continue
+		}
+		for p := range o {
+			if s.owners[p].valid() && !(m.reads(o) && m.reads(p)) {
+				return fmt.Sprintf("exclusion: owners %d and %d", p, o)
+			}
+		}
+		backing := 0
+		for n := range m.nodes() {
+			d := &s.nodes[n]
+			if m.uses(o, n) && (d.until[o] != 0 || d.forgot == 1 || d.recovering > s.now) {
+				backing++
+			}
+		}
+		if backing < m.need(o) {
+			return fmt.Sprintf("backing: owner %d is valid, and too few nodes have its lock or recover", o)
+		}
+	}
+	return ""
+}

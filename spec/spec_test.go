@@ -1,0 +1,150 @@
+//go:build !race
+
+package spec
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// bound is how many states an exploration may have. All of them together take less than a minute, without the race
+// detector: an exploration has one goroutine.
+const bound = 500_000
+
+// Lists of nodes: each bit is a node.
+const (
+	two       = 0b0011
+	three     = 0b0111
+	exchanged = 0b1011
+	four      = 0b1111
+)
+
+// with changes what most configurations share: two owners on three nodes.
+func with(name string, change func(*config)) config {
+	c := config{
+		name: name, lists: []uint8{three, three},
+		ttl: 3, acquireTTL: 3, drift: 1, skew: 1, horizon: 4,
+	}
+	change(&c)
+	return c
+}
+
+// Each configuration is small in all but one or two respects, as their product has too many states. Its rules are those
+// that it shows to be needed.
+var configurations = []struct {
+	config
+	rules []rule
+}{
+	{
+		with("a loss of memory", func(c *config) { c.losses, c.late, c.horizon = 1, true, 5 }),
+		[]rule{newMemoryRecovers, releasesFreeTheirOwn},
+	},
+	{with("two losses", func(c *config) { c.losses = 2 }), nil},
+	{with("a loss back to an old copy on disk", func(c *config) { c.losses, c.writes = 1, 1 }), nil},
+	{
+		with("clocks that lose the whole allowance", func(c *config) { c.lags, c.renewals, c.late = 2, 1, true }),
+		[]rule{driftIsTakenOff, renewalsTakeNothing, renewalsKeepTheLife},
+	},
+	{with("two renewals", func(c *config) { c.renewals, c.late, c.horizon = 2, true, 5 }), nil},
+	{with("a loss and a renewal", func(c *config) { c.losses, c.renewals = 1, 1 }), nil},
+	{
+		with("acquisitions with a shorter TTL", func(c *config) {
+			c.acquireTTL, c.drift, c.skew, c.renewals, c.late, c.horizon = 1, 0, 0, 1, true, 5
+		}),
+		[]rule{acquisitionsKeepTheLife},
+	},
+	{
+		with("answers that are late", func(c *config) { c.lateAnswers, c.renewals = true, 1 }),
+		[]rule{validFromTheSend},
+	},
+	{
+		with("a recovery that a renewal begins", func(c *config) {
+			c.ttl, c.acquireTTL, c.drift, c.skew, c.losses, c.renewals, c.horizon = 2, 2, 0, 0, 1, 1, 5
+		}),
+		[]rule{renewalsSeeNewMemory, healsNeedAClaim},
+	},
+	{
+		with("tokens that are proposed twice", func(c *config) {
+			c.tokens, c.raises, c.skew, c.horizon = true, true, 0, 4
+		}),
+		[]rule{majorityTakesTheToken},
+	},
+	{
+		with("tokens, and a loss of memory", func(c *config) { c.tokens, c.losses = true, 1 }),
+		[]rule{recoveryLastsLongestTTL, recoveryIncludesSkew},
+	},
+	{
+		with("tokens of a clock that is far behind", func(c *config) {
+			c.tokens, c.losses, c.ttl, c.acquireTTL, c.drift = true, 1, 2, 2, 0
+			c.skew, c.behind, c.horizon = 0, 2, 3
+		}),
+		[]rule{oldTokensAreRefused},
+	},
+	{
+		with("tokens of leases that are renewed", func(c *config) {
+			c.tokens, c.losses, c.renewals, c.skew = true, 1, 1, 0
+		}),
+		nil,
+	},
+	{
+		with("a reader and a writer", func(c *config) { c.readers, c.losses, c.renewals = 1, 1, 1 }),
+		[]rule{writersWaitForReaders},
+	},
+	{
+		with("two readers and a writer", func(c *config) {
+			c.readers, c.lists, c.horizon = 2, []uint8{three, three, three}, 3
+		}),
+		nil,
+	},
+	{with("three owners", func(c *config) { c.lists, c.horizon = []uint8{three, three, three}, 3 }), nil},
+	{
+		with("a list with one node more", func(c *config) {
+			c.lists, c.losses, c.horizon = []uint8{three, four}, 1, 3
+		}),
+		nil,
+	},
+	{
+		with("a list with one node less", func(c *config) {
+			c.lists, c.losses, c.renewals = []uint8{three, two}, 1, 1
+		}),
+		nil,
+	},
+}
+
+func TestPromisesHold(t *testing.T) {
+	for _, c := range configurations {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := explore(&model{config: c.config}, bound)
+			t.Logf("%d states", f.states)
+			require.Empty(t, f.broken, f)
+			require.False(t, f.bounded, "there are more states than the bound")
+			require.Greater(t, f.states, 10_000, "the configuration leaves hardly anything to chance")
+		})
+	}
+}
+
+// TestEveryRuleIsNeeded takes each rule out of the model. Then a promise must break.
+func TestEveryRuleIsNeeded(t *testing.T) {
+	needed := map[rule]bool{}
+	for _, c := range configurations {
+		for _, r := range c.rules {
+			needed[r] = true
+			t.Run(string(r), func(t *testing.T) {
+				t.Parallel()
+				f := explore(&model{config: c.config, without: r}, bound)
+				require.NotEmpty(t, f.broken, "no promise breaks within %d states", f.states)
+				t.Logf("%v", f)
+			})
+		}
+	}
+	require.Len(t, needed, 14, "a rule of the model is in no configuration, or in two")
+}
+
+// TestListsThatDifferByAnExchange shows why the list of nodes changes by one node at a time: two majorities of lists
+// that differ by an exchanged node need not have a node in common.
+func TestListsThatDifferByAnExchange(t *testing.T) {
+	f := explore(&model{config: with("exchanged", func(c *config) { c.lists = []uint8{three, exchanged} })}, bound)
+	require.Contains(t, f.broken, "exclusion")
+}
