@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/cmd/internal/child"
+	"github.com/quorumlock/quorumlock/cmd/internal/exit"
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -29,8 +32,8 @@ func (h *holder) acquire(ctx context.Context) (*lease, error) {
 	defer cancel()
 	outcome := make(chan acquired, 1)
 	go func() { outcome <- h.take(ctx) }()
-	notice := newAlarm()
-	defer notice.stop()
+	notice := child.NewAlarm()
+	defer notice.Stop()
 	var ended os.Signal
 	var why, itself error
 	noticed := make(map[bool]bool) // by whether it is a matter for advice
@@ -38,9 +41,9 @@ func (h *holder) acquire(ctx context.Context) (*lease, error) {
 		select {
 		case attempt := <-h.rounds.failed:
 			why = attempt.Err
-			if advised := advice(why) != ""; !noticed[advised] {
+			if advised := text.Advice(why) != ""; !noticed[advised] {
 				noticed[advised] = true
-				notice.set(waitNotice)
+				notice.Set(waitNotice)
 			}
 			if itself == nil {
 				itself = h.waitsForItself(ctx, attempt.Err)
@@ -48,10 +51,10 @@ func (h *holder) acquire(ctx context.Context) (*lease, error) {
 			if itself != nil {
 				cancel()
 			}
-		case <-notice.rings:
+		case <-notice.Rings:
 			h.sayWaiting(why)
 		case sig := <-h.signals:
-			if slices.Contains(ending, sig) { // others are for the command
+			if slices.Contains(exit.Ending, sig) { // others are for the command
 				ended = sig
 				cancel()
 			}
@@ -95,7 +98,7 @@ func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (*le
 			got.lease.WaiveMinHold() // no command has run
 			h.release(ctx, got.lease)
 		}
-		return nil, &exitError{code: signalCode(ended), err: fmt.Errorf("%v while waiting for the lock", ended)}
+		return nil, exit.Errorf(exit.OfSignal(ended), "%v while waiting for the lock", ended)
 	case got.err == nil:
 		return got.lease, nil
 	case errors.Is(got.err, context.DeadlineExceeded):
@@ -116,13 +119,13 @@ func (h *holder) timeUp(err error) error {
 		return fmt.Errorf("no lock after --wait %v: %w", h.flags.wait, few)
 	}
 	err = fmt.Errorf("too few nodes answered within --wait %v", h.flags.wait)
-	return &exitError{code: exitNoQuorum, err: err}
+	return &exit.Error{Code: exit.NoQuorum, Err: err}
 }
 
 // sayWaiting tells the user why the command waits. With --verbose, the log does.
 func (h *holder) sayWaiting(why error) {
 	if !h.verbose {
-		h.say("waiting: %s", reason(why))
+		h.say("waiting: %s", text.Reason(why))
 		h.advise(why)
 	}
 }
@@ -147,8 +150,8 @@ func (h *holder) waitsForItself(ctx context.Context, err error) error {
 	if owner == "" {
 		return nil
 	}
-	return &exitError{code: exitFailure, err: fmt.Errorf(
-		"%q is held by %s, the quorumlock command that started this one: each would wait for the other", held.Name, quorumlock.DescribeOwner(owner))}
+	return exit.Errorf(exit.Failure,
+		"%q is held by %s, the quorumlock command that started this one: each would wait for the other", held.Name, quorumlock.DescribeOwner(owner))
 }
 
 // isOuter reports whether this process runs under the lease of an owner.
@@ -244,7 +247,7 @@ func (r *rounds) attemptFailed(e quorumlock.AttemptFailedEvent) {
 	r.failed <- e // hooks are called one after another, so there is room
 	if why := kind(e.Err); !slices.Contains(r.told[:], why) {
 		r.told = [2]string{why, r.told[0]}
-		r.log.Info("no lock yet", "attempt", e.Attempt, "because", plain(e.Err))
+		r.log.Info("no lock yet", "attempt", e.Attempt, "because", text.Plain(e.Err))
 	}
 }
 

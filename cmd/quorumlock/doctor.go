@@ -2,20 +2,15 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/cmd/internal/doctor"
+	"github.com/quorumlock/quorumlock/cmd/internal/exit"
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
 	"github.com/quorumlock/quorumlock/node"
-)
-
-// The exit codes of doctor follow the convention of monitoring plugins.
-const (
-	exitWarnings = 1
-	exitErrors   = 2
 )
 
 const doctorHelp = `Examines each node and the set, and reports problems and remedies. It checks whether the
@@ -71,7 +66,7 @@ not possible is reported, and is neither a finding nor an OK. The exit code is
    }]}
 `
 
-func (a *app) doctorCommand() *cobra.Command {
+func doctorCommand(a *app) *cobra.Command {
 	var asJSON bool
 	var keys []string
 	c := &cobra.Command{
@@ -98,17 +93,17 @@ func (a *app) examine(c *cobra.Command, keys []string, asJSON bool) error {
 	facts := doctor.Examine(c.Context(), cfg)
 	report := facts.Report()
 	if asJSON {
-		err = printDoctorJSON(a.stdout, facts, report)
+		err = doctor.PrintJSON(a.stdout, facts, report)
 	} else {
-		err = (&doctorText{w: a.stdout, colour: wantsColour(a.stdout)}).print(facts, report)
+		err = doctor.Print(a.stdout, text.WantsColour(a.stdout), facts, report)
 	}
 	switch {
 	case err != nil:
 		return err
 	case report.Severity == doctor.Error:
-		return &exitError{code: exitErrors} // the report has the reason
+		return exit.Silent(exit.Errors) // the report has the reason
 	case report.Severity == doctor.Warning:
-		return &exitError{code: exitWarnings}
+		return exit.Silent(exit.Warnings)
 	default:
 		return nil
 	}
@@ -123,9 +118,9 @@ func (a *app) doctorConfig(c *cobra.Command, keys []string) (doctor.Config, erro
 	}
 	limits := parsed.Limits()
 	if limits.MaxClockSkew > limits.MaxTTL/2 {
-		return doctor.Config{}, wrongUsage(c, fmt.Errorf("--max-clock-skew %v is over half of --max-ttl %v", limits.MaxClockSkew, limits.MaxTTL))
+		return doctor.Config{}, wrongFlag(c, "--max-clock-skew %v is over half of --max-ttl %v", limits.MaxClockSkew, limits.MaxTTL)
 	}
-	if err := a.checkNames(c, quorumlock.Config{Nodes: memoryNodes("doctor", 1), Prefix: parsed.Prefix}, keys); err != nil {
+	if err := a.checkNames(c, quorumlock.Config{Nodes: memoryNodes(1), Prefix: parsed.Prefix}, keys); err != nil {
 		return doctor.Config{}, err
 	}
 	names := make([]string, len(keys))
@@ -142,44 +137,4 @@ func (a *app) doctorConfig(c *cobra.Command, keys []string) (doctor.Config, erro
 // quorumlock.Config.
 func programsTimeout(l node.Limits) time.Duration {
 	return min(500*time.Millisecond, max(min(quorumlock.DefaultTTL, l.MaxTTL)/10, 100*time.Millisecond))
-}
-
-// doctorNode is a node in the output of --json.
-type doctorNode struct {
-	Node       string   `json:"node"`
-	Reached    bool     `json:"reached"`
-	Version    string   `json:"version"`
-	Role       string   `json:"role"`
-	User       string   `json:"user"`
-	Clock      *float64 `json:"clock_ms"`
-	ClockError *float64 `json:"clock_error_ms"`
-	RoundTrip  *float64 `json:"round_trip_ms"`
-	Slowest    *float64 `json:"slowest_ms"`
-}
-
-// doctorReport is the output of --json, which doctorHelp documents. Names are never changed, only added.
-type doctorReport struct {
-	Severity doctor.Severity `json:"severity"`
-	Nodes    []doctorNode    `json:"nodes"`
-	Checks   []doctor.Check  `json:"checks"`
-}
-
-func newDoctorNode(n *doctor.Node) doctorNode {
-	d := doctorNode{Node: n.Name, Reached: n.Unreached == nil, User: n.User}
-	if n.Unreached != nil {
-		return d
-	}
-	d.Version, d.Role = n.Version(), n.Role()
-	if n.Clock.Known() {
-		d.Clock, d.ClockError = milliseconds(n.Clock.Value.Ahead), milliseconds(n.Clock.Value.Error)
-	}
-	if usual, slowest, ok := n.RoundTrips(); ok {
-		d.RoundTrip, d.Slowest = milliseconds(usual), milliseconds(slowest)
-	}
-	return d
-}
-
-func milliseconds(d time.Duration) *float64 {
-	ms := inMilliseconds(d)
-	return &ms
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/cmd/internal/exit"
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -39,7 +41,7 @@ type initialiser struct {
 	report *admin.Report
 }
 
-func (a *app) initCommand() *cobra.Command {
+func initCommand(a *app) *cobra.Command {
 	var change bool
 	c := &cobra.Command{
 		Use:   "init",
@@ -105,11 +107,11 @@ func (i *initialiser) open(c *cobra.Command, cfg quorumlock.Config) error {
 		fmt.Fprintf(i.stdout, "all %d nodes are open\n", len(report.Nodes))
 		return nil
 	case errors.Is(err, admin.ErrLimits):
-		return &exitError{code: exitFailure, err: i.otherLimits()}
+		return &exit.Error{Code: exit.Failure, Err: i.otherLimits()}
 	case errors.Is(err, admin.ErrInUse):
-		return &exitError{code: exitNoQuorum, err: i.inUse()}
+		return &exit.Error{Code: exit.NoQuorum, Err: i.inUse()}
 	default:
-		return &exitError{code: exitNoQuorum, err: i.failed()}
+		return &exit.Error{Code: exit.NoQuorum, Err: i.failed()}
 	}
 }
 
@@ -121,15 +123,15 @@ func (i *initialiser) changeLimits(c *cobra.Command, cfg quorumlock.Config) erro
 	i.report = report
 	i.printNodes()
 	if err != nil {
-		return &exitError{code: exitNoQuorum, err: fmt.Errorf(
-			"%s failed: fix that, and repeat the command before any program starts", i.names(inState(admin.Failed)))}
+		return exit.Errorf(exit.NoQuorum,
+			"%s failed: fix that, and repeat the command before any program starts", i.names(inState(admin.Failed)))
 	}
 	i.say("warning: programs with other limits lose their leases on these nodes within their TTL")
-	text := fmt.Sprintf("all %d nodes are set up for %s", len(report.Nodes), inFlags(i.limits))
+	done := fmt.Sprintf("all %d nodes are set up for %s", len(report.Nodes), text.InFlags(i.limits))
 	if left := i.left(); left > 0 {
-		text += ", and all give locks in " + span(left)
+		done += ", and all give locks in " + text.Span(left)
 	}
-	fmt.Fprintln(i.stdout, text)
+	fmt.Fprintln(i.stdout, done)
 	return nil
 }
 
@@ -139,35 +141,35 @@ func (i *initialiser) printNodes() {
 	}
 }
 
-func (i *initialiser) became(n admin.NodeReport) (text string) {
+func (i *initialiser) became(n admin.NodeReport) (became string) {
 	switch n.State {
 	case admin.Opened:
-		text = "opened"
+		became = "opened"
 	case admin.Open:
-		text = "open already"
+		became = "open already"
 	case admin.Recovering:
-		text = "recovering for another " + span(n.Left)
+		became = "recovering for another " + text.Span(n.Left)
 	default:
 		return "failed: " + failure(n.Err)
 	}
 	if n.Limits != i.limits {
-		text += ", set up for " + inFlags(n.Limits)
+		became += ", set up for " + text.InFlags(n.Limits)
 	}
-	return text
+	return became
 }
 
 func failure(err error) string {
 	if errors.Is(err, admin.ErrChanged) {
 		return "the node lost its memory, or another client set it up, in the meantime"
 	}
-	return nodeReason(err)
+	return text.OfNode(err)
 }
 
 // otherLimits is the error for nodes that are set up for other limits than these.
 func (i *initialiser) otherLimits() error {
 	others := func(n admin.NodeReport) bool { return n.State != admin.Failed && n.Limits != i.limits }
 	return fmt.Errorf("nothing was opened, as the limits of %s are not %s: use the same limits for init and all programs, "+
-		"or change the limits of the nodes with --change-limits, after all programs that use them have stopped", i.names(others), inFlags(i.limits))
+		"or change the limits of the nodes with --change-limits, after all programs that use them have stopped", i.names(others), text.InFlags(i.limits))
 }
 
 // inUse is the error for nodes that must wait, because they may not be new.
@@ -177,7 +179,7 @@ func (i *initialiser) inUse() error {
 		what = "recover, as they restarted, failed over, got their first replica, or had their limits changed"
 	}
 	return fmt.Errorf("nothing was opened, as not all nodes are new: %s %s. "+
-		"Wait: all nodes open by themselves in %s", i.names(inState(admin.Recovering)), what, span(i.left()))
+		"Wait: all nodes open by themselves in %s", i.names(inState(admin.Recovering)), what, text.Span(i.left()))
 }
 
 // failed is the error for nodes that may not be open.
@@ -185,11 +187,11 @@ func (i *initialiser) failed() error {
 	if i.names(inState(admin.Opened)) != "" {
 		return fmt.Errorf("%s failed while the others were opened: repeat the command to see their state", i.names(inState(admin.Failed)))
 	}
-	text := fmt.Sprintf("nothing was opened, as %s failed: fix that, and repeat the command", i.names(inState(admin.Failed)))
+	said := fmt.Sprintf("nothing was opened, as %s failed: fix that, and repeat the command", i.names(inState(admin.Failed)))
 	if left := i.left(); left > 0 {
-		text += "; or wait: the others open by themselves in " + span(left)
+		said += "; or wait: the others open by themselves in " + text.Span(left)
 	}
-	return errors.New(text)
+	return errors.New(said)
 }
 
 // inState returns a filter for nodes in a state.
@@ -208,7 +210,7 @@ func (i *initialiser) names(is func(admin.NodeReport) bool) string {
 	if len(names) == len(i.report.Nodes) {
 		return "all nodes"
 	}
-	return enumerated(names)
+	return text.Enumerated(names)
 }
 
 // left is the time until the last recovery ends.
@@ -217,9 +219,4 @@ func (i *initialiser) left() (left time.Duration) {
 		left = max(left, n.Left)
 	}
 	return left
-}
-
-// inFlags formats limits as the flags of this command.
-func inFlags(l node.Limits) string {
-	return fmt.Sprintf("--max-ttl %v and --max-clock-skew %v", l.MaxTTL, l.MaxClockSkew)
 }

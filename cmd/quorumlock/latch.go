@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/cmd/internal/exit"
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
 )
 
 const latchHelp = `A latch is set to a number, as many ids count down, and then all who wait go on. An id
@@ -32,7 +34,7 @@ type latchFlags struct {
 // defaultLatchWait is how long commands other than await go on while too few nodes answer.
 const defaultLatchWait = 10 * time.Second
 
-func (a *app) latchCommand() *cobra.Command {
+func latchCommand(a *app) *cobra.Command {
 	var f latchFlags
 	c := &cobra.Command{
 		Use: "latch COMMAND", DisableFlagsInUseLine: true, Short: "Set, count down and await a latch", Long: latchHelp,
@@ -86,18 +88,14 @@ func (a *app) latch(c *cobra.Command, f latchFlags, name string, run func(contex
 	given := c.Flags().Changed("wait")
 	switch {
 	case given && f.wait < 0:
-		return wrongUsage(c, fmt.Errorf("--wait %v is negative", f.wait))
+		return wrongFlag(c, "--wait %v is negative", f.wait)
 	case given && f.wait == 0 && c.Name() != "await":
-		return wrongUsage(c, errors.New("--wait 0s leaves no time to ask the nodes"))
+		return wrongFlag(c, "--wait 0s leaves no time to ask the nodes")
 	}
 	if err := a.nodes.check(c); err != nil {
 		return err
 	}
-	cfg, err := a.config(c)
-	if err != nil {
-		return err
-	}
-	client, err := newClient(c, cfg)
+	client, err := a.client(c, func(*quorumlock.Config) {})
 	if err != nil {
 		return err
 	}
@@ -120,13 +118,13 @@ func (a *app) latch(c *cobra.Command, f latchFlags, name string, run func(contex
 	case errors.Is(err, quorumlock.ErrInvalid):
 		return configProblem(c, err)
 	case errors.Is(err, errNotDone):
-		return &exitError{code: exitHeld, err: err}
+		return &exit.Error{Code: exit.Held, Err: err}
 	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, quorumlock.ErrNoQuorum):
-		text, _, _ := strings.Cut(plain(err), ": gave up")
+		said, _, _ := strings.Cut(text.Plain(err), ": gave up")
 		if c.Name() != "await" { // it ended before it could ask the nodes
-			return &exitError{code: exitNoQuorum, err: fmt.Errorf("no answer within --wait %v: %s", f.wait, text)}
+			return exit.Errorf(exit.NoQuorum, "no answer within --wait %v: %s", f.wait, said)
 		}
-		return &exitError{code: exitHeld, err: fmt.Errorf("not done after --wait %v: %s", f.wait, text)}
+		return exit.Errorf(exit.Held, "not done after --wait %v: %s", f.wait, said)
 	default:
 		return err
 	}
@@ -138,7 +136,7 @@ var errNotDone = errors.New("the latch is not done")
 func countOnce(ctx context.Context, l *quorumlock.Latch) error {
 	left, err := l.Count(ctx)
 	if err == nil && left > 0 {
-		return fmt.Errorf("%w: %s left to count down", errNotDone, plural(left, "id"))
+		return fmt.Errorf("%w: %s left to count down", errNotDone, text.Plural(left, "id"))
 	}
 	return err
 }

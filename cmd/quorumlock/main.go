@@ -30,9 +30,120 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"os"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/quorumlock/cmd/internal/demo"
+	"github.com/quorumlock/quorumlock/cmd/internal/exit"
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
 )
 
 func main() {
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
+
+// execute runs the command line and returns the exit code.
+func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: &output{w: stderr}}
+	root := rootCommand(a) //nolint:contextcheck // the commands get it from ExecuteContext
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if message := exit.Message(err); message != "" {
+		a.say("%s", message)
+		a.advise(err)
+	}
+	return exit.Code(err)
+}
+
+func rootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "quorumlock",
+		Short: "Distributed locks over independent Redis nodes",
+		Long: `quorumlock takes locks on an odd number of independent Redis servers, the nodes. A
+majority of them decides, so that a lock survives the loss of the others, also while
+it is held. --multi asks all nodes instead of a majority.
+
+` + exit.Help,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return wrongUsage(c, err) })
+	a.nodes.register(root.PersistentFlags())
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log to stderr all that happens")
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
+	for _, command := range []func(*app) *cobra.Command{
+		initCommand, readyCommand, doctorCommand, runCommand, latchCommand, statusCommand, topCommand, releaseCommand, demoCommand, versionCommand, manCommand,
+	} {
+		root.AddCommand(command(a))
+	}
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	return root
+}
+
+func demoCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "See the library at work, without any server",
+		Long: `Two clients contend for one lock on five nodes in this process, while nodes are stopped,
+started, and lose their memory. It takes about twelve seconds. Each line is printed after
+the event has happened and was checked. After any unexpected event, the demo reports it
+and fails.`,
+		Args: arguments(cobra.NoArgs),
+	}
+	// Without --verbose, the log has nothing: the time line tells it better.
+	return a.nodeless(c, func(c *cobra.Command, _ []string) error { return demo.Play(c.Context(), a.stdout, a.logger()) })
+}
+
+func versionCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "version", Short: "Print the version", Args: arguments(cobra.NoArgs)}
+	return a.nodeless(c, func(*cobra.Command, []string) error {
+		fmt.Fprintln(a.stdout, version())
+		return nil
+	})
+}
+
+// release is the version of a build that cannot know it, from a source without its repository:
+//
+//	go build -ldflags "-X main.release=v1.2.3" ./cmd/quorumlock
+var release string
+
+// version returns the version number and the toolchain of the build.
+func version() string {
+	return fmt.Sprintf("quorumlock %s %s %s/%s", number(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// number returns the number set at build time, or else the module's version: a release's number if it was installed
+// as one, otherwise a pseudo-version of the commit.
+func number() string {
+	if release != "" {
+		return release
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// usageTemplate limits the width of cobra's template. Below the root it only lists the names of the global flags: there
+// are more of them than a command has of its own.
+func usageTemplate(template string) string {
+	global := regexp.MustCompile(`(?s)Global Flags:\n.*?\{\{end\}\}`)
+	template = global.ReplaceAllLiteralString(template, globalFlags+"{{end}}")
+	return strings.ReplaceAll(template, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", text.Columns))
+}
+
+const globalFlags = `Global Flags, which quorumlock --help explains:
+      --nodes host:port,... (or $QUORUMLOCK_NODES), --embedded N, --allow-even,
+      --allow-eviction, --node-timeout, --max-ttl, --max-clock-skew, --prefix, --verbose`

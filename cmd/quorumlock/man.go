@@ -9,11 +9,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
 )
 
 // manCommand is for packagers of the command. The help texts are already laid out, so pages show them unchanged;
 // cobra's own generator would parse them as Markdown.
-func (a *app) manCommand() *cobra.Command {
+func manCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "man DIR", Short: "Write manual pages into a directory", Hidden: true,
 		Args: arguments(cobra.ExactArgs(1)),
@@ -47,9 +49,9 @@ func manual(c *cobra.Command) string {
 	name := manualName(c)
 	fmt.Fprintf(&b, ".TH %q 1 \"\" %q \"User Commands\"\n", strings.ToUpper(name), strings.TrimPrefix(number(), "(devel)"))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(name), roff(c.Short))
-	section := func(title, text string) {
-		if text = strings.Trim(text, "\n"); text != "" {
-			fmt.Fprintf(&b, ".SH %s\n.nf\n%s\n.fi\n", title, roff(text))
+	section := func(title, body string) {
+		if body = strings.Trim(body, "\n"); body != "" {
+			fmt.Fprintf(&b, ".SH %s\n.nf\n%s\n.fi\n", title, roff(body))
 		}
 	}
 	usage := c.UseLine()
@@ -58,8 +60,8 @@ func manual(c *cobra.Command) string {
 	}
 	section("SYNOPSIS", usage)
 	section("DESCRIPTION", c.Long)
-	section("OPTIONS", c.NonInheritedFlags().FlagUsagesWrapped(helpColumns))
-	section("OPTIONS OF ALL COMMANDS", c.InheritedFlags().FlagUsagesWrapped(helpColumns))
+	section("OPTIONS", c.NonInheritedFlags().FlagUsagesWrapped(text.Columns))
+	section("OPTIONS OF ALL COMMANDS", c.InheritedFlags().FlagUsagesWrapped(text.Columns))
 	section("EXAMPLES", c.Example)
 	var related []string
 	if c.HasParent() {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/cmd/internal/exit"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -24,7 +25,7 @@ With --wait it asks again until enough nodes are ready.
 // readyPoll is the time between two rounds of questions.
 const readyPoll = 250 * time.Millisecond
 
-func (a *app) readyCommand() *cobra.Command {
+func readyCommand(a *app) *cobra.Command {
 	var multi bool
 	var wait time.Duration
 	c := &cobra.Command{
@@ -36,7 +37,7 @@ func (a *app) readyCommand() *cobra.Command {
 		Args: arguments(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if wait < 0 {
-				return wrongUsage(c, fmt.Errorf("--wait %v is negative", wait))
+				return wrongFlag(c, "--wait %v is negative", wait)
 			}
 			return a.ready(c, multi, wait)
 		},
@@ -99,10 +100,10 @@ func (i *initialiser) sayReady(ready, need int) error {
 			fmt.Fprintf(i.stdout, "%s: %s\n", n.Node, i.became(n))
 		}
 	}
-	text := fmt.Sprintf("%d of %d nodes give locks (%d needed)", ready, len(i.report.Nodes), need)
+	said := fmt.Sprintf("%d of %d nodes give locks (%d needed)", ready, len(i.report.Nodes), need)
 	if ready < need {
-		return &exitError{code: exitNoQuorum, err: errors.New("not ready: " + text)}
+		return &exit.Error{Code: exit.NoQuorum, Err: errors.New("not ready: " + said)}
 	}
-	fmt.Fprintln(i.stdout, text)
+	fmt.Fprintln(i.stdout, said)
 	return nil
 }

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/watch"
+	"github.com/quorumlock/quorumlock/cmd/internal/exit"
+	"github.com/quorumlock/quorumlock/cmd/internal/report"
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
+	"github.com/quorumlock/quorumlock/cmd/internal/watch"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -44,7 +46,7 @@ type releaser struct {
 	permits []int
 }
 
-func (a *app) releaseCommand() *cobra.Command {
+func releaseCommand(a *app) *cobra.Command {
 	var force bool
 	r := &releaser{app: a}
 	c := &cobra.Command{
@@ -61,7 +63,7 @@ func (a *app) releaseCommand() *cobra.Command {
 			case !force:
 				return wrongUsage(c, errNotForced)
 			case r.owner != "" && len(r.permits) > 0:
-				return wrongUsage(c, errors.New("--owner and --permit exclude each other"))
+				return wrongFlag(c, "--owner and --permit exclude each other")
 			}
 			return r.release(c, keys)
 		},
@@ -85,11 +87,11 @@ func (r *releaser) release(c *cobra.Command, keys []string) error {
 		if err == nil {
 			continue
 		}
-		if text := message(err); text != "" {
-			r.say("%s", text)
+		if said := exit.Message(err); said != "" {
+			r.say("%s", said)
 		}
-		if failed == nil || exitCode(failed) == exitFailure { // other codes say more
-			failed = &exitError{code: exitCode(err)}
+		if failed == nil || exit.Code(failed) == exit.Failure { // other codes say more
+			failed = exit.Silent(exit.Code(err))
 		}
 	}
 	return failed
@@ -99,7 +101,7 @@ func (r *releaser) releaseName(ctx context.Context, key string) error {
 	if r.owner != "" || len(r.permits) > 0 {
 		return r.evict(ctx, key)
 	}
-	owners := newLockReport(key, r.facts).owners()
+	owners := report.NewLock(key, r.facts).Owners()
 	if permits := r.facts.Permits(key); len(owners) == 0 && len(permits) > 0 {
 		return fmt.Errorf("nothing was released: no lock %q is held, but %s of the semaphore; choose with --permit or --owner", key, permitNumbers(permits))
 	}
@@ -109,47 +111,43 @@ func (r *releaser) releaseName(ctx context.Context, key string) error {
 	for i, reply := range r.watcher.ForceRelease(ctx, key, owners) {
 		r.facts.Nodes[i].Locks[key] = watch.Lock{Holders: reply.Holders, Err: reply.Err}
 	}
-	report := newLockReport(key, r.facts)
-	for _, n := range report.Nodes {
-		text := n.removal(key)
-		if n.recovers() {
-			text += "; the node " + n.recovery()
-		}
-		fmt.Fprintf(r.stdout, "%s: %s\n", n.Node, text)
+	lock := report.NewLock(key, r.facts)
+	for _, n := range lock.Nodes {
+		fmt.Fprintf(r.stdout, "%s: %s\n", n.Node, n.Removal(key))
 	}
-	removed := report.taken()
+	removed := lock.Taken()
 	switch {
 	case removed > 0:
-		fmt.Fprintf(r.stdout, "%q was removed from %d of %d nodes\n", key, removed, len(report.Nodes))
-		r.warnOf(report.owners(), key, report)
-	case report.wrongType() == 0:
+		fmt.Fprintf(r.stdout, "%q was removed from %d of %d nodes\n", key, removed, len(lock.Nodes))
+		r.warnOf(lock.Owners(), key, lock)
+	case lock.WrongType() == 0:
 		fmt.Fprintf(r.stdout, "%q was not held on any node that answered\n", key)
 	}
-	if n := report.wrongType(); n > 0 {
-		r.say("nothing was done about a key of another type, which is no lock, at %q on %d of %d nodes: %s", key, n, len(report.Nodes), anotherName)
+	if n := lock.WrongType(); n > 0 {
+		r.say("nothing was done about a key of another type, which is no lock, at %q on %d of %d nodes: %s", key, n, len(lock.Nodes), report.AnotherName)
 	}
-	return r.answered(key, report)
+	return r.answered(key, lock)
 }
 
 // answered returns an error if too few nodes answered.
-func (r *releaser) answered(key string, report *lockReport) error {
-	if report.Answered >= report.Need && report.wrongType() <= len(report.Nodes)-report.Need {
+func (r *releaser) answered(key string, lock *report.Lock) error {
+	if lock.Answered >= lock.Need && lock.WrongType() <= len(lock.Nodes)-lock.Need {
 		return nil
 	}
-	if report.Answered < report.Need {
-		r.say("no quorum: %d of %d nodes answered for %q, %d needed; on the others it stays until its TTL is over", report.Answered, len(report.Nodes), key, report.Need)
+	if lock.Answered < lock.Need {
+		r.say("no quorum: %d of %d nodes answered for %q, %d needed; on the others it stays until its TTL is over", lock.Answered, len(lock.Nodes), key, lock.Need)
 	}
-	return &exitError{code: exitNoQuorum} // the reason has been said
+	return exit.Silent(exit.NoQuorum) // the reason has been said
 }
 
 // warnOf tells what follows if the owners are alive.
-func (r *releaser) warnOf(owners []string, key string, report *lockReport) {
+func (r *releaser) warnOf(owners []string, key string, lock *report.Lock) {
 	for i, owner := range owners {
 		owners[i] = quorumlock.DescribeOwner(owner)
 	}
 	when := "from now on"
-	if left := report.opensIn(func(nodeReport) bool { return true }); left > 0 {
-		when = "in " + span(left) + ", when enough nodes have recovered"
+	if left := lock.Opens(); left > 0 {
+		when = "in " + text.Span(left) + ", when enough nodes have recovered"
 	}
 	r.say("warning: if %s is alive, it may go on until its next renewal fails, and others can have %q %s", strings.Join(owners, " or "), key, when)
 }
@@ -163,7 +161,7 @@ func (r *releaser) evict(ctx context.Context, key string) error {
 	owners := r.chosen(names)
 	switch {
 	case len(owners) == 0 && r.owner != "":
-		return fmt.Errorf("%s holds nothing of the name %q on any node that answered", escaped(r.owner), key)
+		return fmt.Errorf("%s holds nothing of the name %q on any node that answered", text.Escaped(r.owner), key)
 	case len(owners) == 0:
 		return fmt.Errorf("permit %s of the semaphore %q is not held on any node that answered", strings.Trim(fmt.Sprint(r.permits), "[]"), key)
 	}
@@ -182,7 +180,7 @@ func (r *releaser) evict(ctx context.Context, key string) error {
 func (r *releaser) chosen(names []string) (owners []string) {
 	for _, name := range names {
 		_, number, permit := watch.Permit(name)
-		for _, owner := range newLockReport(name, r.facts).owners() {
+		for _, owner := range report.NewLock(name, r.facts).Owners() {
 			chosen := owner == r.owner || quorumlock.ParseOwner(owner).ID == r.owner
 			if r.owner != "" && chosen || permit && slices.Contains(r.permits, number) {
 				owners = append(owners, owner)
@@ -196,7 +194,7 @@ func (r *releaser) chosen(names []string) (owners []string) {
 // heldBy returns the names that an owner holds on any node.
 func (r *releaser) heldBy(owner string, names []string) (held []string) {
 	for _, name := range names {
-		if slices.Contains(newLockReport(name, r.facts).owners(), owner) {
+		if slices.Contains(report.NewLock(name, r.facts).Owners(), owner) {
 			held = append(held, name)
 		}
 	}
@@ -213,16 +211,16 @@ func (r *releaser) evictOwner(ctx context.Context, key, owner string, names []st
 		n := &r.facts.Nodes[i]
 		if reply.Err != nil {
 			n.Err = reply.Err
-			fmt.Fprintf(r.stdout, "%s: not removed: %s\n", n.Name, nodeReason(reply.Err))
+			fmt.Fprintf(r.stdout, "%s: not removed: %s\n", n.Name, text.OfNode(reply.Err))
 		}
 		if reply.Outcome == node.Released {
 			removed++
 		}
 	}
-	report := newLockReport(key, r.facts)
-	fmt.Fprintf(r.stdout, "%s: taken from %s on %d of %d nodes\n", what, quorumlock.DescribeOwner(owner), removed, len(report.Nodes))
-	r.warnOf([]string{owner}, key, report)
-	return r.answered(key, report)
+	lock := report.NewLock(key, r.facts)
+	fmt.Fprintf(r.stdout, "%s: taken from %s on %d of %d nodes\n", what, quorumlock.DescribeOwner(owner), removed, len(lock.Nodes))
+	r.warnOf([]string{owner}, key, lock)
+	return r.answered(key, lock)
 }
 
 // permitNumbers describes permits by the names of their locks.
@@ -235,35 +233,5 @@ func permitNumbers(names []string) string {
 	if len(numbers) == 1 {
 		return "permit " + numbers[0]
 	}
-	return "permits " + enumerated(numbers)
-}
-
-// removal describes the result on one node.
-func (r nodeReport) removal(key string) string {
-	if r.Error != "" {
-		return "not removed: " + r.Error
-	}
-	if len(r.holders) == 0 {
-		return "nothing there"
-	}
-	h := r.holders[0] // one at most, for one name, or the first of its readers
-	who := quorumlock.DescribeOwner(h.Owner)
-	if others := len(r.holders) - 1; others > 0 {
-		who += " and " + plural(others, "other reader")
-	}
-	if h.TTL == node.NoExpiry {
-		return fmt.Sprintf("removed %q of %s, which never expired: not written by quorumlock", key, who)
-	}
-	return fmt.Sprintf("removed %q of %s, %v before it would have run out", key, who, h.TTL.Round(time.Millisecond))
-}
-
-// nodeReason returns a node's error for a line that already has the node's name and the operation.
-func nodeReason(err error) string {
-	text := plain(err)
-	var e *node.Error
-	if errors.As(err, &e) {
-		text = strings.TrimPrefix(text, escaped(fmt.Sprintf("node %s: ", e.Node)))
-		text = strings.TrimPrefix(strings.TrimPrefix(text, e.Op.String()+": "), "connect: ")
-	}
-	return escaped(text) // it may be a server's own
+	return "permits " + text.Enumerated(numbers)
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -16,6 +18,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/cmd/internal/child"
+	"github.com/quorumlock/quorumlock/cmd/internal/exit"
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -96,12 +101,12 @@ and 2 ms. A command that cannot start frees the lock at once.
 
 `
 
-func (a *app) runCommand() *cobra.Command {
+func runCommand(a *app) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run --key KEY [flags] -- COMMAND [ARG...]",
 		Short: "Run a command while holding a lock",
-		Long:  runHelp + exitCodeHelp,
+		Long:  runHelp + exit.Help,
 		Example: `  quorumlock run --nodes a:6379,b:6379,c:6379 --key nightly -- ./backup.sh
   quorumlock run --key nightly --wait 0s -- ./backup.sh || echo not now
   quorumlock run --key hourly --wait 0s --min-hold 9s -- ./report.sh
@@ -195,18 +200,12 @@ func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 
 // run acquires the lock, runs the command, and releases the lock.
 func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
-	command, err := newCommand(args, a)
+	command, err := child.New(args, a.stdin, a.stdout, a.stderr.direct())
 	if err != nil {
 		return err // before the lock is requested: no client must wait for a typing error
 	}
-	cfg, err := a.config(c)
-	if err != nil {
-		return err
-	}
 	log := &rounds{log: a.logger(), failed: make(chan quorumlock.AttemptFailedEvent, 1)}
-	cfg.TTL = f.ttl
-	cfg.Hooks = log.hooks()
-	client, err := newClient(c, cfg)
+	client, err := a.client(c, func(cfg *quorumlock.Config) { cfg.TTL, cfg.Hooks = f.ttl, log.hooks() })
 	if err != nil {
 		return err
 	}
@@ -214,7 +213,7 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 
 	f.purpose = cmp.Or(f.purpose, purposeOf(args[0]))
 	h := &holder{
-		app: a, flags: f, client: client, locks: f.locks(client), rounds: log, signals: catchSignals(),
+		app: a, flags: f, client: client, locks: f.locks(client), rounds: log, signals: child.CatchSignals(),
 		inspected: make(map[string]bool),
 	}
 	defer signal.Stop(h.signals)
@@ -274,19 +273,18 @@ type holder struct {
 }
 
 // hold runs the command under the lock. In every case, it releases the lock last.
-func (h *holder) hold(ctx context.Context, command *command) error {
+func (h *holder) hold(ctx context.Context, command *child.Command) error {
 	lease, err := h.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer h.release(ctx, lease)
 	h.pulse.start()
-	command.setEnv(h.flags.keys, lease)
-	if err := command.start(); err != nil {
+	if err := command.Start(environment(h.flags.keys, lease)); err != nil {
 		lease.WaiveMinHold() // the job did not run, so another machine may run it now
 		return err
 	}
-	defer command.end()
+	defer command.End()
 	return h.supervise(ctx, lease, command)
 }
 
@@ -301,12 +299,34 @@ func (h *holder) release(ctx context.Context, lease *lease) {
 	err := lease.Release(context.WithoutCancel(ctx))
 	switch {
 	case before == nil && errors.Is(err, quorumlock.ErrLost):
-		h.say("warning: "+lostBefore+": %s", plain(err))
+		h.say("warning: "+lostBefore+": %s", text.Plain(err))
 	case errors.Is(err, quorumlock.ErrNoQuorum) && h.explained:
 		h.say("warning: " + unconfirmed)
 	case errors.Is(err, quorumlock.ErrNoQuorum):
-		h.say("warning: "+unconfirmed+": %s", reason(err))
+		h.say("warning: "+unconfirmed+": %s", text.Reason(err))
 	case err != nil:
-		h.logger().Info("release", "err", plain(err))
+		h.logger().Info("release", "err", text.Plain(err))
 	}
+}
+
+// ownersEnv has the ids (quorumlock.OwnerInfo) of the owners of all locks that a command runs under, the outermost
+// first.
+const ownersEnv = "QUORUMLOCK_OWNERS"
+
+// outerOwners returns the owners of the leases that this process itself runs under.
+func outerOwners() []string { return strings.Fields(os.Getenv(ownersEnv)) }
+
+// environment returns the environment of the command, with variables that describe the lock. They replace those of an
+// outer quorumlock. The nodes' passwords are removed, which the command must not see.
+func environment(keys []string, lease *lease) []string {
+	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, nodesEnv+"=") })
+	return append(inherited,
+		"QUORUMLOCK_OWNER="+lease.Owner(),
+		ownersEnv+"="+strings.Join(append(outerOwners(), quorumlock.ParseOwner(lease.Owner()).ID), " "),
+		"QUORUMLOCK_TOKEN="+strconv.FormatUint(lease.Token(), 10),
+		"QUORUMLOCK_KEY="+keys[0],
+		"QUORUMLOCK_KEYS="+strings.Join(keys, "\n"),
+		"QUORUMLOCK_PERMITS="+strings.Trim(fmt.Sprint(lease.Slots()), "[]"),
+		"QUORUMLOCK_VALID_UNTIL="+lease.ValidUntil().UTC().Format("2006-01-02T15:04:05.000Z07:00"),
+	)
 }

@@ -4,24 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/cmd/internal/child"
+	"github.com/quorumlock/quorumlock/cmd/internal/exit"
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
 )
 
 // supervise waits for the command's end and passes signals on to it. It stops the command when the lease can no
 // longer be relied on.
-func (h *holder) supervise(ctx context.Context, lease *lease, command *command) error {
-	expiry, limit := newAlarm(), newAlarm()
-	defer expiry.stop()
-	defer limit.stop()
-	expiry.set(h.untilNotice(lease))
+func (h *holder) supervise(ctx context.Context, lease *lease, command *child.Command) error {
+	expiry, limit := child.NewAlarm(), child.NewAlarm()
+	defer expiry.Stop()
+	defer limit.Stop()
+	expiry.Set(h.untilNotice(lease))
 	if h.flags.maxHold > 0 {
-		limit.set(h.flags.maxHold)
+		limit.Set(h.flags.maxHold)
 	}
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
@@ -29,23 +29,23 @@ func (h *holder) supervise(ctx context.Context, lease *lease, command *command) 
 		select {
 		case <-beats.C:
 			h.pulse.beat()
-		case err := <-command.done:
-			return h.finished(lease, command.status(err))
+		case err := <-command.Done:
+			return h.finished(lease, child.Status(err))
 		case sig := <-h.signals:
-			command.pass(sig)
+			command.Pass(sig)
 		case <-lease.Context().Done():
-			return h.stop(lease, command, plain(withoutPause(lease.Err())), h.pulse.pause(h.ttl()))
-		case <-expiry.rings:
+			return h.stop(lease, command, text.Plain(withoutPause(lease.Err())), h.pulse.pause(h.ttl()))
+		case <-expiry.Rings:
 			left := h.untilNotice(lease)
 			if left <= 0 {
 				return h.stop(lease, command, h.aboutToBeLost(lease), h.pulse.pause(h.ttl()))
 			}
-			expiry.set(left)
-		case <-limit.rings:
+			expiry.Set(left)
+		case <-limit.Rings:
 			return h.stop(lease, command, fmt.Sprintf("--max-hold %v is over", h.flags.maxHold))
 		case <-ctx.Done():
-			_ = h.stop(lease, command, plain(context.Cause(ctx)))
-			return &exitError{code: exitFailure} // the reason has been said
+			_ = h.stop(lease, command, text.Plain(context.Cause(ctx)))
+			return exit.Silent(exit.Failure) // the reason has been said
 		}
 	}
 }
@@ -60,11 +60,11 @@ func (h *holder) untilNotice(lease *lease) time.Duration {
 func (h *holder) aboutToBeLost(lease *lease) string {
 	why := "no renewal was confirmed in time"
 	if err := h.rounds.renewal.Load(); err != nil {
-		why = reason(*err)
+		why = text.Reason(*err)
 		h.explained = true
 	}
 	left := lease.Remaining().Round(time.Millisecond)
-	return fmt.Sprintf("the lease of %s cannot be kept, and ends in %v: %s", quotedKeys(lease.Names()), left, why)
+	return fmt.Sprintf("the lease of %s cannot be kept, and ends in %v: %s", text.Keys(lease.Names()), left, why)
 }
 
 // finished returns the result of a command that ended by itself. If the lease had ended before, another client may
@@ -75,7 +75,7 @@ func (h *holder) finished(lease *lease, status error) error {
 		return status
 	}
 	h.sayAll(h.pulse.pause(h.ttl()))
-	return &exitError{code: exitLost, err: fmt.Errorf("the command ended after its lease: %w", withoutPause(err))}
+	return exit.Errorf(exit.Lost, "the command ended after its lease: %w", withoutPause(err))
 }
 
 // withoutPause leaves out of an error that this process did not run: the pulse says so, and knows it better.
@@ -124,22 +124,22 @@ func (p *pulse) pause(ttl time.Duration) string {
 
 func (h *holder) ttl() time.Duration { return h.flags.effectiveTTL(h.nodes.maxTTL) }
 
-func (h *holder) sayAll(texts ...string) {
-	for _, text := range texts {
-		if text != "" {
-			h.say("%s", text)
+func (h *holder) sayAll(sentences ...string) {
+	for _, sentence := range sentences {
+		if sentence != "" {
+			h.say("%s", sentence)
 		}
 	}
 }
 
 // stop prints why, ends the command, and returns once it is dead.
-func (h *holder) stop(lease *lease, command *command, because ...string) error {
+func (h *holder) stop(lease *lease, command *child.Command, because ...string) error {
 	// The last confirmed validity holds even if the lease ended early.
 	grace := max(0, min(h.flags.killAfter, time.Until(lease.ValidUntil())))
 	h.sayAll(because...)
 	h.say("stopping the command: SIGTERM now, SIGKILL in %v", grace.Round(time.Millisecond))
-	h.say("the command has ended: %s", describe(command.stop(grace)))
-	return &exitError{code: exitLost}
+	h.say("the command has ended: %s", describe(command.Stop(grace)))
+	return exit.Silent(exit.Lost)
 }
 
 // describe says in words how a command ended.
@@ -148,44 +148,4 @@ func describe(result error) string {
 		return "exit status 0"
 	}
 	return result.Error()
-}
-
-// alarm is a timer that counts suspends of the machine, as a lease does.
-type alarm struct {
-	rings chan struct{}
-	timer clock.Timer
-}
-
-// newAlarm makes an alarm that is not set.
-func newAlarm() *alarm { return &alarm{rings: make(chan struct{}, 1)} }
-
-// set makes the alarm ring after d; at once if d is not positive.
-func (a *alarm) set(d time.Duration) {
-	if a.timer != nil {
-		a.timer.Reset(d)
-		return
-	}
-	a.timer = clock.System().AfterFunc(d, func() {
-		select {
-		case a.rings <- struct{}{}:
-		default: // it rings already
-		}
-	})
-}
-
-func (a *alarm) stop() {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-}
-
-// catchSignals begins to receive signals. A signal that the parent process ignored, as under nohup, stays ignored,
-// for the command too.
-func catchSignals() chan os.Signal {
-	received := make(chan os.Signal, 16)
-	wanted := slices.DeleteFunc(slices.Clone(caught), signal.Ignored)
-	if len(wanted) > 0 { // none would mean all
-		signal.Notify(received, wanted...)
-	}
-	return received
 }

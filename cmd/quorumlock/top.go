@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -13,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/quorumlock/quorumlock/internal/watch"
+	"github.com/quorumlock/quorumlock/cmd/internal/live"
+	"github.com/quorumlock/quorumlock/cmd/internal/report"
+	"github.com/quorumlock/quorumlock/cmd/internal/watch"
 )
 
 const topHelp = `Shows locks with their holders, purposes, ages, nodes and waiters, and the state of the
@@ -75,10 +76,7 @@ type topFlags struct {
 // minInterval keeps a view from loading the nodes.
 const minInterval = 100 * time.Millisecond
 
-// defaultScan is how many keys of each node one round searches.
-const defaultScan = 10000
-
-func (a *app) topCommand() *cobra.Command {
+func topCommand(a *app) *cobra.Command {
 	var f topFlags
 	c := &cobra.Command{
 		Use:   "top [KEY...]",
@@ -99,7 +97,7 @@ func (a *app) topCommand() *cobra.Command {
 	c.Flags().IntVar(&f.scan, "scan", defaultScan,
 		"search this number of `keys` of each node for locks at a time; 0 for none, which is the default if names are given")
 	c.Flags().StringVar(&f.sort, "sort", "name", "list locks by `order`: name, held (longest first), ttl (shortest first), waiters (most first)")
-	orders := slices.Sorted(maps.Keys(topOrders))
+	orders := slices.Sorted(maps.Keys(report.Orders))
 	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orders, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return c
 }
@@ -111,15 +109,15 @@ func (f topFlags) checked(c *cobra.Command, keys []string) (topFlags, error) {
 	}
 	switch {
 	case f.json && !f.once:
-		return f, wrongUsage(c, errors.New("--json is for --once"))
+		return f, wrongFlag(c, "--json is for --once")
 	case f.interval < minInterval:
-		return f, wrongUsage(c, fmt.Errorf("--interval %v is under %v", f.interval, minInterval))
+		return f, wrongFlag(c, "--interval %v is under %v", f.interval, minInterval)
 	case f.scan < 0:
-		return f, wrongUsage(c, fmt.Errorf("--scan %d is negative", f.scan))
+		return f, wrongFlag(c, "--scan %d is negative", f.scan)
 	case f.scan == 0 && len(keys) == 0:
-		return f, wrongUsage(c, errors.New("--scan 0 needs the names of locks"))
-	case topOrders[f.sort] == nil:
-		return f, wrongUsage(c, fmt.Errorf("--sort %q is none of name, held, ttl and waiters", f.sort))
+		return f, wrongFlag(c, "--scan 0 needs the names of locks")
+	case report.Orders[f.sort] == nil:
+		return f, wrongFlag(c, "--sort %q is none of name, held, ttl and waiters", f.sort)
 	default:
 		return f, nil
 	}
@@ -135,7 +133,7 @@ func (a *app) top(c *cobra.Command, flags topFlags, keys []string) error {
 		return err
 	}
 	defer watcher.Close()
-	t := &topper{given: keys, order: topOrders[f.sort]}
+	t := &report.Topper{Given: keys, Order: report.Orders[f.sort]}
 	facts := watcher.Look(c.Context())
 	if err := c.Context().Err(); err != nil {
 		return err
@@ -143,14 +141,14 @@ func (a *app) top(c *cobra.Command, flags topFlags, keys []string) error {
 	if len(keys) == 0 && nothingListed(facts) {
 		return errors.New("the user in the addresses may not list keys: name the locks (quorumlock top KEY...), or permit it +scan +hlen")
 	}
-	report := t.report(time.Now(), facts)
+	top := t.Report(time.Now(), facts)
 	if out, ok := a.stdout.(*os.File); ok && !f.once && term.IsTerminal(int(out.Fd())) {
-		return a.live(c.Context(), out, f.interval, report, func(ctx context.Context) *topReport {
+		return live.Show(c.Context(), out, f.interval, top, func(ctx context.Context) *report.Top {
 			facts := watcher.Look(ctx)
-			return t.report(time.Now(), facts)
+			return t.Report(time.Now(), facts)
 		})
 	}
-	return a.printReport(report, strings.Join((&topText{}).lines(report), "\n")+"\n", f.json, report.Answered < report.Need)
+	return a.print(top, strings.Join(top.Lines(report.Screen{}), "\n")+"\n", f.json, top.Answered < top.Need)
 }
 
 // nothingListed reports whether every node that could be searched denies this to the user.

@@ -1,0 +1,259 @@
+// Package demo plays the library without a server. Each line is printed after the event has happened and was checked.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+const (
+	total = 5
+	ttl   = 2400 * time.Millisecond
+	// skew is short, because a recovery takes skew + TTL. One clock serves all nodes and clients of the demo.
+	skew = 100 * time.Millisecond
+	// Bound is longer than the demo takes on a slow machine.
+	Bound = 30 * time.Second
+	// pause gives the reader time before each chapter.
+	pause = 500 * time.Millisecond
+	name  = "report"
+)
+
+// Play plays all chapters. After any unexpected event, it returns an error that says what was expected.
+func Play(ctx context.Context, w io.Writer, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, Bound, fmt.Errorf("the demo took longer than %v", Bound))
+	defer cancel()
+	s, err := newStage(ctx, w, log)
+	if err == nil {
+		err = s.attempt(s.play)
+		s.close(ctx)
+	}
+	if err == nil {
+		err = s.attempt(func() { s.expectKeys() }) // no client, no key
+	}
+	if err != nil {
+		return fmt.Errorf("the demo failed: %w", err)
+	}
+	fmt.Fprintf(w, summary, round(s.handOver), round(s.early), len(s.tokens))
+	return nil
+}
+
+func (s *stage) play() {
+	for i, c := range chapters {
+		if i > 0 {
+			receive(s, time.After(pause), "the demo goes on")
+		}
+		s.chapter(c.title)
+		for _, step := range c.steps {
+			step(s)
+		}
+	}
+}
+
+const summary = `
+Seen: one holder at a time, two nodes of five lost without a break, the lock handed over in %v,
+a lease that was over %v before its keys, when no majority was left to renew it, three nodes of five
+that forgot the lock and gave it to no other client, and %d leases whose tokens only grew.
+Next: quorumlock run --help, for locks on your own servers; README.md and docs/, for the library.
+`
+
+// stage is the state of the demo. Its methods are steps, and end the attempt if anything unexpected happens.
+type stage struct {
+	*timeline
+	ctx   context.Context //nolint:containedctx // it lives as long as the demo, whose context it is
+	nodes []*node.Memory
+	a, b  *actor
+	// stopped counts the nodes that do not answer.
+	stopped int
+
+	// held is the current lease of the lock, and waiting receives the result of B's wait for the next.
+	held    *quorumlock.Lease
+	waiting <-chan granted
+	// tokens are the tokens of the lock's leases, in the order of the grants.
+	tokens []uint64
+
+	// Observed times for the closing lines.
+	handOver, early time.Duration
+}
+
+// granted is the result of B's wait.
+type granted struct {
+	lease *quorumlock.Lease
+	at    time.Time
+	err   error
+}
+
+// actor is one client. Its channels receive the events of its hooks.
+type actor struct {
+	*quorumlock.Client
+	tell    func(format string, args ...any)
+	renewed chan quorumlock.RenewedEvent
+	failed  chan quorumlock.RenewalFailedEvent
+}
+
+func newStage(ctx context.Context, w io.Writer, log *slog.Logger) (*stage, error) {
+	s := &stage{timeline: newTimeline(w), ctx: ctx}
+	cfg := quorumlock.Config{TTL: ttl, MaxTTL: ttl, MaxClockSkew: skew, Logger: log}
+	for i := range total {
+		s.nodes = append(s.nodes, node.NewMemory(fmt.Sprintf("node-%d", i+1), nil))
+		cfg.Nodes = append(cfg.Nodes, s.nodes[i])
+	}
+	_, err := admin.Init(ctx, cfg)
+	if err == nil {
+		s.a, err = s.newActor("A", colourA, cfg)
+	}
+	if err == nil {
+		s.b, err = s.newActor("B", colourB, cfg)
+	}
+	return s, err
+}
+
+func (s *stage) newActor(name, colour string, cfg quorumlock.Config) (*actor, error) {
+	a := &actor{
+		tell: func(format string, args ...any) { s.tell(name, colour, format, args...) },
+		// The capacity exceeds the renewals of the demo, because hooks must not block.
+		renewed: make(chan quorumlock.RenewedEvent, 1000),
+		failed:  make(chan quorumlock.RenewalFailedEvent, 1000),
+	}
+	cfg.Hooks = quorumlock.Hooks{
+		Renewed:       func(e quorumlock.RenewedEvent) { a.renewed <- e },
+		RenewalFailed: func(e quorumlock.RenewalFailedEvent) { a.failed <- e },
+	}
+	var err error
+	a.Client, err = quorumlock.New(cfg)
+	return a, err
+}
+
+// close ends both clients. Locks on nodes that were down have expired, so an unconfirmed release is no failure.
+func (s *stage) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	_ = s.a.Close(ctx)
+	_ = s.b.Close(ctx)
+}
+
+// unexpected is the panic of a stage at an expected event that did not happen. It does not leave attempt.
+type unexpected struct{ error }
+
+// attempt runs steps, and returns why they ended early. Steps have dozens of checks, so they do not return errors.
+func (s *stage) attempt(steps func()) (err error) {
+	defer func() {
+		r := recover()
+		failed, ok := r.(unexpected)
+		if r != nil && !ok {
+			panic(r)
+		}
+		err = failed.error
+	}()
+	steps()
+	return nil
+}
+
+// expect ends the attempt unless ok. The error may be nil.
+func (s *stage) expect(what string, ok bool, err error) {
+	switch {
+	case ok:
+	case err == nil:
+		panic(unexpected{fmt.Errorf("expected that %s, but it was not so", what)})
+	default:
+		panic(unexpected{fmt.Errorf("expected that %s, but: %w", what, err)})
+	}
+}
+
+// succeeds ends the attempt at an error.
+func (s *stage) succeeds(what string, err error) { s.expect(what, err == nil, err) }
+
+func receive[T any](s *stage, events <-chan T, what string) (event T) {
+	select {
+	case event = <-events:
+	case <-s.ctx.Done():
+		s.expect(what, false, context.Cause(s.ctx))
+	}
+	return event
+}
+
+// eventually polls until a condition holds.
+func (s *stage) eventually(what string, is func() bool) {
+	for !is() {
+		receive(s, time.After(time.Millisecond), what)
+	}
+}
+
+// expectKeys checks the keys on all nodes. Undos may continue for a moment after a refusal.
+func (s *stage) expectKeys(keys ...string) {
+	for _, n := range s.nodes {
+		s.eventually(fmt.Sprintf("%s holds %q", n.Name(), keys), func() bool { return slices.Equal(n.Keys(), keys) })
+	}
+}
+
+func (s *stage) names(numbers []int) string {
+	var names []string
+	for _, n := range numbers {
+		names = append(names, s.nodes[n-1].Name())
+	}
+	return text.Enumerated(names)
+}
+
+func backing(lease *quorumlock.Lease) int {
+	have, _ := lease.Backing()
+	return have
+}
+
+// silent returns the nodes that did not answer an operation.
+func silent(err error) (names []string) {
+	var e *quorumlock.NoQuorumError
+	if errors.As(err, &e) {
+		for _, n := range e.Nodes {
+			names = append(names, n.Node)
+		}
+	}
+	return names
+}
+
+// round makes a duration short enough to read.
+func round(d time.Duration) time.Duration {
+	if d < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}
+
+// Colours of the actors, as terminals number them.
+const (
+	colourA     = "1;36" // cyan
+	colourB     = "1;33" // yellow
+	colourNodes = "1;35" // magenta
+)
+
+// timeline prints events with the time since its start and their actor. It is for one goroutine.
+type timeline struct {
+	w      io.Writer
+	began  time.Time
+	colour bool
+}
+
+func newTimeline(w io.Writer) *timeline {
+	return &timeline{w: w, began: time.Now(), colour: text.WantsColour(w)}
+}
+
+func (t *timeline) tell(actor, colour, format string, args ...any) {
+	who := text.Painted(fmt.Sprintf("%-5s", actor), colour, t.colour)
+	fmt.Fprintf(t.w, "%6.2f s  %s  %s\n", time.Since(t.began).Seconds(), who, fmt.Sprintf(format, args...))
+}
+
+func (t *timeline) tellNodes(format string, args ...any) {
+	t.tell("nodes", colourNodes, format, args...)
+}
+
+func (t *timeline) chapter(title string) {
+	fmt.Fprintf(t.w, "\n%s\n", text.Painted(title, text.Heading, t.colour))
+}

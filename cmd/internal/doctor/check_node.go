@@ -1,0 +1,270 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func (j *judge) marker(n *Node) {
+	if n.isReplica() {
+		return // its data is its master's
+	}
+	if isWrongType(n.Fences) {
+		j.strange(n, node.FencesKey(n.Tag), node.MarkerKey(n.Tag))
+	}
+	switch m := n.Marker; {
+	case isWrongType(m.Err):
+		j.strange(n, node.MarkerKey(n.Tag))
+	case !m.Known():
+		j.unknown(n, m.Err, "the marker of the node")
+	case m.Value == nil:
+		j.unmarked(n)
+	case !n.Info.Known():
+		j.unknown(n, n.Info.Err, "whether the server restarted")
+	case m.Value.Identity != n.Info.Value["master_replid"]:
+		j.find(n, Warning, fmt.Sprintf("the server restarted, failed over, or got its first replica; it gives no new locks for %v from the first attempt on",
+			max(m.Value.Limits.Recovery(), m.Value.Left)),
+			"It may have forgotten locks that are still held.",
+			"Wait, and do not run quorumlock init. Find the cause, if it was not you (docs/on-call.md, \"Unexplained recoveries\").")
+	case m.Value.Left > 0:
+		j.find(n, Warning, fmt.Sprintf("the node recovers, and gives no new locks for another %v", roundUp(m.Value.Left)),
+			"It is new, or may have forgotten locks that are still held.",
+			"Wait: the recovery ends by itself. Find out why the server restarted or was flushed, if it was not you.")
+	}
+}
+
+// strange reports a key of another type at the name of the marker or the fences. The fences are deleted together with
+// the marker: without it, the node waits until every token that it has forgotten is too old to be repeated.
+func (j *judge) strange(n *Node, key string, together ...string) {
+	what := "this key"
+	if len(together) > 0 {
+		what += " together with the marker"
+	}
+	j.find(n, Error, "the key "+key+" was not written by the library",
+		"Another program wrote it, so the node can give no locks.",
+		"Find out which program writes to keys that begin with quorumlock:, and delete "+what+". Then the node recovers, and opens by itself.",
+		strings.Join(append([]string{"DEL", key}, together...), " "))
+}
+
+// isWrongType reports whether a server refused a command because the key has another type.
+func isWrongType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
+
+// unmarked reports a node without a marker: a new one, if all are like that.
+func (j *judge) unmarked(n *Node) {
+	do, commands := "If no server was ever in use, open them once all of them answer. Otherwise wait: they open by themselves.",
+		[]string{initCommand("", j.Limits)}
+	isMarked := func(n Node) bool { return n.Unreached == nil && n.Marker.Known() && n.Marker.Value != nil }
+	if slices.ContainsFunc(j.Nodes, isMarked) {
+		do, commands = "Wait, and do not run quorumlock init: other nodes were in use.", nil
+	}
+	j.find(n, Warning,
+		fmt.Sprintf("the node has no marker (the key quorumlock:node); it gives no locks for %v from the first attempt on", j.Limits.Recovery()),
+		"It is new, or has lost its memory; it cannot tell which. So it waits until every lock that it may have forgotten has expired.", do, commands...)
+}
+
+func initCommand(flag string, l node.Limits) string {
+	return fmt.Sprintf("quorumlock init %s--max-ttl %v --max-clock-skew %v", flag, l.MaxTTL, l.MaxClockSkew)
+}
+
+// changeLimits is the flag of init for nodes that are in use.
+const changeLimits = "--change-limits "
+
+func (j *judge) limits(n *Node) {
+	switch m := n.Marker; {
+	case n.isReplica() || m.Known() && m.Value == nil: // a new one takes the limits of its first client
+	case !m.Known():
+		j.unknown(n, m.Err, "the limits of the node")
+	case m.Value.Limits != j.Limits:
+		l := m.Value.Limits
+		j.find(n, Error, fmt.Sprintf("the node is set up for MaxTTL %v and MaxClockSkew %v, not %v and %v",
+			l.MaxTTL, l.MaxClockSkew, j.Limits.MaxTTL, j.Limits.MaxClockSkew),
+			"All programs must have the same limits, as each relies on the others. The node refuses programs with other limits.",
+			"If the programs have the limits of the node, pass these to doctor too (--max-ttl, --max-clock-skew). "+
+				"If not, configure all programs alike. Or stop all of them, and change the limits of the nodes.", initCommand(changeLimits, j.Limits))
+	}
+}
+
+// goodReplicas is a field of INFO that exists only if min-replicas-to-write is set.
+const goodReplicas = "min_slaves_good_slaves"
+
+// replication looks for masters that would continue to confirm writes when they are cut off, while one of their
+// replicas is promoted.
+func (j *judge) replication(n *Node) {
+	info := n.Info.Value
+	_, guarded := info[goodReplicas]
+	switch {
+	case info.role() != "master": // the check of roles has said it
+	case guarded:
+		j.goodReplicas(n)
+		j.lag(n)
+	case n.Tag != "":
+		j.cluster(n)
+	case n.Sentinel || info.number("connected_slaves") > 0:
+		j.find(n, n.danger(), "the server has replicas, or Sentinels watch it, and min-replicas-to-write is 0",
+			"A master that is cut off from its replicas goes on giving locks while one of them is promoted. Then two clients could hold one lock.",
+			"The nodes need no replicas: remove them, if no other program needs them. Otherwise set this on the replicas too, and in their "+
+				"configuration files. Set MaxClockSkew to 2s or more, and have two replicas (docs/servers.md, \"Behind Sentinel\").",
+			"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-max-lag 1", rewrite)
+	}
+}
+
+// danger rates the risk of two masters. A Sentinel and a cluster promote replicas, so they raise the risk.
+func (n *Node) danger() Severity {
+	if n.Sentinel || n.Tag != "" {
+		return Error
+	}
+	return Warning
+}
+
+// setting returns a setting that is a number.
+func (n *Node) setting(name string) (int64, error) {
+	s := n.Settings[name]
+	if !s.Known() {
+		return 0, s.Err
+	}
+	return strconv.ParseInt(s.Value, 10, 32)
+}
+
+// cluster judges how long an owner of a slot that is cut off goes on giving locks. It stops by itself after one and a
+// half times the timeout, and its replica is promoted after the timeout at the earliest.
+func (j *judge) cluster(n *Node) {
+	const name = "cluster-node-timeout"
+	ms, err := n.setting(name)
+	timeout, skew := time.Duration(ms)*time.Millisecond, j.Limits.MaxClockSkew
+	switch {
+	case err != nil:
+		j.unknown(n, err, "%s, which must be at most MaxClockSkew (%v)", name, skew)
+	case timeout > skew:
+		j.find(n, Error, fmt.Sprintf("%s is %v, and MaxClockSkew is %v", name, timeout, skew),
+			"An owner of the slot that is cut off goes on giving locks for a while after its replica is promoted. MaxClockSkew must be at least "+
+				"the timeout. Otherwise the new owner can give a lock again that the old one gave last.",
+			"Lower the timeout on all servers of the cluster, in their configuration files too, or raise MaxClockSkew. To raise it, stop all programs, "+
+				"set the nodes up anew, and configure all programs like that. Or set min-replicas-to-write (docs/servers.md, \"Redis Cluster\").",
+			fmt.Sprintf("CONFIG SET %s %d", name, skew.Milliseconds()), rewrite)
+	}
+}
+
+// goodReplicas judges a master that refuses writes without replicas.
+func (j *judge) goodReplicas(n *Node) {
+	needed, err := n.setting("min-replicas-to-write")
+	if err != nil {
+		needed = 1 // at least
+	}
+	switch good := n.Info.Value.number(goodReplicas); {
+	case good < needed:
+		j.find(n, Error, fmt.Sprintf("%d replicas keep up, and min-replicas-to-write demands %d", good, needed),
+			"A master without its replicas accepts no writes, so it gives no locks.",
+			"Bring the replicas back. If the server needs no replicas, and no Sentinel watches it, turn the setting off.",
+			"CONFIG SET min-replicas-to-write 0", rewrite)
+	case good == needed:
+		j.find(n, Note, fmt.Sprintf("%d replicas keep up, as many as min-replicas-to-write demands", good),
+			"When one of them is lost, or promoted, the master gives no locks.", "Add a replica.")
+	}
+}
+
+// lag judges whether such a master stops before its successor begins.
+func (j *judge) lag(n *Node) {
+	// The lag to recommend, and the MaxClockSkew that it requires.
+	const short, least = 1, 2 * time.Second
+	lag, err := n.setting("min-replicas-max-lag")
+	skew := j.Limits.MaxClockSkew
+	if err != nil {
+		j.unknown(n, err, "min-replicas-max-lag, which must be a second less than MaxClockSkew (%v)", skew)
+		return
+	}
+	if skew >= time.Duration(lag+1)*time.Second {
+		return
+	}
+	do := fmt.Sprintf("Lower the lag to %d s, on the replicas too. MaxClockSkew must then be at least %v.", short, least)
+	var commands []string
+	if lag > short {
+		commands = []string{fmt.Sprintf("CONFIG SET min-replicas-max-lag %d", short), rewrite}
+	}
+	if skew < least {
+		do += " To raise it, stop all programs, set the nodes up anew, and configure all programs like that."
+		commands = append(commands, initCommand(changeLimits, node.Limits{MaxTTL: max(j.Limits.MaxTTL, 2*least), MaxClockSkew: least}))
+	}
+	j.find(n, n.danger(), fmt.Sprintf("min-replicas-max-lag is %d s, and MaxClockSkew is %v", lag, skew),
+		"A master that is cut off gives locks for the lag and a second more. MaxClockSkew must be at least that long. Otherwise the "+
+			"new master can give a lock again that the old one gave last.", do, commands...)
+}
+
+// trips compares round trips with the programs' timeout.
+func (j *judge) trips(n *Node) {
+	usual, slowest, ok := n.roundTrips()
+	severity := Warning
+	switch {
+	case !ok:
+		j.unknown(n, n.Clock.Err, "round trips")
+		return
+	case usual >= j.Timeout:
+		severity = Error
+	case slowest < j.Timeout/2:
+		return
+	}
+	j.find(n, severity,
+		fmt.Sprintf("an answer takes %v, and %v at worst of %d; programs wait for %v", rounded(usual), rounded(slowest), len(n.Trips), j.Timeout),
+		"An answer that comes too late does not count, and its effects are undone.",
+		fmt.Sprintf("Find out what is slow: the network, a busy server, swapping, or forks. If the delay is normal, raise NodeTimeoutMax "+
+			"(--node-timeout) to %v, in all programs, with TTLs of at least three times that.", roundUp(4*slowest)),
+		"SLOWLOG GET 10", "LATENCY LATEST")
+}
+
+// rights reports missing rights, and the rules that grant them: the untried ones too, since to grant a right twice does
+// no harm. ACL SAVE is for users in an ACL file, CONFIG REWRITE for users in the configuration.
+func (j *judge) rights(n *Node) {
+	for _, c := range []struct {
+		purpose  string
+		severity Severity
+		why      string
+	}{
+		{rights.ForLocks, Error, "Without them the node gives no locks to this user."},
+		{rights.ForDatabase, Error, "Without it the node gives no locks to this user in that database."},
+		{rights.ForWaiting, Warning, "A client that waits for a lock, or reads a shared one, gets an error from this node. All else works."},
+		{rights.ForOrder, Warning, "After a connection broke, commands in flight on it cannot be stopped: a lock may be left behind for a TTL."},
+		{rights.ForLatches, Note, "Latches need them; all else works."},
+	} {
+		missing := slices.DeleteFunc(n.rules(c.purpose, Missing), func(rule string) bool { return rule == "+eval" }) // the check of Lua says it
+		if len(missing) > 0 {
+			j.find(n, c.severity, fmt.Sprintf("the server does not know %s, which %s need", commandsOf(missing), c.purpose), c.why,
+				"Remove the rename-command for them from the configuration file, and restart the server. If its version lacks them, replace the server. A managed service may permit no more: docs/where-it-runs.md says what works without.")
+		}
+		if denied := n.rules(c.purpose, Denied); len(denied) > 0 {
+			j.find(n, c.severity, fmt.Sprintf("the user %s lacks rights for %s: %s", n.User, c.purpose, strings.Join(denied, " ")), c.why,
+				"Grant them as an administrator, and save that: with ACL SAVE if the server has an ACL file, else with CONFIG REWRITE.",
+				fmt.Sprintf("ACL SETUSER %s %s", n.User, strings.Join(append(denied, n.rules(c.purpose, Untried)...), " ")))
+		}
+	}
+	if untried := n.rules("", Untried); len(untried) > 0 {
+		last := slices.IndexFunc(n.Trials, func(t Trial) bool { return t.Verdict == Untried && t.Rule == untried[len(untried)-1] })
+		j.unknown(n, n.Trials[last].Err, "whether the user %s has %s", n.User, strings.Join(untried, " "))
+	}
+	if len(j.Names) == 0 {
+		j.unknown(n, nil, "whether the user may use the names of your locks: give some with --key")
+	}
+}
+
+// rules returns the rules of one purpose, or of all, with the given verdict, each once.
+func (n *Node) rules(purpose string, v Verdict) (rules []string) {
+	for _, t := range n.Trials {
+		if (purpose == "" || t.For == purpose) && t.Verdict == v && !slices.Contains(rules, t.Rule) {
+			rules = append(rules, t.Rule)
+		}
+	}
+	return rules
+}
+
+// commandsOf formats rules as the commands that they permit.
+func commandsOf(rules []string) string {
+	names := make([]string, len(rules))
+	for i, r := range rules {
+		names[i] = strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(r, "+"), "|", " "))
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,376 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+var limits = node.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}
+
+// healthy returns facts of three nodes without findings.
+func healthy() *Facts {
+	f := &Facts{Config: Config{Limits: limits, Timeout: 500 * time.Millisecond, Names: []string{"a"}}}
+	for i := range 3 {
+		id := fmt.Sprint("id", i)
+		f.Nodes = append(f.Nodes, Node{
+			Name: fmt.Sprint("n", i), User: "locker",
+			Info: Fact[Info]{Value: Info{
+				"redis_version": "6.2.7", "role": "master", "master_replid": id, "maxmemory_policy": "noeviction",
+				"aof_enabled": "1", "cluster_enabled": "0", "maxmemory": "0", "connected_slaves": "0",
+			}},
+			Settings: map[string]Fact[string]{
+				"min-replicas-to-write": {Value: "0"}, "min-replicas-max-lag": {Value: "10"}, "stop-writes-on-bgsave-error": {Value: "yes"},
+			},
+			Marker: Fact[*Marker]{Value: &Marker{Identity: id, Limits: limits}},
+			Clock:  Fact[Offset]{Value: Offset{Error: time.Millisecond}},
+			Trips:  []time.Duration{time.Millisecond, 2 * time.Millisecond},
+			Trials: []Trial{{Rule: "+hset", For: rights.ForLocks, Verdict: Permitted}},
+		})
+	}
+	return f
+}
+
+// with returns healthy facts with a change to the first of three nodes.
+func with(change func(f *Facts, n *Node, info Info)) *Facts {
+	f := healthy()
+	change(f, &f.Nodes[0], f.Nodes[0].Info.Value)
+	return f
+}
+
+// evict sets a policy that evicts, and a limit in bytes.
+func evict(info Info, limit string) {
+	info["maxmemory_policy"], info["maxmemory"] = "volatile-ttl", limit
+}
+
+// found returns a report's findings as "check severity nodes", without the findings that are OK.
+func found(r *Report) (all []string) {
+	for _, c := range r.Checks {
+		for _, f := range c.Findings {
+			all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", c.ID, f.Severity, strings.Join(f.Nodes, " "))))
+		}
+	}
+	return all
+}
+
+func TestNothingIsFoundOfHealthyNodes(t *testing.T) {
+	r := healthy().Report()
+	assert.Empty(t, found(r))
+	assert.Equal(t, OK, r.Severity)
+	assert.Len(t, r.Checks, len(checks))
+}
+
+var errDenied = errors.New("NOPERM")
+
+// TestChecks tests each rule with facts on both sides of its threshold.
+func TestChecks(t *testing.T) {
+	silent := fmt.Errorf("%w: i/o timeout", node.ErrTimeout)
+	for name, c := range map[string]struct {
+		change func(f *Facts, n *Node, info Info)
+		want   []string
+	}{
+		"two nodes":                {func(f *Facts, _ *Node, _ Info) { f.Nodes = f.Nodes[:2] }, []string{"count error"}},
+		"two, as is meant":         {func(f *Facts, _ *Node, _ Info) { f.Nodes, f.AllowEven = f.Nodes[:2], true }, nil},
+		"one node":                 {func(f *Facts, _ *Node, _ Info) { f.Nodes = f.Nodes[:1] }, []string{"count note"}},
+		"an old server":            {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "6.0.20" }, []string{"version error n0", "alike note"}},
+		"the last that is too old": {func(_ *Facts, n *Node, info Info) { n.Refused, info["redis_version"] = node.ErrMisconfigured, "6.2.6" }, []string{"version error n0", "alike note"}},
+		"a version of two numbers": {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "7.0" }, []string{"version unknown n0", "alike note"}},
+		"an active replica":        {func(_ *Facts, n *Node, info Info) { n.Refused, info["role"] = node.ErrMisconfigured, "active-replica" }, []string{"role error n0"}},
+		"a very old server":        {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "5.9.1" }, []string{"version error n0", "alike note"}},
+		"a newer server":           {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "10.0.0" }, []string{"alike note"}},
+		"a strange version":        {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "x.y" }, []string{"version unknown n0", "alike note"}},
+		"no version":               {func(_ *Facts, _ *Node, info Info) { delete(info, "redis_version") }, []string{"version unknown n0"}},
+		"a cluster":                {func(_ *Facts, _ *Node, info Info) { info["cluster_enabled"] = "1" }, []string{"mode error n0"}},
+		"a replica":                {func(_ *Facts, _ *Node, info Info) { info["role"] = "slave" }, []string{"role error n0"}},
+		"eviction":                 {func(_ *Facts, _ *Node, info Info) { evict(info, "1048576") }, []string{"eviction error n0", "alike note"}},
+		"eviction without a limit": {func(_ *Facts, _ *Node, info Info) { evict(info, "0") }, []string{"eviction note n0"}},
+		"eviction, limit unknown": {func(_ *Facts, _ *Node, info Info) {
+			evict(info, "0")
+			delete(info, "maxmemory")
+		}, []string{"eviction error n0"}},
+		"eviction that is allowed": {func(_ *Facts, n *Node, info Info) {
+			evict(info, "1048576")
+			n.AllowEviction = true
+		}, []string{"eviction warning n0", "alike note"}},
+		"no policy":                    {func(_ *Facts, _ *Node, info Info) { delete(info, "maxmemory_policy") }, []string{"eviction unknown n0"}},
+		"keys were evicted":            {func(_ *Facts, _ *Node, info Info) { info["evicted_keys"] = "3" }, []string{"eviction warning n0"}},
+		"memory is left":               {memory("89", "0"), []string{"alike note"}},
+		"memory is scarce":             {memory("90", "0"), []string{"memory warning n0", "alike note"}},
+		"memory is used up":            {memory("100", "0"), []string{"memory error n0", "alike note"}},
+		"buffers do not count":         {memory("120", "40"), []string{"alike note"}},
+		"the library refuses":          {func(_ *Facts, n *Node, _ Info) { n.Refused = node.ErrMisconfigured }, []string{"usable error n0"}},
+		"it refuses a replica":         {func(_ *Facts, n *Node, info Info) { n.Refused, info["role"] = node.ErrRejected, "slave" }, []string{"role error n0"}},
+		"it refuses a cluster":         {func(_ *Facts, n *Node, info Info) { n.Refused, info["cluster_enabled"] = node.ErrMisconfigured, "1" }, []string{"mode error n0"}},
+		"loading":                      {func(_ *Facts, n *Node, _ Info) { n.Refused = errors.New("LOADING Redis is loading") }, []string{"usable warning n0"}},
+		"no disk for the log":          {func(_ *Facts, _ *Node, info Info) { info["aof_last_write_status"] = "err" }, []string{"persistence error n0"}},
+		"no snapshot, and writes stop": {func(_ *Facts, _ *Node, info Info) { info["rdb_last_bgsave_status"] = "err" }, []string{"persistence error n0"}},
+		"no snapshot, and writes go on": {func(_ *Facts, n *Node, info Info) {
+			info["rdb_last_bgsave_status"] = "err"
+			n.Settings["stop-writes-on-bgsave-error"] = Fact[string]{Value: "no"}
+		}, []string{"persistence warning n0"}},
+		"no snapshot, and no INFO field": {func(_ *Facts, n *Node, info Info) {
+			info["rdb_last_bgsave_status"] = "err"
+			n.Settings["stop-writes-on-bgsave-error"] = Fact[string]{Err: errDenied}
+		}, []string{"persistence warning n0"}},
+		"no disk":     {func(_ *Facts, _ *Node, info Info) { info["aof_enabled"] = "0" }, []string{"persistence note n0", "alike note"}},
+		"one server":  {func(f *Facts, n *Node, info Info) { info["master_replid"] = "id1"; n.Marker = f.Nodes[1].Marker }, []string{"identity error n0 n1"}},
+		"no identity": {func(_ *Facts, n *Node, info Info) { info["master_replid"] = ""; n.Marker.Value.Identity = "" }, []string{"identity error n0"}},
+		"unmarked":    {func(_ *Facts, n *Node, _ Info) { n.Marker.Value = nil }, []string{"marker warning n0"}},
+		"all unmarked": {func(f *Facts, _ *Node, _ Info) {
+			for i := range f.Nodes {
+				f.Nodes[i].Marker.Value = nil
+			}
+		}, []string{"marker warning n0 n1 n2"}},
+		"restarted":         {func(_ *Facts, n *Node, _ Info) { n.Marker.Value.Identity = "before" }, []string{"marker warning n0"}},
+		"recovering":        {func(_ *Facts, n *Node, _ Info) { n.Marker.Value.Left = 1 }, []string{"marker warning n0"}},
+		"recovered":         {func(_ *Facts, n *Node, _ Info) { n.Marker.Value.Left = -1 }, nil},
+		"no marker's type":  {func(_ *Facts, n *Node, _ Info) { n.Marker.Err = errors.New("WRONGTYPE Operation") }, []string{"marker error n0", "limits unknown n0"}},
+		"no fences' type":   {func(_ *Facts, n *Node, _ Info) { n.Fences = errors.New("WRONGTYPE Operation") }, []string{"marker error n0"}},
+		"no fences to read": {func(_ *Facts, n *Node, _ Info) { n.Fences = errDenied }, nil},
+		"no marker to read": {func(_ *Facts, n *Node, _ Info) { n.Marker.Err = errDenied }, []string{"marker unknown n0", "limits unknown n0"}},
+		"other limits":      {func(_ *Facts, n *Node, _ Info) { n.Marker.Value.Limits.MaxTTL++ }, []string{"limits error n0"}},
+
+		"a replica too many":           {func(_ *Facts, _ *Node, info Info) { info["connected_slaves"] = "1" }, []string{"replication warning n0", "alike note"}},
+		"a Sentinel":                   {func(_ *Facts, n *Node, _ Info) { n.Sentinel = true }, []string{"replication error n0"}},
+		"a slot of a cluster":          {ofCluster("1000", nil), nil},
+		"a slot that fails over late":  {ofCluster("15000", nil), []string{"replication error n0"}},
+		"a slot with a hidden timeout": {ofCluster("", errDenied), []string{"replication unknown n0"}},
+		"a slot with a guard": {func(f *Facts, n *Node, info Info) {
+			ofCluster("15000", nil)(f, n, info)
+			guarded("2", "1", 2*time.Second)(f, n, info)
+		}, nil},
+		"a guard, and replicas to spare": {guarded("2", "1", 2*time.Second), nil},
+		"a guard, and none to spare":     {guarded("1", "1", 2*time.Second), []string{"replication note n0"}},
+		"a guard, and too few":           {guarded("1", "2", 2*time.Second), []string{"replication error n0"}},
+		"a guard, and none at all":       {guarded("0", "1", 2*time.Second), []string{"replication error n0"}},
+		"a guard that is late":           {guarded("2", "1", 2*time.Second-1), []string{"replication warning n0"}},
+		"a guard that is late behind Sentinel": {func(f *Facts, n *Node, info Info) {
+			guarded("2", "1", time.Second)(f, n, info)
+			n.Sentinel = true
+		}, []string{"replication error n0"}},
+		"a guard without its INFO field": {func(f *Facts, n *Node, info Info) {
+			guarded("2", "1", time.Second)(f, n, info)
+			n.Settings = map[string]Fact[string]{"min-replicas-to-write": {Err: errDenied}, "min-replicas-max-lag": {Err: errDenied}}
+		}, []string{"replication unknown n0"}},
+
+		"a clock that is off by half":      {ahead(500*time.Millisecond, 0), nil},
+		"a clock that is off by more":      {ahead(500*time.Millisecond+1, 0), []string{"clock warning n0"}},
+		"a clock that is behind":           {ahead(-time.Second, 0), []string{"clock warning n0"}},
+		"a clock that is behind too far":   {ahead(-time.Second-1, 0), []string{"clock error n0"}},
+		"a clock that may be behind":       {ahead(-time.Second-1, 1), []string{"clock warning n0"}},
+		"a clock that is ahead":            {ahead(10*time.Second, 0), []string{"clock warning n0"}},
+		"a clock that is ahead too far":    {ahead(10*time.Second+1, 0), []string{"clock error n0"}},
+		"a clock that is hard to see":      {ahead(0, 501*time.Millisecond), []string{"clock unknown n0"}},
+		"an unreadable clock":              {func(_ *Facts, n *Node, _ Info) { n.Clock.Err = errDenied }, []string{"clock unknown n0"}},
+		"a clock of one's own":             {all(-2 * time.Second), []string{"clock error"}},
+		"a clock of one's own, not as far": {all(800 * time.Millisecond), []string{"clock warning"}},
+		"clocks that are apart": {func(f *Facts, _ *Node, _ Info) {
+			f.Nodes[0].Clock.Value.Ahead, f.Nodes[1].Clock.Value.Ahead = 500*time.Millisecond, -500*time.Millisecond
+			f.Nodes[1].Clock.Value.Ahead--
+		}, []string{"clock warning n1"}},
+
+		"slow":            {trips(1, 249, 1), nil},
+		"slow at times":   {trips(1, 250, 1), []string{"round-trip warning n0"}},
+		"slow in general": {trips(500, 500, 1), []string{"round-trip error n0"}},
+		"no round trips":  {func(_ *Facts, n *Node, _ Info) { n.Trips, n.Clock.Err = nil, silent }, []string{"clock unknown n0", "round-trip unknown n0"}},
+
+		"no scripts":                 {func(_ *Facts, n *Node, _ Info) { n.Lua = errors.New("unknown command 'EVAL'") }, []string{"lua error n0"}},
+		"scripts, not for this user": {func(_ *Facts, n *Node, _ Info) { n.Lua = errDenied }, []string{"lua unknown n0"}},
+
+		"no right to lock":     {trial("+hset", rights.ForLocks, Denied), []string{"rights error n0"}},
+		"no right to wait":     {trial("+zadd", rights.ForWaiting, Denied), []string{"rights warning n0"}},
+		"no right to kill":     {trial("+client|kill", rights.ForOrder, Denied), []string{"rights warning n0"}},
+		"no right for latches": {trial("+zcard", rights.ForLatches, Denied), []string{"rights note n0"}},
+		"no such command":      {trial("+hset", rights.ForLocks, Missing), []string{"rights error n0"}},
+		"an untried right":     {trial("+hset", rights.ForLocks, Untried), []string{"rights unknown n0"}},
+		"no names":             {func(f *Facts, _ *Node, _ Info) { f.Names = nil }, []string{"rights unknown n0 n1 n2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := with(c.change).Report()
+			assert.Equal(t, c.want, found(r))
+			for _, check := range r.Checks {
+				for _, f := range check.Findings {
+					assert.NotEmpty(t, f.Found)
+					if f.Severity != Unknown {
+						assert.NotEmpty(t, f.Why, f.Found)
+						assert.NotEmpty(t, f.Do, f.Found)
+					}
+				}
+			}
+		})
+	}
+}
+
+func memory(used, uncounted string) func(*Facts, *Node, Info) {
+	return func(_ *Facts, _ *Node, info Info) {
+		info["maxmemory"], info["used_memory"], info["mem_not_counted_for_evict"] = "100", used, uncounted
+	}
+}
+
+// ofCluster makes a node a slot of a cluster with a cluster-node-timeout.
+func ofCluster(timeout string, err error) func(*Facts, *Node, Info) {
+	return func(_ *Facts, n *Node, info Info) {
+		n.Tag, info["cluster_enabled"] = "ql", "1"
+		n.Settings["cluster-node-timeout"] = Fact[string]{Value: timeout, Err: err}
+	}
+}
+
+func guarded(good, needed string, skew time.Duration) func(*Facts, *Node, Info) {
+	return func(f *Facts, n *Node, info Info) {
+		info[goodReplicas] = good
+		n.Settings["min-replicas-to-write"], n.Settings["min-replicas-max-lag"] = Fact[string]{Value: needed}, Fact[string]{Value: "1"}
+		f.Limits.MaxClockSkew = skew
+		for i := range f.Nodes {
+			f.Nodes[i].Marker.Value.Limits = f.Limits
+		}
+	}
+}
+
+func ahead(by, give time.Duration) func(*Facts, *Node, Info) {
+	return func(_ *Facts, n *Node, _ Info) { n.Clock.Value = Offset{Ahead: by, Error: give} }
+}
+
+func all(by time.Duration) func(*Facts, *Node, Info) {
+	return func(f *Facts, _ *Node, _ Info) {
+		for i := range f.Nodes {
+			f.Nodes[i].Clock.Value.Ahead = by
+		}
+	}
+}
+
+func trips(ms ...time.Duration) func(*Facts, *Node, Info) {
+	return func(_ *Facts, n *Node, _ Info) {
+		n.Trips = nil
+		for _, d := range ms {
+			n.Trips = append(n.Trips, d*time.Millisecond)
+		}
+	}
+}
+
+func trial(rule, purpose string, v Verdict) func(*Facts, *Node, Info) {
+	return func(_ *Facts, n *Node, _ Info) {
+		n.Trials = append(n.Trials, Trial{Rule: rule, For: purpose, Verdict: v, Err: errDenied})
+	}
+}
+
+// TestUnknownIsNotOK: no check reports an unknown fact as OK.
+func TestUnknownIsNotOK(t *testing.T) {
+	aboutTheList := map[string]bool{"count": true}
+	unknown := healthy()
+	for i := range unknown.Nodes {
+		n := &unknown.Nodes[i]
+		*n = Node{Name: n.Name, Info: Fact[Info]{Err: errDenied}, Marker: Fact[*Marker]{Err: errDenied}, Clock: Fact[Offset]{Err: errDenied}, Lua: errDenied, Trials: []Trial{{Rule: "+hset", Err: errDenied}}}
+	}
+	down := healthy()
+	for i := range down.Nodes {
+		down.Nodes[i] = Node{Name: down.Nodes[i].Name, Unreached: node.ErrUnreachable}
+	}
+	one := healthy()
+	one.Nodes[2] = Node{Name: "n2", Unreached: node.ErrUnreachable}
+	for _, c := range down.Report().Checks {
+		assert.Equal(t, aboutTheList[c.ID], c.Severity == OK, "%s of nodes that are down", c.ID)
+	}
+	for _, c := range one.Report().Checks {
+		assert.Equal(t, aboutTheList[c.ID], c.Severity == OK, "%s of a node that is down", c.ID)
+	}
+	answered := map[string]bool{"count": true, "reachable": true, "usable": true}
+	for _, c := range unknown.Report().Checks {
+		assert.Equal(t, answered[c.ID], c.Severity == OK, "%s of nodes of which nothing is known", c.ID)
+	}
+}
+
+// TestMerged: one finding covers all nodes that have it, and the worst finding of a check comes first.
+func TestMerged(t *testing.T) {
+	f := healthy()
+	for i := range f.Nodes {
+		evict(f.Nodes[i].Info.Value, "1048576")
+	}
+	f.Nodes[0].Info.Value["maxmemory_policy"] = "noeviction"
+	f.Nodes[0].Info.Value["evicted_keys"] = "1"
+	assert.Equal(t, []string{"eviction error n1 n2", "eviction warning n0"}, found(f.Report()))
+}
+
+// TestACLLine: the remedy for missing rights is one line for all of them.
+func TestACLLine(t *testing.T) {
+	f := healthy()
+	for _, rule := range []string{"+hset", "~quorumlock:*", "+hset"} {
+		trial(rule, rights.ForLocks, Denied)(f, &f.Nodes[1], nil)
+	}
+	r := f.Report()
+	c := r.Checks[len(checks)-2]
+	require.Equal(t, "rights", c.ID)
+	assert.Equal(t, []string{"ACL SETUSER locker +hset ~quorumlock:*"}, c.Findings[0].Commands)
+}
+
+func TestUnreachable(t *testing.T) {
+	for err, do := range map[error]string{
+		node.ErrAuth:          "user and password",
+		node.ErrTimeout:       "a server that hangs",
+		node.ErrMisconfigured: "the database",
+		node.ErrProtocol:      "no Redis server",
+		node.ErrUnreachable:   "Start the server",
+		errSentinel:           "master_set",
+	} {
+		got, _ := reach(err)
+		assert.Contains(t, got, do)
+	}
+}
+
+func TestParseMarker(t *testing.T) {
+	now := time.UnixMicro(5_000_000)
+	assert.Equal(t, &Marker{Identity: "i", Limits: node.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}}, parseMarker([]string{"i", "0", "10000", "1000"}, now))
+	assert.Equal(t, 2*time.Second, parseMarker([]string{"i", "7000000", "1", "1"}, now).Left)
+	assert.Equal(t, -time.Second, parseMarker([]string{"i", "4000000", "1", "1"}, now).Left)
+	for _, fields := range [][]string{{"", "", "", ""}, {"", "0", "1", "1"}, {"i", "", "1", "1"}, {"i", "0", "x", "1"}, {"i", "0", "1", ""}} {
+		assert.Nil(t, parseMarker(fields, now), fields)
+	}
+}
+
+func TestBest(t *testing.T) {
+	at := time.Unix(1000, 0)
+	take := func(trip, ahead time.Duration) sample {
+		return sample{sent: at, told: at.Add(trip/2 + ahead), trip: trip}
+	}
+	o := best([]sample{take(time.Second, 300*time.Millisecond), take(10*time.Millisecond, 2*time.Second), take(time.Minute, 0)})
+	assert.Equal(t, Offset{Ahead: 2 * time.Second, Error: 5 * time.Millisecond}, o)
+	assert.Equal(t, 1995*time.Millisecond, o.Least())
+	assert.Equal(t, "2s (±5ms) ahead of", o.String())
+	assert.Zero(t, Offset{Ahead: -1, Error: 2}.Least())
+}
+
+// TestInfo reads the fields that servers report about themselves.
+func TestInfo(t *testing.T) {
+	redis := parseInfo("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n\r\n# Replication\r\nrole:master\r\nslave0:ip=a,port=1\r\nmaxmemory:12\r\nx:y:z\r\n")
+	assert.Equal(t, "redis 7.0.15", redis.version())
+	assert.Equal(t, "master", redis.role())
+	assert.EqualValues(t, 12, redis.number("maxmemory"))
+	assert.Zero(t, redis.number("role"))
+	assert.Zero(t, redis.number("none"))
+	assert.Equal(t, "y:z", redis["x"])
+	assert.Equal(t, "redict 7.3.6", parseInfo("redict_version:7.3.6\r\nredis_version:7.2.4\r\n").version())
+	assert.Equal(t, "keydb 6.3.4", parseInfo("redis_version:6.3.4\r\n\r\n# KeyDB\r\nmvcc_depth:0\r\n").version())
+	valkey := parseInfo("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nserver_mode:sentinel\r\n")
+	assert.Equal(t, "valkey 8.1.1", valkey.version())
+	assert.Equal(t, "sentinel", valkey.role())
+	assert.Equal(t, "sentinel", Info{"redis_mode": "sentinel"}.role())
+	assert.Equal(t, "replica", Info{"role": "slave"}.role())
+	assert.Empty(t, Info(nil).role())
+}
+
+// TestOffsetHoldsTheTruth: wherever within the round trip the clock was read, the true offset is within the error.
+func TestOffsetHoldsTheTruth(t *testing.T) {
+	at := time.Unix(1000, 0)
+	const trip, truth = 100 * time.Millisecond, -3 * time.Second
+	for read := time.Duration(0); read <= trip; read += 10 * time.Millisecond {
+		o := sample{sent: at, told: at.Add(read + truth), trip: trip}.offset()
+		assert.LessOrEqual(t, (o.Ahead - truth).Abs(), o.Error)
+	}
+}

@@ -1,0 +1,281 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/cmd/internal/watch"
+	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// examiner asks one node.
+type examiner struct {
+	*Node
+	peer *watch.Peer
+	// elsewhere is why the connection uses another database than programs.
+	elsewhere error
+	// lost is why the server is no longer asked.
+	lost error
+}
+
+// examine collects the facts about one node.
+func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
+	n := Node{User: cmp.Or(opt.Username, "default"), Sentinel: opt.Sentinel.MasterSet != "", Tag: opt.Tag, AllowEviction: opt.AllowEviction}
+	peer, err := watch.NewPeer(opt, cfg.Patience, "quorumlock-doctor")
+	if err != nil {
+		n.Unreached = err
+		return n
+	}
+	defer peer.Close()
+	n.Name = peer.Name()
+	// The library goes first: it recognises an address that is no Redis server.
+	switch err := reasonOf(peer.Probe(ctx)); {
+	case opt.Tag != "" && err != nil: // no other server is the node
+		n.Unreached = err
+		return n
+	case isDenied(err): // the check of rights reports it
+	case isUnreached(err):
+		n.Unreached = err
+		if opt.TLSConfig != nil && isPlain(ctx, peer.Options.ClientOption) {
+			n.Unreached = fmt.Errorf("%w: %w", err, errPlain)
+		}
+		return n
+	default:
+		n.Refused = err
+	}
+	e := &examiner{Node: &n, peer: peer}
+	if err := e.connect(); err != nil {
+		n.Unreached = cmp.Or(n.Refused, err)
+		return n
+	}
+	e.askServer(ctx)
+	if e.Info.Value.role() == "sentinel" {
+		n.Unreached = errSentinel
+		return n
+	}
+	if e.Marker.Err = e.elsewhere; e.elsewhere == nil {
+		e.askMarker(ctx)
+		e.Fences = e.run(ctx, "GETRANGE", node.FencesKey(e.Tag), "0", "0")
+	}
+	e.measure(ctx)
+	e.Lua = e.run(ctx, "EVAL", harmless, "0")
+	e.tryRights(ctx, cfg.Names)
+	if e.lost != nil {
+		n.Unreached = fmt.Errorf("%w in the middle: %w", node.ErrUnreachable, e.lost)
+	}
+	return n
+}
+
+// errPlain is for an address with rediss:// and a server that speaks plain text there.
+var errPlain = errors.New("the address demands TLS, but the server does not speak TLS at this port")
+
+// isPlain reports whether there is a Redis server without TLS at an address that demands TLS.
+func isPlain(ctx context.Context, opt rueidis.ClientOption) bool {
+	opt.TLSConfig, opt.Username, opt.Password, opt.AuthCredentialsFn = nil, "", "", nil // no password goes there in plain text
+	lib, err := node.NewRedis(opt)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = lib.Close() }() //nolint:contextcheck // it is bounded by the timeouts
+	err = lib.Probe(ctx)
+	return err == nil || isOneOf(err, node.ErrAuth, node.ErrRejected, node.ErrMisconfigured)
+}
+
+// errSentinel is for the address of a Sentinel, instead of a server that it watches.
+var errSentinel = errors.New("this is a Sentinel, not a node")
+
+// reasonOf returns a node's error without the node's name, which the report prints beside it.
+func reasonOf(err error) error {
+	var e *node.Error
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case e.Err == nil:
+		return e.Reason
+	default:
+		return fmt.Errorf("%w: %w", e.Reason, e.Err)
+	}
+}
+
+// isUnreached reports whether the node cannot be asked at all.
+func isUnreached(err error) bool {
+	return isOneOf(err, node.ErrTimeout, node.ErrUnreachable, node.ErrAuth, node.ErrProtocol, node.ErrCanceled)
+}
+
+func isOneOf(err error, reasons ...error) bool {
+	return slices.ContainsFunc(reasons, func(reason error) bool { return errors.Is(err, reason) })
+}
+
+// isDenied reports whether the server knows the user, and denies a command.
+func isDenied(err error) bool { return err != nil && strings.Contains(err.Error(), "NOPERM") }
+
+// isReply reports whether an error is a server's answer.
+func isReply(err error) bool {
+	_, ok := rueidis.IsRedisErr(err)
+	return ok
+}
+
+// connect makes the connection. A user who may not use the database is examined in database 0.
+func (e *examiner) connect() error {
+	err := e.peer.Connect()
+	if e.peer.Options.SelectDB == 0 {
+		return err
+	}
+	rule := rights.Database().Rules[0]
+	if err == nil || !isDenied(err) || !strings.Contains(err.Error(), "select") {
+		e.note(rule, rights.ForDatabase, Permitted, nil)
+		return err
+	}
+	e.note(rule, rights.ForDatabase, Denied, err)
+	e.elsewhere, e.peer.Options.SelectDB = err, 0
+	return e.peer.Connect()
+}
+
+// ask runs one command. A server that failed to answer is not asked again: each command would wait for the timeout.
+func (e *examiner) ask(ctx context.Context, args ...string) (rueidis.RedisMessage, error) {
+	if e.lost != nil {
+		return rueidis.RedisMessage{}, e.lost
+	}
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if arg == absentKey {
+			args[i] = e.peer.InSlot(arg)
+		}
+	}
+	answer, err := e.peer.Ask(ctx, args)[0].ToMessage()
+	if err != nil && !isReply(err) && !rueidis.IsRedisNil(err) {
+		e.lost = err
+	}
+	return answer, err
+}
+
+// run is ask without the answer.
+func (e *examiner) run(ctx context.Context, args ...string) error {
+	_, err := e.ask(ctx, args...)
+	return err
+}
+
+// settings are the settings that INFO does not include.
+var settings = []string{"min-replicas-to-write", "min-replicas-max-lag", "stop-writes-on-bgsave-error", "cluster-node-timeout"}
+
+func (e *examiner) askServer(ctx context.Context) {
+	answer, err := e.ask(ctx, "INFO")
+	text, _ := answer.ToString() // empty if there is no answer
+	e.Info = Fact[Info]{parseInfo(text), err}
+	e.Settings = make(map[string]Fact[string], len(settings))
+	for _, name := range settings {
+		answer, err := e.ask(ctx, "CONFIG", "GET", name)
+		values, _ := answer.AsStrMap() // as above
+		value, ok := values[name]
+		if err == nil && !ok {
+			err = errors.New("the server does not know this setting")
+		}
+		e.Settings[name] = Fact[string]{value, err}
+	}
+}
+
+func (e *examiner) askMarker(ctx context.Context) {
+	answer, err1 := e.ask(ctx, "HMGET", node.MarkerKey(e.Tag), "identity", "until", "max_ttl", "max_skew")
+	now, err2 := e.time(ctx)
+	fields, err3 := answer.ToArray()
+	if e.Marker.Err = cmp.Or(err1, err2, err3); e.Marker.Err != nil {
+		return
+	}
+	texts := make([]string, len(fields))
+	for i, f := range fields {
+		texts[i], _ = f.ToString() // a field that is not there is empty
+	}
+	e.Marker.Value = parseMarker(texts, now)
+}
+
+// parseMarker parses the marker's fields. It returns nil if one is missing, as the scripts do.
+func parseMarker(fields []string, now time.Time) *Marker {
+	var numbers [3]int64
+	for i, text := range fields[1:] {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil
+		}
+		numbers[i] = n
+	}
+	if fields[0] == "" {
+		return nil
+	}
+	m := &Marker{Identity: fields[0], Limits: node.Limits{
+		MaxTTL:       time.Duration(numbers[1]) * time.Millisecond,
+		MaxClockSkew: time.Duration(numbers[2]) * time.Millisecond,
+	}}
+	if until := numbers[0]; until > 0 {
+		m.Left = time.UnixMicro(until).Sub(now)
+	}
+	return m
+}
+
+// time returns the server's clock.
+func (e *examiner) time(ctx context.Context) (time.Time, error) {
+	answer, err := e.ask(ctx, "TIME")
+	if err != nil {
+		return time.Time{}, err
+	}
+	return watch.ParseTime(answer)
+}
+
+// harmless is a script that calls no command, so that none of them can be missing. A server before 7.0 lets a script
+// call set_repl only if the script can write after it has asked for the time.
+const harmless = `if redis.set_repl then redis.set_repl(redis.REPL_ALL) end return 1`
+
+// samples is the number of measured round trips.
+const samples = 30
+
+// sample is one request for the server's time: when it was sent and answered, by this machine's clock, and the
+// answer.
+type sample struct {
+	sent, told time.Time
+	trip       time.Duration
+}
+
+// offset returns the offset of the server's clock. The server read it at some time within the round trip, so the
+// middle is wrong by half of the round trip at most.
+func (s sample) offset() Offset {
+	return Offset{Ahead: s.told.Sub(s.sent) - s.trip/2, Error: s.trip / 2}
+}
+
+// best returns the offset with the smallest error.
+func best(all []sample) Offset {
+	return slices.MinFunc(all, func(a, b sample) int { return int(a.trip - b.trip) }).offset()
+}
+
+// measure requests the time repeatedly, one request after the other. If TIME is not permitted, the refusals still
+// measure round trips.
+func (e *examiner) measure(ctx context.Context) {
+	var told []sample
+	here := clock.System()
+	for range samples {
+		s := sample{sent: here.Wall()}
+		began := here.Now()
+		at, err := e.time(ctx)
+		s.trip, s.told = here.Now()-began, at
+		if err == nil {
+			told = append(told, s)
+		} else {
+			e.Clock.Err = err
+			if !isReply(err) {
+				break
+			}
+		}
+		e.Trips = append(e.Trips, s.trip)
+	}
+	if len(told) > 0 {
+		e.Clock = Fact[Offset]{Value: best(told)}
+	}
+}

@@ -1,0 +1,9 @@
+//go:build !unix
+
+package live
+
+import "os"
+
+var screenSignals []os.Signal
+
+func (s *screen) signalled(os.Signal) {}

@@ -1,0 +1,189 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
+	"github.com/quorumlock/quorumlock/cmd/internal/watch"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// Row is a lock and its foremost owner. The JSON is documented in the help of top: names are never changed, only added.
+type Row struct {
+	Key       string `json:"key"`
+	Semaphore string `json:"semaphore"`
+	Permit    int    `json:"permit"`
+	State     string `json:"state"`
+	Owner     string `json:"owner"`
+	Holder    string `json:"holder"`
+	Purpose   string `json:"purpose"`
+	Readers   int    `json:"readers"`
+	age
+	TTL     whole `json:"ttl_ms"`
+	Backing int   `json:"backing"`
+	Waiters int   `json:"waiters"`
+}
+
+// age is how long an owner has held a lock.
+type age struct {
+	Since   string `json:"since"`
+	Held    whole  `json:"held_ms"`
+	AtLeast bool   `json:"held_at_least"`
+}
+
+func (a age) text() string {
+	held := time.Duration(a.Held).Truncate(time.Second).String()
+	switch {
+	case a.Since == "":
+		return "-"
+	case a.AtLeast:
+		return ">" + held
+	default:
+		return held
+	}
+}
+
+// rows makes the rows of one round.
+type rows struct {
+	now   time.Time
+	facts *watch.Facts
+	// known has the times of the previous round, and seen those of this one.
+	known, seen holds
+}
+
+// holds has the time since which an owner has held a lock, by [holdKey].
+type holds map[string]since
+
+// since is the begin of a hold. For a lock that has been held for very long, it is only an upper bound.
+type since struct {
+	at      time.Time
+	atLeast bool
+}
+
+// holdKey identifies the hold of a lock by an owner.
+func holdKey(name, owner string) string { return name + "\n" + owner }
+
+func newRows(now time.Time, facts *watch.Facts, known holds) *rows {
+	return &rows{now: now, facts: facts, known: known, seen: make(holds)}
+}
+
+func (r *rows) row(l *Lock) Row {
+	row := Row{Key: l.Key, Permit: -1, State: l.State, Owner: cmp.Or(l.Owner, l.foremost()), Waiters: r.waiters(l)}
+	if semaphore, permit, ok := watch.Permit(l.Key); ok {
+		row.Semaphore, row.Permit = semaphore, permit
+	}
+	switch row.Owner {
+	case "":
+		return row
+	case node.Readers:
+		row.Readers = len(l.Owners())
+	default:
+		who := quorumlock.ParseOwner(row.Owner)
+		row.Holder, row.Purpose, row.age = who.Holder, who.Purpose, r.age(l, row.Owner)
+	}
+	row.Backing, row.TTL = l.on(row.Owner), whole(l.keeps(row.Owner))
+	return row
+}
+
+// age returns how long an owner has held the lock, by the time in its token, which is of the owner's clock. An owner
+// without a token, such as a client of Redisson, counts from when it was first seen. Earlier results take precedence.
+func (r *rows) age(l *Lock, owner string) age {
+	key := holdKey(l.Key, owner)
+	begun, ok := r.known[key]
+	if !ok {
+		var token uint64
+		for _, a := range l.Nodes {
+			if a.holds() && a.Owner == owner && a.Token > 0 && (token == 0 || a.Token < token) {
+				token = a.Token
+			}
+		}
+		begun = since{at: r.now, atLeast: token == 0}
+		if token > 0 && token < uint64(r.now.UnixMicro()) {
+			begun.at = time.UnixMicro(int64(token))
+		}
+	}
+	r.seen[key] = begun
+	return age{Since: begun.at.UTC().Format(time.RFC3339), Held: whole(max(0, r.now.Sub(begun.at))), AtLeast: begun.atLeast}
+}
+
+// waiters counts the waiters for a lock: as many as enough nodes know of, or all if fewer answer. Some waiters are
+// known to a few nodes only, or stay there a little longer.
+func (r *rows) waiters(l *Lock) int {
+	var counts []int
+	for i := range r.facts.Nodes {
+		if n := &r.facts.Nodes[i]; n.Err == nil && n.Uncounted == nil {
+			counts = append(counts, n.Locks[l.Key].Waiters)
+		}
+	}
+	if len(counts) == 0 {
+		return 0
+	}
+	slices.Sort(counts)
+	return counts[max(0, len(counts)-l.Need)]
+}
+
+// keeps is how long enough nodes for a decision keep the lock for an owner, without a renewal.
+func (l *Lock) keeps(owner string) time.Duration {
+	var left []time.Duration
+	for _, a := range l.Nodes {
+		if a.holds() && a.Owner == owner {
+			left = append(left, time.Duration(a.TTL))
+		}
+	}
+	return enough(left, l.Need)
+}
+
+// enough is how long enough of some nodes keep a lock, by their TTLs. If they are too few, it is the longest of these.
+func enough(left []time.Duration, need int) time.Duration {
+	if slices.Contains(left, node.NoExpiry) {
+		return node.NoExpiry
+	}
+	slices.SortFunc(left, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+	if len(left) < need {
+		return left[0]
+	}
+	return left[need-1]
+}
+
+// isLock reports whether a hash of one field is a lock: it expires, and the field looks like an owner id of this library
+// or of Redisson.
+func (l *Lock) isLock() bool {
+	for _, a := range l.Nodes {
+		for _, h := range a.holders {
+			client, number, _ := strings.Cut(quorumlock.ParseOwner(h.Owner).ID, ":")
+			if h.TTL != node.NoExpiry && (h.Reads || client != "" && number != "" && strings.Trim(number, "0123456789") == "") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// shown returns the name that the lock's users know.
+func (r *Row) shown() string {
+	if r.Permit >= 0 {
+		return r.Semaphore
+	}
+	return r.Key
+}
+
+// who describes the holder: where it runs, or else its id.
+func (r *Row) who() string {
+	who := text.Escaped(r.Holder)
+	switch {
+	case r.Readers > 0:
+		who = text.Plural(r.Readers, "reader")
+	case r.Owner == node.Readers:
+		who = "readers"
+	case who == "":
+		who = text.Escaped(r.Owner)
+	}
+	if r.State != Held {
+		who += " (" + strings.ReplaceAll(r.State, "_", " ") + ")"
+	}
+	return who
+}

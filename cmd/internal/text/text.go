@@ -1,0 +1,171 @@
+// Package text puts facts into words: tables, lines of limited width, times, and the errors of nodes.
+package text
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+)
+
+// Columns is the largest width of texts that people read.
+const Columns = 90
+
+// Line is a line of text and its colour.
+type Line struct{ Text, Colour string }
+
+// Colours of lines, as terminals number them.
+const (
+	Heading = "1"
+	Bad     = "31"
+	Uneasy  = "33"
+	Calm    = "36"
+)
+
+// Painted puts text into a colour if colours are wanted. An empty colour is none.
+func Painted(text, colour string, wanted bool) string {
+	if !wanted || colour == "" || text == "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+// WantsColour reports whether the output is a terminal whose user has not turned colours off (https://no-color.org).
+func WantsColour(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// Table is rows of cells, laid out in columns. The first row is the heading.
+type Table struct {
+	rows    [][]string
+	colours []string
+}
+
+// NewTable makes a table with a heading.
+func NewTable(headings ...string) *Table {
+	return &Table{rows: [][]string{headings}, colours: []string{""}}
+}
+
+// Add adds a row in a colour.
+func (t *Table) Add(colour string, cells ...string) {
+	t.rows, t.colours = append(t.rows, cells), append(t.colours, colour)
+}
+
+// Lines returns the laid out rows.
+func (t *Table) Lines() []Line {
+	var text bytes.Buffer
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, row := range t.rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	_ = w.Flush() // a buffer takes everything
+	lines := make([]Line, len(t.rows))
+	for i, row := range strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n") {
+		lines[i] = Line{strings.TrimRight(row, " "), t.colours[i]}
+	}
+	return lines
+}
+
+// String returns the laid out rows without colours.
+func (t *Table) String() string {
+	var text strings.Builder
+	for _, l := range t.Lines() {
+		text.WriteString(l.Text + "\n")
+	}
+	return text.String()
+}
+
+// PrintJSON prints a report for scripts.
+func PrintJSON(w io.Writer, report any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(report)
+}
+
+// Shortened cuts longer text to the given number of letters, with a mark.
+func Shortened(text string, letters int) string {
+	if utf8.RuneCountInString(text) <= letters {
+		return text
+	}
+	return string([]rune(text)[:max(letters-1, 0)]) + "…"
+}
+
+// Folded breaks text into lines, between words only.
+func Folded(text string, columns int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > columns {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	if line == "" {
+		return lines
+	}
+	return append(lines, line)
+}
+
+// Escaped makes characters visible that would move the cursor, or begin a line that looks like one of quorumlock's own.
+func Escaped(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+// OrDash returns the escaped text, or a dash for a cell without text.
+func OrDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return Escaped(text)
+}
+
+// Plural counts things.
+func Plural(n int, word string) string {
+	if n != 1 {
+		word += "s"
+	}
+	return fmt.Sprintf("%d %s", n, word)
+}
+
+// Nodes counts nodes.
+func Nodes(n int) string { return Plural(n, "node") }
+
+// Enumerated joins words to a list in a sentence.
+func Enumerated(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
+
+// Span formats a remaining time for reading. It does not round down: after that time, the wait must be over.
+func Span(d time.Duration) string {
+	unit := 100 * time.Millisecond
+	if d < time.Second {
+		unit = time.Millisecond
+	}
+	return (d + unit - 1).Truncate(unit).String()
+}
+
+// Milliseconds is a time for JSON, to the microsecond.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

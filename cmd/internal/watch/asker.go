@@ -1,0 +1,98 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// batch is the number of names in one script call, and of commands in one exchange.
+const batch = 200
+
+// asker asks one node.
+type asker struct {
+	*Peer
+	limits node.Limits
+	prefix string
+
+	// said is the node's answer in this round.
+	said Node
+	// fresh are the locks found in this round.
+	fresh []string
+	// cursor is where the search continues. swept is set once the search has reached the end.
+	cursor uint64
+	swept  bool
+	// denied is the reason why the node is not searched again. Each further attempt would add a line to its ACL LOG.
+	denied error
+}
+
+// absentLock is a name without a holder, which every user may read.
+const absentLock = "quorumlock:top"
+
+// greet checks whether the node answers.
+func (a *asker) greet(ctx context.Context) {
+	a.said, a.fresh = Node{Name: a.Name(), Locks: make(map[string]Lock), Kinds: make(map[string]Kinds)}, nil
+	// The first round connects, so its time is no measure of a round trip.
+	if a.Identity() == "" {
+		if a.said.Err = a.Probe(ctx); a.said.Err != nil {
+			return
+		}
+	}
+	begun := clock.System().Now()
+	reply := a.holders(ctx, []string{a.InSlot(absentLock)})
+	a.said.Err, a.said.Recovering, a.said.Unmarked = reply.Err, reply.Recovering, reply.Unmarked
+	if reply.Err == nil {
+		a.said.Latency = clock.System().Now() - begun
+	}
+}
+
+func (a *asker) holders(ctx context.Context, names []string) node.Reply {
+	return a.Run(ctx, node.Op{Kind: node.Inspect, Names: names, Limits: a.limits})
+}
+
+// inspect asks for the holders of the names.
+func (a *asker) inspect(ctx context.Context, names []string) {
+	for few := range slices.Chunk(names, batch) {
+		a.inspectSome(ctx, few)
+	}
+}
+
+// inspectSome asks about a few names at once. The node refuses the whole call if the user may not read one name, or
+// if one is no lock. In that case, inspectSome asks about each half.
+func (a *asker) inspectSome(ctx context.Context, names []string) {
+	if a.said.Err != nil {
+		return
+	}
+	reply := a.holders(ctx, names)
+	switch {
+	case reply.Err == nil:
+		for _, h := range reply.Holders {
+			l := a.said.Locks[h.Name]
+			l.Holders = append(l.Holders, h)
+			a.said.Locks[h.Name] = l
+		}
+	case isLoss(reply.Err):
+		a.lose(reply.Err)
+	case len(names) == 1:
+		a.said.Locks[names[0]] = Lock{Err: reply.Err}
+	default:
+		a.inspectSome(ctx, names[:len(names)/2])
+		a.inspectSome(ctx, names[len(names)/2:])
+	}
+}
+
+// lose records that the node stopped answering, and discards its earlier answers, which may be out of date.
+func (a *asker) lose(err error) {
+	a.said.Err = err
+	clear(a.said.Locks)
+	clear(a.said.Kinds)
+}
+
+// isLoss reports whether an error concerns the node, and not a name.
+func isLoss(err error) bool {
+	return slices.ContainsFunc([]error{node.ErrTimeout, node.ErrUnreachable, node.ErrProtocol, node.ErrCanceled, node.ErrMisconfigured},
+		func(reason error) bool { return errors.Is(err, reason) })
+}

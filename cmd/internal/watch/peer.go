@@ -1,0 +1,138 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// Peer is one node as a command of an operator asks it: operations go through the library's client, and all other
+// commands through a connection of their own. It is for one goroutine.
+type Peer struct {
+	*node.Redis
+	Options node.Options
+	// program is the name of the connection, for the server's CLIENT LIST.
+	program string
+	// client is nil while there is no connection. server is the address that it leads to.
+	client rueidis.Client
+	server string
+}
+
+// NewPeer makes a peer, which connects when it is first used. It fails only for options that do not describe a node.
+// patience is the timeout of one answer, unless the options have another.
+func NewPeer(opt node.Options, patience time.Duration, program string) (*Peer, error) {
+	opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, patience)
+	opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, patience)
+	lib, err := node.New(opt)
+	if err != nil {
+		return nil, err
+	}
+	return &Peer{Redis: lib, Options: opt, program: program}, nil
+}
+
+// Close closes all connections.
+func (p *Peer) Close() {
+	p.hangUp()
+	_ = p.Redis.Close() // it never fails
+}
+
+// Run runs one operation of the library.
+func (p *Peer) Run(ctx context.Context, op node.Op) node.Reply {
+	replies := make([]node.Reply, 1)
+	p.Do(ctx, []node.Op{op}, replies)
+	return replies[0]
+}
+
+// Ask runs commands. It connects first if necessary, and closes the connection if a command was not answered.
+func (p *Peer) Ask(ctx context.Context, commands ...[]string) []rueidis.RedisResult {
+	if p.Options.Tag != "" && p.server != p.Address() { // the slot may have moved to another server
+		p.hangUp()
+	}
+	if err := p.Connect(); err != nil {
+		return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, len(commands))
+	}
+	built := make([]rueidis.Completed, len(commands))
+	for i, args := range commands {
+		built[i] = p.client.B().Arbitrary(args...).Build()
+	}
+	answers := p.client.DoMulti(ctx, built...)
+	if slices.ContainsFunc(answers, func(r rueidis.RedisResult) bool { return r.NonRedisError() != nil }) {
+		p.hangUp()
+	}
+	return answers
+}
+
+// Connect makes the connection, unless there is one.
+func (p *Peer) Connect() (err error) {
+	if p.client == nil {
+		p.client, err = p.Dial()
+		p.server = p.Address()
+	}
+	return err
+}
+
+func (p *Peer) hangUp() {
+	if p.client != nil {
+		p.client.Close()
+		p.client = nil
+	}
+}
+
+// Dial makes a further connection to the server, which retries nothing, and does not reconnect.
+func (p *Peer) Dial() (rueidis.Client, error) {
+	opt := p.Options.ClientOption
+	if p.Options.Tag != "" {
+		opt.InitAddress = []string{p.Address()}
+	}
+	opt.ForceSingleClient = opt.Sentinel.MasterSet == ""
+	opt.DisableRetry, opt.DisableCache = true, true
+	opt.PipelineMultiplex = -1
+	opt.ClientName = p.program
+	opt.ClientSetInfo = rueidis.DisableClientSetInfo // it needs a right that the library does not need
+	client, err := rueidis.NewClient(opt)
+	if err != nil {
+		if client != nil {
+			client.Close()
+		}
+		return nil, err
+	}
+	return client, nil
+}
+
+// Time returns the server's clock.
+func (p *Peer) Time(ctx context.Context) (time.Time, error) {
+	answer, err := p.Ask(ctx, []string{"TIME"})[0].ToMessage()
+	if err != nil {
+		return time.Time{}, err
+	}
+	return ParseTime(answer)
+}
+
+// ParseTime parses the answer to TIME.
+func ParseTime(answer rueidis.RedisMessage) (time.Time, error) {
+	parts, err := answer.AsIntSlice()
+	if err != nil || len(parts) != 2 {
+		return time.Time{}, errors.New("the answer to TIME is not a time")
+	}
+	return time.Unix(parts[0], parts[1]*int64(time.Microsecond)), nil
+}
+
+// InSlot puts a key of an operator into the slot of the node, if that is a slot of a cluster.
+func (p *Peer) InSlot(key string) string {
+	if p.Options.Tag == "" {
+		return key
+	}
+	return key + ":{" + p.Options.Tag + "}"
+}
+
+// lacks reports whether a server denies the user a command, and not only a key.
+func lacks(err error, command string) bool {
+	return err != nil && strings.Contains(err.Error(), "NOPERM") && strings.Contains(strings.ToLower(err.Error()), "'"+command+"'")
+}

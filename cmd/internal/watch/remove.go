@@ -1,0 +1,80 @@
+package watch
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// maxTombstone limits how long nodes remember an owner from whom a name was taken. A key with a longer TTL is none of
+// this library.
+const maxTombstone = 365 * 24 * time.Hour
+
+// ForceRelease takes a lock from its holder, or from all its readers, as quorumlock's Lock.ForceRelease does. It
+// returns a reply for each node. It does not ask nodes again that did not answer in the last round.
+func (w *Watcher) ForceRelease(ctx context.Context, name string, owners []string) []node.Reply {
+	name = onNodes(w.cfg.Prefix, name)
+	return w.remove(func(a *asker) node.Reply {
+		return a.Run(ctx, node.Op{Kind: node.ForceRelease, Names: []string{name}, TTL: w.tombstone(name), Buried: owners})
+	})
+}
+
+// Evict takes names from one owner: a lock, which it may hold as a reader, or permits of one semaphore. Other owners
+// keep theirs. It returns a reply for each node.
+//
+// The tombstone comes first: with it, no renewal of the owner can put a name back.
+func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permits int) []node.Reply {
+	names = slices.Clone(names)
+	for i, name := range names {
+		names[i] = onNodes(w.cfg.Prefix, name)
+	}
+	op := node.Op{Kind: node.Release, Names: names, Owner: owner, Reads: true}
+	if semaphore, _, ok := Permit(names[0]); ok {
+		op.Reads, op.Pool = false, node.Pool{Name: node.PoolName(semaphore), Size: permits}
+		for _, name := range names {
+			_, number, _ := Permit(name)
+			op.Pool.Size = max(op.Pool.Size, number+1)
+		}
+	}
+	return w.remove(func(a *asker) node.Reply {
+		var tombstones [][]string
+		for _, name := range names {
+			ttl := strconv.FormatInt(w.tombstone(name).Milliseconds(), 10)
+			tombstones = append(tombstones, []string{"SET", keyOf("tombstone", name) + ":" + owner, "1", "PX", ttl})
+		}
+		for _, answer := range a.Ask(ctx, tombstones...) {
+			if err := answer.Error(); err != nil {
+				return node.Reply{Err: err}
+			}
+		}
+		reply := a.Run(ctx, op)
+		channel, text := node.ForcedNotice(owner, names[0])
+		a.Ask(ctx, []string{"PUBLISH", channel, text}) // if it fails, the owner learns of it by its next renewal
+		return reply
+	})
+}
+
+func (w *Watcher) remove(from func(*asker) node.Reply) []node.Reply {
+	replies := make([]node.Reply, len(w.nodes))
+	w.each(func(i int, a *asker) {
+		if replies[i].Err = a.said.Err; replies[i].Err == nil {
+			replies[i] = from(a)
+		}
+	})
+	return replies
+}
+
+// tombstone returns how long nodes remember an owner of a name: as long as after a forced release by a client, and at
+// least as long as any node keeps the name for it.
+func (w *Watcher) tombstone(name string) time.Duration {
+	longest := w.cfg.Limits.MaxTTL
+	for _, a := range w.nodes {
+		for _, h := range a.said.Locks[name].Holders {
+			longest = max(longest, min(h.TTL, maxTombstone))
+		}
+	}
+	return longest
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/quorumlock/cmd/internal/exit"
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
+)
+
+// app is one run of the command: its input and output, and the flags that all subcommands share.
+type app struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr *output
+	nodes  nodeFlags
+	// verbose logs what happens, not only what fails.
+	verbose bool
+	// advised is set when the user has been told how to deal with the nodes.
+	advised bool
+}
+
+// say prints one message to the user, on stderr: stdout is for results.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "quorumlock: "+format+"\n", args...)
+}
+
+// advise prints advice about an error, once.
+func (a *app) advise(err error) {
+	if advice := text.Advice(err); advice != "" && !a.advised {
+		a.advised = true
+		a.say("%s", advice)
+	}
+}
+
+// logger logs everything to stderr with --verbose, and nothing without. Messages that the user must see are printed
+// as sentences.
+func (a *app) logger() *slog.Logger {
+	if !a.verbose {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// print prints a report as JSON or as text. If too few nodes answered, it returns an error without a message, because the
+// report has the reason.
+func (a *app) print(report any, words string, asJSON, noQuorum bool) error {
+	var err error
+	if asJSON {
+		err = text.PrintJSON(a.stdout, report)
+	} else {
+		_, err = io.WriteString(a.stdout, words)
+	}
+	if err == nil && noQuorum {
+		return exit.Silent(exit.NoQuorum)
+	}
+	return err
+}
+
+// nodeless makes a command that uses no nodes.
+func (a *app) nodeless(c *cobra.Command, run func(c *cobra.Command, args []string) error) *cobra.Command {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := a.nodes.refuse(c); err != nil {
+			return err
+		}
+		return run(c, args)
+	}
+	return c
+}
+
+// wrongUsage returns an error about the command line.
+func wrongUsage(c *cobra.Command, err error) error {
+	return &exit.Usage{Command: c.CommandPath(), Err: err}
+}
+
+// wrongFlag returns an error about the command line.
+func wrongFlag(c *cobra.Command, format string, args ...any) error {
+	return wrongUsage(c, fmt.Errorf(format, args...))
+}
+
+// arguments reports a failed check of positional arguments as wrong usage.
+func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return wrongUsage(c, err)
+		}
+		return nil
+	}
+}
+
+// named refuses a call without the name of a lock.
+func named(_ *cobra.Command, keys []string) error {
+	if len(keys) == 0 {
+		return errors.New("no KEY: the lock needs a name")
+	}
+	return nil
+}
+
+// output lets the log, the messages and a command's output share one writer.
+type output struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.w.Write(p)
+}
+
+// direct returns the writer for a command: a file itself rather than a pipe to it. Then a terminal stays a terminal,
+// and no copying outlasts the command.
+func (o *output) direct() io.Writer {
+	if f, ok := o.w.(*os.File); ok {
+		return f
+	}
+	return o
+}
