@@ -64,15 +64,3 @@ func TestRunOnACluster(t *testing.T) {
 	assert.Equal(t, "done", p.line())
 	assert.Zero(t, p.exit(), p.stderr.String())
 }
-
-func TestTagsThatDiffer(t *testing.T) {
-	for _, args := range [][]string{
-		{"run", "--key", "k", "--nodes", "redis://a:1?tag=x,redis://b:1?tag=y,c:1", "--", "true"},
-		{"status", "k", "--nodes", "redis://a:1?tag=x,redis://b:1?tag=y,c:1"},
-		{"init", "--prefix", "{z}:", "--nodes", "redis://a:1?tag=x"},
-	} {
-		r := call(t, args...)
-		assert.Equal(t, exitFailure, r.code)
-		assert.Contains(t, r.stderr, "tag")
-	}
-}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/cmd/internal/exit"
 )
 
 func TestManualPages(t *testing.T) {
@@ -43,7 +45,7 @@ func TestManualPages(t *testing.T) {
 	assert.Contains(t, pages["quorumlock-top.1"], `\-\-nodes nodes`)
 
 	r = call(t, "man", filepath.Join(dir, "none"))
-	assert.Equal(t, exitFailure, r.code)
+	assert.Equal(t, exit.Failure, r.code)
 	assert.Contains(t, r.stderr, "no such file or directory")
 }
 

@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/cmd/internal/exit"
 )
 
 // script returns the arguments to run a shell script under a lock on embedded nodes.
@@ -25,88 +27,66 @@ func script(text string, flags ...string) []string {
 	return append(args, "--", "sh", "-c", text)
 }
 
+// TestRunPassesTheStatusOn: the exit code is the command's own, or says as shells do why it did not run.
 func TestRunPassesTheStatusOn(t *testing.T) {
-	for text, code := range map[string]int{
-		"true":             0,
-		"exit 1":           1,
-		"exit 122":         122,
-		"exit 255":         255,
-		"kill -KILL $$":    137,
-		"kill -TERM $$":    143,
-		"nosuchcommand":    127,
-		"exec /etc/passwd": 126,
-	} {
-		t.Run(text, func(t *testing.T) {
-			assert.Equal(t, code, call(t, script(text)...).code)
-		})
-	}
-}
-
-func TestRunCannotRun(t *testing.T) {
 	dir := t.TempDir()
-	noFormat := filepath.Join(dir, "noformat")
-	require.NoError(t, os.WriteFile(noFormat, []byte("\x00\x01"), 0o700))
-	noInterpreter := filepath.Join(dir, "nointerpreter")
-	require.NoError(t, os.WriteFile(noInterpreter, []byte("#!/nowhere/sh\n"), 0o700))
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o700))
+		return path
+	}
 	for _, c := range []struct {
-		command string
+		command []string
 		code    int
 		says    string
 	}{
-		{"nosuchcommand", exitNotFound, "cannot run nosuchcommand: executable file not found"},
-		{filepath.Join(dir, "none"), exitNotFound, "no such file"},
-		{dir, exitNotRunning, "is a directory"},
-		{"/etc/passwd", exitNotRunning, "permission denied"},
-		{noFormat, exitNotRunning, "exec format error"},
-		{noInterpreter, exitNotFound, "no such file"},
+		{sh("true"), 0, ""},
+		{sh("exit 1"), 1, ""},
+		{sh("exit 122"), 122, ""},
+		{sh("exit 255"), 255, ""},
+		{sh("kill -KILL $$"), 137, ""},
+		{sh("kill -TERM $$"), 143, ""},
+		{[]string{"nosuchcommand"}, exit.NotFound, "cannot run nosuchcommand: executable file not found"},
+		{[]string{filepath.Join(dir, "none")}, exit.NotFound, "no such file"},
+		{[]string{dir}, exit.NotRunning, "is a directory"},
+		{[]string{"/etc/passwd"}, exit.NotRunning, "permission denied"},
+		{[]string{file("noformat", "\x00\x01")}, exit.NotRunning, "exec format error"},
+		{[]string{file("nointerpreter", "#!/nowhere/sh\n")}, exit.NotFound, "no such file"},
 	} {
-		t.Run(c.command, func(t *testing.T) {
-			r := call(t, "run", "--embedded", "3", "--key", "k", "--", c.command)
-			assert.Equal(t, c.code, r.code)
-			assert.Contains(t, r.stderr, c.says)
-		})
+		r := call(t, append([]string{"run", "--embedded", "3", "--key", "k", "--"}, c.command...)...)
+		assert.Equal(t, c.code, r.code, c.command)
+		assert.Contains(t, r.stderr, c.says)
 	}
 }
 
+func sh(text string) []string { return []string{"sh", "-c", text} }
+
+// TestRunTellsTheCommand: the environment describes the lock, and replaces what an outer quorumlock said.
 func TestRunTellsTheCommand(t *testing.T) {
 	t.Setenv("QUORUMLOCK_KEY", "outer")
+	t.Setenv(nodesEnv, "redis://:secret@nowhere:1") // passwords do not travel
+	t.Setenv(ownersEnv, "A:1 B:2")
 	before := time.Now()
-	r := call(t, script(`echo "$QUORUMLOCK_OWNER"; echo "$QUORUMLOCK_KEY"; echo "$QUORUMLOCK_VALID_UNTIL"; echo "$QUORUMLOCK_KEYS"; echo "$QUORUMLOCK_TOKEN"`)...)
+	r := call(t, script(`for v in OWNER OWNERS KEY KEYS TOKEN VALID_UNTIL NODES; do eval echo "\"\${QUORUMLOCK_$v-unset}\""; done`)...)
 	require.Zero(t, r.code, r.stderr)
 	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
-	require.Len(t, lines, 5)
+	require.Len(t, lines, 7)
 	assert.Regexp(t, `^[A-Z0-9]{20,}:1 \S+/\d+ sh$`, lines[0])
-	assert.Equal(t, "k", lines[1])
-	assert.Equal(t, "k", lines[3])
-	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, lines[2])
-	until, err := time.Parse(time.RFC3339, lines[2])
-	require.NoError(t, err)
-	assert.WithinRange(t, until, before.Add(9*time.Second), time.Now().Add(10*time.Second))
+	assert.Equal(t, "A:1 B:2 "+quorumlock.ParseOwner(lines[0]).ID, lines[1])
+	assert.Equal(t, []string{"k", "k"}, lines[2:4])
 	token, err := strconv.ParseInt(lines[4], 10, 64)
 	require.NoError(t, err)
 	assert.WithinRange(t, time.UnixMicro(token), before.Add(-time.Microsecond), time.Now(), "a token is the time, unless a larger one was seen")
-}
+	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, lines[5])
+	until, err := time.Parse(time.RFC3339, lines[5])
+	require.NoError(t, err)
+	assert.WithinRange(t, until, before.Add(9*time.Second), time.Now().Add(10*time.Second))
+	assert.Equal(t, "unset", lines[6])
 
-func TestPasswordsDoNotTravel(t *testing.T) {
-	t.Setenv(nodesEnv, "redis://:secret@nowhere:1")
-	t.Setenv(ownersEnv, "A:1 B:2")
-	r := call(t, script(`echo "${QUORUMLOCK_NODES-unset}"; echo "$QUORUMLOCK_OWNERS|$QUORUMLOCK_OWNER"`)...)
-	require.Zero(t, r.code, r.stderr)
-	assert.Regexp(t, `^unset\nA:1 B:2 (\S+)\|\S+ \S+/\d+ sh\n$`, r.stdout)
-	outer, owner, _ := strings.Cut(strings.TrimSpace(r.stdout), "|")
-	assert.Equal(t, "unset\nA:1 B:2 "+quorumlock.ParseOwner(owner).ID, outer)
-}
-
-func TestRunSeveralKeys(t *testing.T) {
-	r := call(t, "run", "--embedded", "3", "--multi", "--key", "stock", "--key", "b c", "--", "sh", "-c", `echo "$QUORUMLOCK_KEY|$QUORUMLOCK_KEYS"`)
-	require.Zero(t, r.code, r.stderr)
-	assert.Equal(t, "stock|stock\nb c\n", r.stdout)
-}
-
-func TestRunWithoutDashes(t *testing.T) {
-	r := call(t, "run", "--embedded", "3", "--key", "k", "echo", "-n", "--wait", "x")
-	require.Zero(t, r.code, r.stderr)
-	assert.Equal(t, "--wait x", r.stdout)
+	r = call(t, "run", "--embedded", "3", "--multi", "--key", "stock", "--key", "b c", "--", "sh", "-c", `echo "$QUORUMLOCK_KEY|$QUORUMLOCK_KEYS"`)
+	assert.Equal(t, "stock|stock\nb c\n", r.stdout, r.stderr)
+	r = call(t, "run", "--embedded", "3", "--key", "k", "echo", "-n", "--wait", "x")
+	assert.Equal(t, "--wait x", r.stdout, "no dashes are needed: %s", r.stderr)
 }
 
 func TestRunIsQuiet(t *testing.T) {
@@ -130,24 +110,33 @@ func TestMaxHoldStopsTheCommandAndItsChildren(t *testing.T) {
 	p := begin(t, script(`sh -c 'trap "echo child told; exit" TERM; echo ready; while :; do sleep 0.02; done' & trap "" TERM; wait`, "--max-hold", "3s", "--kill-after", "3s")...)
 	assert.Equal(t, "ready", p.line())
 	assert.Equal(t, "child told", p.line())
-	assert.Equal(t, exitLost, p.exit())
+	assert.Equal(t, exit.Lost, p.exit())
 	assert.Contains(t, p.stderr.String(), "--max-hold 3s is over")
 }
 
 // TestStopKillsRemainingProcesses: the remaining processes of a stopped command are killed, in every way to leave them
 // behind.
 func TestStopKillsRemainingProcesses(t *testing.T) {
+	const stubborn = `trap "" TERM; echo $$; while :; do sleep 0.02; done`
 	for name, text := range map[string]string{
-		"the command":                 `trap "" TERM; echo $$; while :; do sleep 0.02; done`,
+		"the command":                 stubborn,
+		"the command without grace":   stubborn,
 		"a child":                     `sh -c 'trap "" TERM; echo $$; while :; do sleep 0.02; done' & wait`,
 		"a child of an ended command": `sh -c 'trap "" TERM; echo $$; while :; do sleep 0.02; done' & trap "exit 0" TERM; wait`,
 		"a stopped command":           `echo $$; kill -STOP $$; echo on`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := begin(t, script(text, "--max-hold", "3s", "--kill-after", "300ms")...)
+			grace := "300ms"
+			if name == "the command without grace" {
+				grace = "0s"
+			}
+			p := begin(t, script(text, "--max-hold", "3s", "--kill-after", grace)...)
 			pid := p.line()
-			assert.Equal(t, exitLost, p.exit())
+			assert.Equal(t, exit.Lost, p.exit())
+			if text == stubborn {
+				assert.Contains(t, p.stderr.String(), "the command has ended: signal: killed")
+			}
 			requireGone(t, pid)
 		})
 	}
@@ -160,14 +149,6 @@ func requireGone(t *testing.T, pid string) {
 		stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	}, patience, 5*time.Millisecond, pid)
-}
-
-func TestStopWithoutGrace(t *testing.T) {
-	t.Parallel()
-	p := begin(t, script(`trap "" TERM; echo ready; while :; do sleep 0.02; done`, "--max-hold", "3s", "--kill-after", "0s")...)
-	assert.Equal(t, "ready", p.line())
-	assert.Equal(t, exitLost, p.exit())
-	assert.Contains(t, p.stderr.String(), "the command has ended: signal: killed")
 }
 
 // TestChildrenMayOutliveTheCommand: a command that ends by itself may leave children behind.
@@ -189,7 +170,7 @@ func TestEndOfTheContextStopsTheCommand(t *testing.T) {
 	require.Eventually(t, func() bool { _, err := os.Stat(ready); return err == nil }, patience, 5*time.Millisecond)
 	cancel(assert.AnError)
 	r := <-ended
-	assert.Equal(t, exitFailure, r.code)
+	assert.Equal(t, exit.Failure, r.code)
 	assert.Contains(t, r.stderr, assert.AnError.Error())
 }
 
@@ -235,4 +216,15 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	p.signal(syscall.SIGHUP)
 	p.reply()
 	assert.Equal(t, 5, p.exit())
+}
+
+// TestOldPausesExplainNothing: a pause explains only a loss within a TTL after it.
+func TestOldPausesExplainNothing(t *testing.T) {
+	now := clock.System().Now()
+	p := pulse{last: now, gap: 3 * time.Second, ended: now - 10*time.Second}
+	assert.Empty(t, p.pause(5*time.Second))
+	assert.Contains(t, p.pause(time.Hour), "did not run for 3.0 s")
+	p = pulse{last: now - time.Hour}
+	assert.Contains(t, p.pause(5*time.Second), "did not run for 3600.")
+	assert.Empty(t, (&pulse{last: clock.System().Now()}).pause(time.Hour))
 }

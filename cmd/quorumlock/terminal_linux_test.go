@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
 )
 
 // openTerminal makes a pseudo-terminal. It returns the user's end, and the path of the programs' end.
@@ -184,13 +186,13 @@ func TestColoursOnATerminal(t *testing.T) {
 	require.NoError(t, err)
 	defer tty.Close()
 	t.Setenv("TERM", "xterm")
-	assert.True(t, wantsColour(tty))
+	assert.True(t, text.WantsColour(tty))
 	t.Setenv("NO_COLOR", "1")
-	assert.False(t, wantsColour(tty))
+	assert.False(t, text.WantsColour(tty))
 	t.Setenv("NO_COLOR", "")
-	assert.True(t, wantsColour(tty), "an empty NO_COLOR means nothing")
+	assert.True(t, text.WantsColour(tty), "an empty NO_COLOR means nothing")
 	t.Setenv("TERM", "dumb")
-	assert.False(t, wantsColour(tty))
+	assert.False(t, text.WantsColour(tty))
 }
 
 // TestTerminalIsGivenBackByACommandThatCannotStart: its process had the foreground before the exec failed.

@@ -209,7 +209,7 @@ func (p *printer) ids(heading string, ids []string) {
 }
 
 // otherLists is what no look at one list of nodes can tell.
-const otherLists = "That all programs list these nodes, and no others, cannot be seen from here."
+const otherLists = "No check can see whether all programs list these nodes, and no others."
 
 func (p *printer) summary(r *Report) {
 	var counts []string

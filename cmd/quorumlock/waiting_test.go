@@ -16,25 +16,23 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/cmd/internal/exit"
+	"github.com/quorumlock/quorumlock/node"
 )
 
-func TestRunWaitsForTheLock(t *testing.T) {
-	t.Parallel()
-	servers := startFleet(t)
-	lease := servers.hold(t)
-	p := begin(t, servers.on("echo ran", "-v")...)
-	waitForLog(t, p, "no lock yet")
-	require.NoError(t, lease.Release(t.Context()))
-	assert.Equal(t, "ran", p.line())
-	assert.Zero(t, p.exit())
-	requireCleanSoon(t, servers) // the first holder was told when a majority had confirmed
+// waitForLog waits until a process has logged something.
+func waitForLog(t *testing.T, p *process, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), text) }, patience, 5*time.Millisecond)
 }
 
-func TestSignalsEndTheWaiting(t *testing.T) {
+// TestWaiting: the user is told once why the command waits. A signal ends the waiting, and leaves nothing behind.
+func TestWaiting(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
 	lease := servers.hold(t)
-	requireEverywhere(t, servers)
+	p := begin(t, servers.on("echo ran")...)
+	waitForLog(t, p, "quorumlock: waiting: held by "+quorumlock.DescribeOwner(lease.Owner())+" for another ")
 	for sig, code := range map[syscall.Signal]int{
 		syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129, syscall.SIGQUIT: 131,
 	} {
@@ -48,28 +46,13 @@ func TestSignalsEndTheWaiting(t *testing.T) {
 	for _, s := range servers {
 		holder, err := s.Command("HKEYS", "k")
 		require.NoError(t, err)
-		assert.Equal(t, lease.Owner(), holder, "the waiters that gave up left nothing behind")
+		assert.Equal(t, lease.Owner(), holder)
 	}
-	require.NoError(t, lease.Release(t.Context()))
-	requireCleanSoon(t, servers)
-}
-
-// waitForLog waits until a process has logged something.
-func waitForLog(t *testing.T, p *process, text string) {
-	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), text) }, patience, 5*time.Millisecond)
-}
-
-func TestWaitingIsTold(t *testing.T) {
-	t.Parallel()
-	servers := startFleet(t)
-	lease := servers.hold(t)
-	p := begin(t, servers.on("echo ran")...)
-	waitForLog(t, p, "quorumlock: waiting: held by "+quorumlock.DescribeOwner(lease.Owner())+" for another ")
 	require.NoError(t, lease.Release(t.Context()))
 	assert.Equal(t, "ran", p.line())
 	assert.Zero(t, p.exit())
 	assert.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), "the user is told once: %s", p.stderr.String())
+	servers.requireLocks(t) // the first holder was told when a majority had confirmed
 
 	for _, s := range servers[:3] {
 		s.Kill()
@@ -92,23 +75,12 @@ func TestRunWaitsThroughARecovery(t *testing.T) {
 	text := p.stderr.String()
 	assert.Regexp(t, `(?m)^quorumlock: waiting: no quorum: .*127\.0\.0\.1:\d+: acquire: recovering: for another [\d.]+m?s`, text)
 	assert.Equal(t, 1, strings.Count(text, "\nquorumlock: a node that is new, or has restarted, may have forgotten locks that are still held"), text)
-}
 
-// TestWaitingForAHolderAndThenForARecovery: two reasons to wait, one after the other.
-func TestWaitingForAHolderAndThenForARecovery(t *testing.T) {
-	t.Parallel()
-	servers := newFleet(t, 3)
-	servers.open(t, quick)
-	for _, s := range servers {
-		_, err := s.Command("HSET", "k", "somebody", "1")
-		require.NoError(t, err)
-	}
-	p := begin(t, servers.on("echo ran", quickly...)...)
+	// Two reasons to wait, one after the other.
+	servers.command(t, "HSET", "k", "somebody", "1")
+	p = begin(t, servers.on("echo ran", quickly...)...)
 	waitForLog(t, p, "quorumlock: waiting: held by somebody, without expiry\n")
-	for _, s := range servers {
-		_, err := s.Command("FLUSHALL")
-		require.NoError(t, err)
-	}
+	servers.command(t, "FLUSHALL")
 	waitForLog(t, p, ": acquire: recovering: for another ")
 	assert.Equal(t, "ran", p.line())
 	assert.Zero(t, p.exit())
@@ -120,42 +92,16 @@ func TestRunDoesNotWaitForARecovery(t *testing.T) {
 	servers := newFleet(t, 3)
 	for _, wait := range []string{"0s", "500ms"} {
 		r := call(t, servers.on("echo ran", "--wait", wait)...)
-		assert.Equal(t, exitNoQuorum, r.code)
+		assert.Equal(t, exit.NoQuorum, r.code)
 		assert.Empty(t, r.stdout)
 		assert.Contains(t, r.stderr, ": acquire: recovering: for another ")
 		assert.Equal(t, 1, strings.Count(r.stderr, "'quorumlock init'"), "the user is told once: %s", r.stderr)
 	}
 }
 
-func TestRunRefusesToWaitForItself(t *testing.T) {
-	t.Parallel()
-	servers := startFleet(t)
-	self, err := os.Executable()
-	require.NoError(t, err)
-	run := func(key string) string { return self + " run --nodes " + servers.nodes() + " --key " + key }
-	for name, inner := range map[string]string{
-		"at once":      run("k") + " -- echo ran",
-		"in between":   run("j") + " -- " + run("k") + " -- echo ran",
-		"with a bound": run("k") + " --wait 1m -- echo ran",
-	} {
-		p := begin(t, servers.on(inner+"; echo $?")...)
-		assert.Equal(t, "125", p.line(), name)
-		assert.Zero(t, p.exit())
-		assert.Contains(t, p.stderr.String(), "the quorumlock command that started this one: each would wait for the other")
-		assert.NotContains(t, p.stderr.String(), "waiting:")
-	}
-	p := begin(t, servers.on(run("k")+" --wait 0s -- echo ran; echo $?")...)
-	assert.Equal(t, "120", p.line(), "a single try waits for nothing")
-	assert.Zero(t, p.exit())
-	p = begin(t, servers.on(run("j")+" -- echo ran")...)
-	assert.Equal(t, "ran", p.line(), "another lock is no matter")
-	assert.Zero(t, p.exit())
-}
-
 func TestNodesThatComeBackEndTheWaiting(t *testing.T) {
 	t.Parallel()
-	servers := newFleet(t, 5)
-	servers.open(t, quick)
+	servers := openFleet(t, 5, quick)
 	for _, s := range servers[:3] {
 		s.Kill()
 	}
@@ -166,44 +112,48 @@ func TestNodesThatComeBackEndTheWaiting(t *testing.T) {
 	}
 	assert.Equal(t, "ran", p.line())
 	assert.Zero(t, p.exit())
-	servers.requireClean(t)
+	servers.requireLocks(t)
 }
 
-// TestRunRefusesToWaitForItsSharedHold: a denial names neither readers nor all holders of permits.
-func TestRunRefusesToWaitForItsSharedHold(t *testing.T) {
+// TestRunRefusesToWaitForItself: a command below another would wait for that one's end, and that one for its. A denial
+// names neither readers nor all holders of permits.
+func TestRunRefusesToWaitForItself(t *testing.T) {
 	t.Parallel()
+	servers := openFleet(t, 3)
 	self, err := os.Executable()
 	require.NoError(t, err)
+	run := func(flags string) string {
+		return self + " run --nodes " + servers.nodes() + " " + flags + " -- echo ran"
+	}
 	for name, c := range map[string]struct {
-		outer []string
-		inner string // flags
-		says  string
+		outer, inner string // flags
+		says         string
 	}{
-		"a writer below a reader":     {[]string{"--read"}, "", "125"},
-		"too many permits":            {[]string{"--of", "3", "--permits", "2"}, "--of 3 --permits 2", "125"},
-		"as many permits as are left": {[]string{"--of", "3", "--permits", "2"}, "--of 3 --permits 1", "ran"},
-		"a reader below a reader":     {[]string{"--read"}, "--read", "ran"},
+		"at once":                     {"--key a", run("--key a"), "125"},
+		"in between":                  {"--key b", strings.Replace(run("--key c"), "echo ran", run("--key b"), 1), "125"},
+		"with a bound":                {"--key d", run("--key d --wait 1m"), "125"},
+		"a single try":                {"--key e", run("--key e --wait 0s"), "120"},
+		"another lock":                {"--key f", run("--key g"), "ran"},
+		"a writer below a reader":     {"--key h --read", run("--key h"), "125"},
+		"a reader below a reader":     {"--key i --read", run("--key i --read"), "ran"},
+		"too many permits":            {"--key j --of 3 --permits 2", run("--key j --of 3 --permits 2"), "125"},
+		"as many permits as are left": {"--key l --of 3 --permits 2", run("--key l --of 3 --permits 1"), "ran"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			servers := newFleet(t, 3)
-			servers.open(t)
-			inner := self + " run --nodes " + servers.nodes() + " --key k " + c.inner + " -- echo ran"
-			p := begin(t, servers.on(inner+" || echo $?", c.outer...)...)
-			assert.Equal(t, c.says, p.line(), "without an answer both wait for ever")
-			assert.Zero(t, p.exit())
-			if c.says == "125" {
-				assert.Contains(t, p.stderr.String(), "the quorumlock command that started this one: each would wait for the other")
-			}
-		})
+		outer := strings.Fields("run --nodes " + servers.nodes() + " --node-timeout 1s " + c.outer)
+		p := begin(t, append(outer, "--", "sh", "-c", c.inner+" || echo $?")...)
+		assert.Equal(t, c.says, p.line(), "%s: without an answer both wait for ever", name)
+		assert.Zero(t, p.exit())
+		if c.says == "125" {
+			assert.Contains(t, p.stderr.String(), "the quorumlock command that started this one: each would wait for the other", name)
+		}
+		assert.NotContains(t, p.stderr.String(), "waiting:", name)
 	}
 }
 
 // TestRunRefusesToWaitBehindAWriter: the writer waits for the outer reader, and the inner reader would wait for the writer.
 func TestRunRefusesToWaitBehindAWriter(t *testing.T) {
 	t.Parallel()
-	servers := newFleet(t, 3)
-	servers.open(t)
+	servers := openFleet(t, 3)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	inner := self + " run --nodes " + servers.nodes() + " --key k --read -- echo ran"
@@ -217,17 +167,35 @@ func TestRunRefusesToWaitBehindAWriter(t *testing.T) {
 			_ = lease.Release(t.Context())
 		}
 	}()
-	requireKey(t, servers, "quorumlock:queue:{k}")
+	servers.requireKey(t, "quorumlock:queue:{k}")
 	p.reply()
 	assert.Equal(t, "125", p.line())
 	assert.Zero(t, p.exit())
 	<-written
 }
 
+// TestOtherPermits: a slot from before the number of permits was reduced takes none of the present permits.
+func TestOtherPermits(t *testing.T) {
+	t.Setenv(ownersEnv, "OUTER:1")
+	status := &quorumlock.SemaphoreStatus{Name: "k", Permits: 2, Need: 1, Nodes: make([]quorumlock.NodeStatus, 1)}
+	holds := func(owner string, slot int) {
+		n := &status.Nodes[0]
+		n.Holders = append(n.Holders, node.Holder{Name: node.SlotName(node.PoolName("k"), slot), Owner: owner})
+	}
+	holds("OTHER:1", 0)
+	holds("OUTER:1", 3)
+	outer, others := otherPermits(status)
+	assert.Equal(t, "OUTER:1", outer)
+	assert.Equal(t, 2, others)
+	holds("OUTER:1", 1)
+	_, others = otherPermits(status)
+	assert.Equal(t, 1, others)
+}
+
 // TestSignalBesideTheLeaseFreesTheLock: a lease that comes together with a signal runs no command, so --min-hold must not
 // keep others from doing the job.
 func TestSignalBesideTheLeaseFreesTheLock(t *testing.T) {
-	cfg := quorumlock.Config{Nodes: memoryNodes("n", 3)}
+	cfg := quorumlock.Config{Nodes: memoryNodes(3)}
 	_, err := admin.Init(t.Context(), cfg)
 	require.NoError(t, err)
 	client, err := quorumlock.New(cfg)
@@ -239,7 +207,7 @@ func TestSignalBesideTheLeaseFreesTheLock(t *testing.T) {
 	require.NoError(t, got.err)
 	var ended os.Signal = syscall.SIGTERM
 	_, err = h.settle(t.Context(), got, ended)
-	assert.Equal(t, 143, exitCode(err))
+	assert.Equal(t, 143, exit.Code(err))
 	next, err := h.locks.TryAcquire(t.Context())
 	require.NoError(t, err)
 	next.Leases()[0].WaiveMinHold()

@@ -1,0 +1,295 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/cmd/internal/watch"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// noon is the time of these tests' rounds.
+var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+func tokenAt(at time.Time) uint64 { return uint64(at.UnixMicro()) }
+
+// nodesWith returns nodes that all say the same about the locks.
+func nodesWith(n int, locks map[string]watch.Lock) (nodes []watch.Node) {
+	for i := range n {
+		nodes = append(nodes, watch.Node{Name: string(rune('x' + i)), Latency: time.Millisecond, Locks: locks})
+	}
+	return nodes
+}
+
+func held(name, owner string, ttl time.Duration, token uint64) watch.Lock {
+	return watch.Lock{Holders: []node.Holder{{Name: name, Owner: owner, TTL: ttl, Token: token}}}
+}
+
+func topper(given ...string) *Topper { return &Topper{Given: given, Order: Orders["name"]} }
+
+func TestStatesOfALock(t *testing.T) {
+	failed := &node.Error{Node: "n", Op: node.Inspect, Reason: node.ErrUnreachable}
+	for _, c := range []struct {
+		holders string // of each node; "-" for none, "r" if it recovers too, "s" for another type, "x" for no answer
+		state   string
+	}{
+		{"-----", Free},
+		{"---xx", Free},
+		{"---ab", Free},
+		{"--xxx", NoQuorum},
+		{"aaaaa", Held},
+		{"aaaxx", Held},
+		{"aaabb", Held},
+		{"aaxxx", NoQuorum},
+		{"aaxx-", Partial},
+		{"aabb-", Partial},
+		{"aa--x", Partial},
+		{"sss--", WrongType},
+		{"sssxx", WrongType},
+		{"ssaaa", Held},
+		{"ss---", Free},
+		{"ss--x", Partial},
+		{"sxxx-", NoQuorum},
+		{"r----", Free},
+		{"rr---", Free},
+		{"rrr--", Recovering},
+		{"rrrrr", Recovering},
+		{"rr--a", Recovering},
+		{"rrraa", Recovering},
+		{"rr-xx", Recovering},
+		{"rraaa", Held},
+		{"rraax", Partial},
+		{"rrxxx", NoQuorum},
+	} {
+		s := &watch.Facts{}
+		for _, h := range c.holders {
+			n := watch.Node{Name: "n", Locks: make(map[string]watch.Lock)}
+			switch h {
+			case '-':
+			case 'x':
+				n.Err = failed
+			case 'r':
+				n.Recovering = time.Second
+			case 's':
+				n.Locks["k"] = watch.Lock{Err: &node.Error{Node: "n", Op: node.Inspect, Reason: node.ErrWrongType}}
+			default:
+				n.Locks["k"] = held("k", string(h), time.Second, 0)
+			}
+			s.Nodes = append(s.Nodes, n)
+		}
+		n := NewStatus(noon, s, []string{"k"}).Locks[0]
+		assert.Equal(t, c.state, n.State, c.holders)
+		assert.Equal(t, c.state == Held, n.Owner != "", c.holders)
+		assert.Equal(t, strings.Contains(c.holders, "r"), strings.Contains(n.summary(), "new locks"), n.summary())
+		assert.Equal(t, strings.Contains(c.holders, "s"), strings.Contains(n.summary(), AnotherName), n.summary())
+	}
+}
+
+func TestTopOfALock(t *testing.T) {
+	facts := &watch.Facts{Names: []string{"job"}, Whole: true, Nodes: nodesWith(3, nil)}
+	for i, ttl := range []time.Duration{5 * time.Second, 7 * time.Second, 9 * time.Second} {
+		l := held("job", "C:1 web-1/77 nightly report", ttl, tokenAt(noon.Add(-3*time.Second)))
+		l.Waiters = []int{2, 3, 9}[i]
+		facts.Nodes[i].Locks = map[string]watch.Lock{"job": l}
+	}
+	top := topper().Report(noon, facts)
+	assert.Equal(t, []Row{{
+		Key: "job", Permit: -1, State: Held, Owner: "C:1 web-1/77 nightly report", Holder: "web-1/77", Purpose: "nightly report",
+		age:     age{Since: "2026-05-01T11:59:57Z", Held: whole(3 * time.Second)},
+		TTL:     whole(7 * time.Second), // as long as two nodes keep it
+		Backing: 3, Waiters: 3,          // as many as two nodes know of
+	}}, top.Locks)
+	assert.Equal(t, 2, top.Need)
+	assert.Equal(t, 3, top.Answered)
+	assert.True(t, top.Complete)
+	assert.Equal(t, 1, top.Nodes[0].Locks)
+}
+
+// TestTopRemembersTheTimeOfTheGrant: a token tells the time of the grant, as long as the lock is held. Of a lock without a
+// token, top remembers when it saw it first.
+func TestTopRemembersTheTimeOfTheGrant(t *testing.T) {
+	const owner, second = "C:1 web-1/77", "C:2 web-1/77"
+	look := func(top *Topper, at time.Time, owner string, token uint64) age {
+		facts := &watch.Facts{Names: []string{"job"}, Nodes: nodesWith(3, map[string]watch.Lock{"job": held("job", owner, time.Second, token)})}
+		return top.Report(at, facts).Locks[0].age
+	}
+	is := func(held time.Duration, atLeast bool, a age, why string) {
+		t.Helper()
+		assert.Equal(t, whole(held), a.Held, why)
+		assert.Equal(t, atLeast, a.AtLeast, why)
+	}
+	top, token := topper(), tokenAt(noon.Add(-2*time.Second))
+	is(2*time.Second, false, look(top, noon, owner, token), "")
+	is(time.Hour+2*time.Second, false, look(top, noon.Add(time.Hour), owner, token), "")
+	is(time.Hour+2*time.Second, false, look(topper(), noon.Add(time.Hour), owner, token), "of a second top")
+	is(0, true, look(top, noon.Add(time.Hour), second, 0), "it has no token, and was not seen before")
+	is(time.Hour, true, look(top, noon.Add(2*time.Hour), second, 0), "")
+
+	down := &watch.Facts{Names: []string{"job"}, Nodes: []watch.Node{{Err: node.ErrTimeout}, {Err: node.ErrTimeout}, {}}}
+	assert.Empty(t, top.Report(noon.Add(2*time.Hour), down).Locks)
+	is(2*time.Hour, true, look(top, noon.Add(3*time.Hour), second, 0), "the row was not forgotten in between")
+	is(0, true, look(topper(), noon, "d4e5f6a7-0b1c-4d2e-8f3a-112233445566:47", 0), "a lock of Redisson never has a token")
+	is(0, false, look(topper(), noon, owner, tokenAt(noon.Add(time.Second))), "clocks differ")
+}
+
+func TestTopShowsUnusualLocks(t *testing.T) {
+	slot := node.SlotName(node.PoolName("pool"), 3)
+	facts := &watch.Facts{Nodes: nodesWith(3, nil), Names: []string{"free", "found-free", "alone", "read", slot, "for ever", "text"}}
+	reader := func(owner string) node.Holder {
+		return node.Holder{Name: "read", Owner: owner, TTL: time.Second, Reads: true}
+	}
+	for i := range facts.Nodes {
+		facts.Nodes[i].Locks = map[string]watch.Lock{
+			"read":     {Holders: []node.Holder{reader("C:1"), reader("D:1")}},
+			slot:       held(slot, "C:9", time.Second, 0),
+			"for ever": held("for ever", "C:3", node.NoExpiry, 0), // not a lock
+			"text":     held("text", "some field", time.Second, 0),
+		}
+	}
+	facts.Nodes[2].Locks["alone"] = held("alone", "C:4 h/1", 4*time.Second, 0) // one node of three is not enough
+	unknown := age{Since: "2026-05-01T12:00:00Z", AtLeast: true}
+	assert.Equal(t, []Row{
+		{Key: "alone", Permit: -1, State: Free, Owner: "C:4 h/1", Holder: "h/1", age: unknown, TTL: whole(4 * time.Second), Backing: 1},
+		{Key: "free", Permit: -1, State: Free},
+		{Key: slot, Semaphore: "pool", Permit: 3, State: Held, Owner: "C:9", age: unknown, TTL: whole(time.Second), Backing: 3},
+		{Key: "read", Permit: -1, State: Held, Owner: node.Readers, Readers: 2, TTL: whole(time.Second), Backing: 3},
+	}, topper("free").Report(noon, facts).Locks)
+}
+
+func TestTopOfNodes(t *testing.T) {
+	facts := &watch.Facts{Names: []string{"job"}, Nodes: nodesWith(5, map[string]watch.Lock{"job": held("job", "C:1", time.Second, 0)})}
+	facts.Nodes[0] = watch.Node{Name: "down", Err: &node.Error{Node: "down", Op: node.Inspect, Reason: node.ErrUnreachable}}
+	facts.Nodes[1].Recovering = 3 * time.Second
+	facts.Nodes[2].Recovering, facts.Nodes[2].Unmarked = 11*time.Second, true
+	facts.Nodes[3].Unlisted, facts.Nodes[3].Uncounted = errors.New("no\nscan"), errors.New("no zrange")
+	top := topper().Report(noon, facts)
+	assert.Equal(t, 4, top.Answered)
+	assert.Equal(t, "unreachable", top.Nodes[0].Error)
+	assert.Equal(t, "recovers for another 3s", top.Nodes[1].Note)
+	assert.Equal(t, "recovers for 11s from the first attempt at a lock on", top.Nodes[2].Note)
+	assert.Equal(t, `not searched for locks: no\nscan; waiters not counted: no zrange`, top.Nodes[3].Note)
+	assert.Equal(t, 4, top.Locks[0].Backing)
+	facts.Nodes[1].Err, facts.Nodes[2].Err = errors.New("x"), errors.New("y")
+	assert.Equal(t, NoQuorum, topper().Report(noon, facts).Locks[0].State)
+}
+
+func TestTopOrders(t *testing.T) {
+	locks := []Row{
+		{Key: "b", Permit: -1, age: age{Held: 1}, TTL: 9, Waiters: 5},
+		{Key: "a", Permit: -1, age: age{Held: 2}, TTL: 8, Waiters: 5},
+		{Key: "c", Permit: -1, age: age{Held: 3}, TTL: 7},
+	}
+	for order, want := range map[string]string{"name": "abc", "held": "cab", "ttl": "cab", "waiters": "abc"} {
+		got := ""
+		for _, l := range slices.SortedStableFunc(slices.Values(locks), Orders[order]) {
+			got += l.Key
+		}
+		assert.Equal(t, want, got, order)
+	}
+}
+
+func TestTopFitsTheScreen(t *testing.T) {
+	facts := &watch.Facts{Whole: true, Nodes: nodesWith(3, map[string]watch.Lock{})}
+	for i := range 20 {
+		name := strings.Repeat("long", 20) + string(rune('a'+i))
+		facts.Names = append(facts.Names, name)
+		facts.Nodes[0].Locks[name] = held(name, "C:1 h/1 \x1b[2Jevil\n", time.Second, 0)
+	}
+	top := topper().Report(noon, facts)
+	for height := 1; height < 35; height++ {
+		for _, width := range []int{1, 10, 40, 200} {
+			lines := top.Lines(Screen{Width: width, Height: height})
+			assert.LessOrEqual(t, len(lines), height)
+			for _, l := range lines {
+				assert.LessOrEqual(t, utf8.RuneCountInString(l), width)
+				assert.NotContains(t, l, "\x1b")
+			}
+		}
+	}
+	for height, last := range map[int]string{12: "... and 17 more", 27: "... and 2 more", 28: "long"} { // from 28 on, all of it has a place
+		assert.Contains(t, top.Lines(Screen{Width: 80, Height: height})[height-1], last)
+	}
+	plain := top.Lines(Screen{})
+	assert.Contains(t, plain[len(plain)-1], strings.Repeat("long", 20)+"t", "nothing is cut where there is no screen")
+	assert.Contains(t, plain[len(plain)-1], `\x1b[2Jevil\n`)
+}
+
+func TestTopText(t *testing.T) {
+	slot := node.SlotName(node.PoolName("pool"), 3)
+	facts := &watch.Facts{Names: []string{"job", slot, "free", "half"}, Nodes: nodesWith(3, nil)}
+	for i := range facts.Nodes {
+		job := held("job", "C:1 web-1/77 nightly report", 7*time.Second, tokenAt(noon.Add(-90*time.Second)))
+		job.Waiters = watch.MostWaiters
+		facts.Nodes[i].Locks = map[string]watch.Lock{"job": job, slot: held(slot, "C:9", time.Second, 0)}
+	}
+	facts.Nodes[1].Locks["half"] = held("half", "D:1 web-2/5", time.Second, 0)
+	facts.Nodes[2] = watch.Node{Name: "z", Err: node.ErrTimeout}
+	top := topper("free").Report(noon, facts)
+	assert.Equal(t, `2 of 3 nodes answer (2 needed), 2 locks held, 100 waiting; not all keys were searched yet
+
+NODE  LATENCY  LOCKS  NOTE
+x     1.0ms    2      -
+y     1.0ms    3      -
+z     -        -      timeout
+
+LOCK     NODES  TTL   HELD   WAIT  HOLDER             PURPOSE
+free     -      -     -      0     free               -
+half     1/3    1.0s  >0s    0     web-2/5 (partial)  -
+job      2/3    7.0s  1m30s  100+  web-1/77           nightly report
+pool #3  2/3    1.0s  >0s    0     C:9                -`, strings.Join(top.Lines(Screen{}), "\n"))
+
+	coloured := strings.Join(top.Lines(Screen{Colour: true}), "\n")
+	for _, row := range []string{"\x1b[31mz ", "\x1b[33mhalf ", "\njob "} {
+		assert.Contains(t, coloured, row)
+	}
+}
+
+// TestStatusText: the words of every kind, with a node that does not answer.
+func TestStatusText(t *testing.T) {
+	slot := func(i int) string { return node.SlotName(node.PoolName("s"), i) }
+	facts := &watch.Facts{Names: []string{"k", "s", slot(0), slot(1)}, Nodes: nodesWith(3, nil)}
+	for i := range facts.Nodes {
+		facts.Nodes[i].Locks = map[string]watch.Lock{
+			"k":     held("k", "C:1 web-1/77 report", 7*time.Second, tokenAt(noon.Add(-90*time.Second))),
+			slot(0): held(slot(0), "D:5", 2*time.Second, tokenAt(noon.Add(-time.Second))),
+		}
+		facts.Nodes[i].Kinds = map[string]watch.Kinds{
+			"s": {Permits: 2, Version: 1}, "l": {Count: 3, Counted: []string{"a", fmt.Sprint(i)}},
+		}
+	}
+	facts.Nodes[0].Locks[slot(1)] = held(slot(1), "E:1", time.Second, 0)
+	facts.Nodes[2] = watch.Node{Name: "z", Err: &node.Error{Node: "z", Op: node.Inspect, Reason: node.ErrTimeout}}
+	token, last := fmt.Sprint(tokenAt(noon.Add(-90*time.Second))), fmt.Sprint(tokenAt(noon.Add(-time.Second)))
+	assert.Equal(t, `NODE  HOLDER                 LARGEST TOKEN     TTL LEFT  LATENCY  NOTE
+x     C:1 (web-1/77 report)  `+token+`  7s        1ms      -
+y     C:1 (web-1/77 report)  `+token+`  7s        1ms      -
+z     -                      -                 -         -        timeout
+"k" is held by C:1 (web-1/77 report) on 2 of 3 nodes (2 needed), for 1m30s so far
+
+NODE  HOLDER  LARGEST TOKEN  TTL LEFT  LATENCY  NOTE
+x     -       -              -         1ms      -
+y     -       -              -         1ms      -
+z     -       -              -         -        timeout
+no lock "s" is held: 2 of 3 nodes answered (2 needed)
+PERMIT  HOLDER  NODES  TTL LEFT  HELD  LARGEST TOKEN
+0       D:5     2/3    2s        1s    `+last+`
+1       E:1     1/3    1s        >0s   -
+semaphore "s": 1 of 2 permits held; 1 on too few nodes
+
+NODE  HOLDER  LARGEST TOKEN  TTL LEFT  LATENCY  NOTE
+x     -       -              -         1ms      -
+y     -       -              -         1ms      -
+z     -       -              -         -        timeout
+no lock "l" is held: 2 of 3 nodes answered (2 needed)
+latch "l": done, all 3 have counted down
+`, NewStatus(noon, facts, []string{"k", "s", "l"}).String())
+	require.Len(t, NewLock("k", facts).Owners(), 1)
+}
