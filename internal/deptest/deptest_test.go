@@ -71,6 +71,12 @@ var rules = []rule{
 		},
 	},
 	{
+		name: "reports ask no node",
+		docs: "cmd/internal/watch and cmd/internal/doctor ask nodes. What is said of their facts, and how, is tested without a server.",
+		pkg:  module + "/cmd/internal/report " + module + "/cmd/internal/text " + module + "/cmd/internal/exit " + module + "/cmd/internal/live",
+		deny: []string{"github.com/redis/rueidis", module + "/admin", module + "/cmd/internal/doctor"},
+	},
+	{
 		name:  "fence stands on its own",
 		docs:  "fence/ is for resources, which do not take locks: they must not get the library, or a client for Redis, with it.",
 		pkg:   module + "/fence",

@@ -300,7 +300,7 @@ func TestRights(t *testing.T) {
 	require.NoError(t, facts.Nodes[0].Unlisted)
 	assert.Equal(t, []string{"job:a"}, facts.Names)
 
-	text, err := os.ReadFile("../../docs/servers.md")
+	text, err := os.ReadFile("../../../docs/servers.md")
 	require.NoError(t, err)
 	documented := strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\\\n", " ")), " ")
 	assert.Contains(t, documented, rights.SetViewer("viewer", "another"))

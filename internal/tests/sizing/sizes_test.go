@@ -1,5 +1,4 @@
-// Package sizing computes the times that follow from a client's settings, for the tables in docs/.
-package sizing
+package sizing_test
 
 import (
 	"fmt"
@@ -10,8 +9,8 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// Sizes are the times that follow from one TTL, if MaxTTL equals it and all other settings are defaults.
-type Sizes struct {
+// sizes are the times that follow from one TTL, if MaxTTL equals it and all other settings are defaults.
+type sizes struct {
 	TTL time.Duration
 	// Valid is how long a lease lasts after its last successful renewal was sent. The lock of a dead holder is free
 	// one TTL after the nodes received that renewal.
@@ -26,9 +25,9 @@ type Sizes struct {
 	Recovery time.Duration
 }
 
-// Of computes the sizes for a TTL.
-func Of(ttl time.Duration) Sizes {
-	s := Sizes{
+// sizesOf computes the sizes for a TTL.
+func sizesOf(ttl time.Duration) sizes {
+	s := sizes{
 		TTL:         ttl,
 		Valid:       ttl - quorum.Drift(ttl),
 		Renewal:     ttl / 3,
@@ -41,13 +40,13 @@ func Of(ttl time.Duration) Sizes {
 	return s
 }
 
-// TTLTable returns a Markdown table of the sizes of TTLs.
-func TTLTable(ttls ...time.Duration) string {
+// ttlTable returns a Markdown table of the sizes of TTLs.
+func ttlTable(ttls ...time.Duration) string {
 	var b strings.Builder
 	b.WriteString("| TTL = MaxTTL | a dead holder's lock is free after | renewal interval | node timeout | longest outage of all nodes that a lease survives | recovery (R) | renewals per lease, node and minute, about |\n")
 	b.WriteString("|---|---|---|---|---|---|---|\n")
 	for _, ttl := range ttls {
-		s := Of(ttl)
+		s := sizesOf(ttl)
 		fmt.Fprintf(&b, "| %v | %v to %v | %v | %v | %v | %v | %d |\n", s.TTL, short(s.TTL-s.Renewal), s.TTL, short(s.Renewal),
 			short(s.NodeTimeout), short(s.Outage), s.Recovery, (time.Minute+s.Renewal-1)/s.Renewal)
 	}
@@ -66,8 +65,8 @@ func short(d time.Duration) time.Duration {
 	}
 }
 
-// NodesTable returns a Markdown table of the failures that numbers of nodes survive.
-func NodesTable(numbers ...int) string {
+// nodesTable returns a Markdown table of the failures that numbers of nodes survive.
+func nodesTable(numbers ...int) string {
 	var b strings.Builder
 	b.WriteString("| | nodes | must agree | may be down | may forget your lock unnoticed |\n")
 	b.WriteString("|---|---|---|---|---|\n")
