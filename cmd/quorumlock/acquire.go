@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -215,50 +214,24 @@ func otherPermits(status *quorumlock.SemaphoreStatus) (outer string, others int)
 	return outer, others
 }
 
-// rounds records the results of the last rounds of acquisition and renewal.
+// rounds records the results of the last rounds of acquisition and renewal, for messages to the user.
 type rounds struct {
-	log *slog.Logger
 	// failed has the last failed attempt, for the goroutine that waits.
 	failed chan quorumlock.AttemptFailedEvent
-
-	// told has the last two logged failures. Many attempts fail for the same reason, or alternate between two true
-	// ones.
-	told [2]string
-
 	// renewal is why the last renewal failed, or nil if it succeeded.
 	renewal atomic.Pointer[error]
 }
 
-// hooks log all events, and record failures for messages to the user.
 func (r *rounds) hooks() quorumlock.Hooks {
-	log := quorumlock.LogHooks(r.log)
-	hooks := log
-	hooks.AttemptFailed = r.attemptFailed
-	hooks.Renewed = func(e quorumlock.RenewedEvent) { r.renewal.Store(nil); log.Renewed(e) }
-	hooks.RenewalFailed = func(e quorumlock.RenewalFailedEvent) { r.renewal.Store(&e.Err); log.RenewalFailed(e) }
-	return hooks
-}
-
-func (r *rounds) attemptFailed(e quorumlock.AttemptFailedEvent) {
-	select {
-	case <-r.failed: // the last one was not read in time
-	default:
+	return quorumlock.Hooks{
+		AttemptFailed: func(e quorumlock.AttemptFailedEvent) {
+			select {
+			case <-r.failed: // the last one was not read in time
+			default:
+			}
+			r.failed <- e // hooks are called one after another, so there is room
+		},
+		Renewed:       func(quorumlock.RenewedEvent) { r.renewal.Store(nil) },
+		RenewalFailed: func(e quorumlock.RenewalFailedEvent) { r.renewal.Store(&e.Err) },
 	}
-	r.failed <- e // hooks are called one after another, so there is room
-	if why := kind(e.Err); !slices.Contains(r.told[:], why) {
-		r.told = [2]string{why, r.told[0]}
-		r.log.Info("no lock yet", "attempt", e.Attempt, "because", text.Plain(e.Err))
-	}
-}
-
-// kind distinguishes failures without the numbers that change each time.
-func kind(err error) string {
-	var held *quorumlock.HeldError
-	if errors.As(err, &held) {
-		return "held by " + held.Owner
-	}
-	if errors.Is(err, node.ErrRecovering) {
-		return "no quorum: nodes recover"
-	}
-	return "no quorum"
 }

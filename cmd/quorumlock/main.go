@@ -52,7 +52,7 @@ func main() {
 // execute runs the command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: &output{w: stderr}}
-	root := rootCommand(a) //nolint:contextcheck // the commands get it from ExecuteContext
+	root := rootCommand(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if message := exit.Message(err); message != "" {

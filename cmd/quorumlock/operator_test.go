@@ -27,12 +27,9 @@ func (f fleet) init(t *testing.T, code int, flags, stdout, stderr string) {
 	assert.Equal(t, stderr, f.plainly(r.stderr))
 }
 
-// each is a line for each of n servers.
-func each(n int, said string) (lines string) {
-	for i := range n {
-		lines += fmt.Sprintf("n%d: %s\n", i+1, said)
-	}
-	return lines
+// each is a line for each of three servers.
+func each(said string) string {
+	return fmt.Sprintf("n1: %[1]s\nn2: %[1]s\nn3: %[1]s\n", said)
 }
 
 // requireGives checks whether the servers grant a lock now.
@@ -54,9 +51,9 @@ func TestInit(t *testing.T) {
 	servers.requireGives(t, exit.NoQuorum)
 
 	servers[2].Restart()
-	servers.init(t, exit.OK, "", each(3, "opened")+"all 3 nodes are open\n", "")
+	servers.init(t, exit.OK, "", each("opened")+"all 3 nodes are open\n", "")
 	servers.requireGives(t, exit.OK)
-	servers.init(t, exit.OK, "", each(3, "open already")+"all 3 nodes are open\n", "")
+	servers.init(t, exit.OK, "", each("open already")+"all 3 nodes are open\n", "")
 	servers.requireGives(t, exit.OK)
 
 	servers[1].Restart()
@@ -82,7 +79,7 @@ func TestInitDoesNotHurryNodesThatAllRestarted(t *testing.T) {
 	for _, s := range servers {
 		s.Restart()
 	}
-	servers.init(t, exit.NoQuorum, "", each(3, "recovering for another T"), "quorumlock: nothing was opened, as not all nodes are new: all nodes recover, "+
+	servers.init(t, exit.NoQuorum, "", each("recovering for another T"), "quorumlock: nothing was opened, as not all nodes are new: all nodes recover, "+
 		"as they restarted, failed over, got their first replica, or had their limits changed. Wait: all nodes open by themselves in T\n")
 	servers.requireGives(t, exit.NoQuorum)
 }
@@ -105,7 +102,7 @@ func TestInitNoticesTwoAddressesOfOneServer(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	servers := openFleet(t, 3, quick)
-	servers.init(t, exit.Failure, "", each(3, "open already, set up for --max-ttl T and --max-clock-skew T"),
+	servers.init(t, exit.Failure, "", each("open already, set up for --max-ttl T and --max-clock-skew T"),
 		"quorumlock: nothing was opened, as the limits of all nodes are not --max-ttl T and --max-clock-skew T: "+
 			"use the same limits for init and all programs, or change the limits of the nodes with --change-limits, after all programs that use them have stopped\n")
 
@@ -161,7 +158,7 @@ func TestReady(t *testing.T) {
 		require.Equal(t, code, r.code, r.stderr)
 		return servers.plainly(r.stdout + r.stderr)
 	}
-	assert.Equal(t, each(3, "recovering for another T")+"quorumlock: not ready: 0 of 3 nodes give locks (2 needed)\n", ready(exit.NoQuorum, ""))
+	assert.Equal(t, each("recovering for another T")+"quorumlock: not ready: 0 of 3 nodes give locks (2 needed)\n", ready(exit.NoQuorum, ""))
 	assert.Equal(t, "3 of 3 nodes give locks (3 needed)\n", ready(exit.OK, "--multi --wait 20s"), "the question began the recovery")
 
 	servers[0].Kill()

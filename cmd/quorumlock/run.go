@@ -204,8 +204,10 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	if err != nil {
 		return err // before the lock is requested: no client must wait for a typing error
 	}
-	log := &rounds{log: a.logger(), failed: make(chan quorumlock.AttemptFailedEvent, 1)}
-	client, err := a.client(c, func(cfg *quorumlock.Config) { cfg.TTL, cfg.Hooks = f.ttl, log.hooks() })
+	last := &rounds{failed: make(chan quorumlock.AttemptFailedEvent, 1)}
+	client, err := a.client(c, func(cfg *quorumlock.Config) {
+		cfg.TTL, cfg.Hooks = f.ttl, quorumlock.MultiHooks(quorumlock.LogHooks(cfg.Logger), last.hooks())
+	})
 	if err != nil {
 		return err
 	}
@@ -213,7 +215,7 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 
 	f.purpose = cmp.Or(f.purpose, purposeOf(args[0]))
 	h := &holder{
-		app: a, flags: f, client: client, locks: f.locks(client), rounds: log, signals: child.CatchSignals(),
+		app: a, flags: f, client: client, locks: f.locks(client), rounds: last, signals: child.CatchSignals(),
 		inspected: make(map[string]bool),
 	}
 	defer signal.Stop(h.signals)

@@ -37,7 +37,7 @@ func TestWaiting(t *testing.T) {
 		syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129, syscall.SIGQUIT: 131,
 	} {
 		p := begin(t, servers.on("echo ran", "-v")...)
-		waitForLog(t, p, "no lock yet")
+		waitForLog(t, p, "attempt failed")
 		p.signal(syscall.SIGUSR1) // means something to the command only
 		p.signal(sig)
 		assert.Equal(t, code, p.exit())

@@ -278,6 +278,10 @@ func TestUnknownIsNotOK(t *testing.T) {
 	for _, c := range down.Report().Checks {
 		assert.Equal(t, aboutTheList[c.ID], c.Severity == OK, "%s of nodes that are down", c.ID)
 	}
+	reachable := down.Report().Checks[1]
+	require.Equal(t, "reachable", reachable.ID)
+	assert.Equal(t, "0 of 3 nodes answer, and 2 are needed", reachable.Findings[1].Found)
+	assert.Equal(t, []string{"n0", "n1", "n2"}, reachable.Findings[1].Nodes)
 	for _, c := range one.Report().Checks {
 		assert.Equal(t, aboutTheList[c.ID], c.Severity == OK, "%s of a node that is down", c.ID)
 	}
@@ -372,5 +376,27 @@ func TestOffsetHoldsTheTruth(t *testing.T) {
 	for read := time.Duration(0); read <= trip; read += 10 * time.Millisecond {
 		o := sample{sent: at, told: at.Add(read + truth), trip: trip}.offset()
 		assert.LessOrEqual(t, (o.Ahead - truth).Abs(), o.Error)
+	}
+}
+
+// TestRemedies: the commands fit the facts.
+func TestRemedies(t *testing.T) {
+	lag := func(f *Facts, n *Node, info Info) {
+		guarded("2", "1", time.Second)(f, n, info)
+		n.Settings["min-replicas-max-lag"] = Fact[string]{Value: "10"}
+	}
+	for want, change := range map[string]func(*Facts, *Node, Info){
+		"CONFIG SET min-replicas-max-lag 1, CONFIG REWRITE, quorumlock init --change-limits --max-ttl 10s --max-clock-skew 2s": lag,
+		"CONFIG SET min-replicas-to-write 0, CONFIG REWRITE":                                                                   guarded("0", "1", 2*time.Second),
+		"CONFIG SET maxmemory 200, CONFIG REWRITE":                                                                             memory("100", "0"),
+		"ACL SETUSER locker +zadd":                                                                                             trial("+zadd", rights.ForWaiting, Denied),
+	} {
+		var commands []string
+		for _, c := range with(change).Report().Checks {
+			for _, f := range c.Findings {
+				commands = append(commands, f.Commands...)
+			}
+		}
+		assert.Equal(t, want, strings.Join(commands, ", "))
 	}
 }

@@ -36,7 +36,7 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 		n.Unreached = err
 		return n
 	}
-	defer peer.Close()
+	defer peer.Close() //nolint:contextcheck // it is bounded by the timeouts
 	n.Name = peer.Name()
 	// The library goes first: it recognises an address that is no Redis server.
 	switch err := reasonOf(peer.Probe(ctx)); {

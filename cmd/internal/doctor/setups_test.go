@@ -16,7 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
-	"github.com/quorumlock/quorumlock/internal/rights"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -57,14 +56,6 @@ func (s *setup) settle() {
 	}
 }
 
-// as creates a user with the documented rights and further rules, for all servers.
-func (s *setup) as(rules string) {
-	for i, server := range s.servers {
-		s.command(i, rights.SetUser("locker", "secret", "job:*")+" "+rules)
-		s.addresses[i] = "redis://locker:secret@" + server.Addr()
-	}
-}
-
 // TestSetups: for each faulty set-up of real servers, one check finds it, and no other finds a problem.
 func TestSetups(t *testing.T) {
 	t.Parallel()
@@ -76,49 +67,60 @@ func TestSetups(t *testing.T) {
 		says     string // texts, separated by |
 	}{
 		"a server that does not run": {func(s *setup) { s.servers[1].Kill() }, "reachable", Error, "refused|Start the server"},
-		"a majority that does not run": {func(s *setup) { s.servers[1].Kill(); s.servers[2].Kill() },
-			"reachable", Error, "1 of 3 nodes answer, and 2 are needed|Bring back"},
-		"a server that hangs": {func(s *setup) { s.servers[1].Pause() }, "reachable", Error, "timeout|a server that hangs"},
-		"a wrong password": {func(s *setup) { s.addresses[0] = "redis://nobody:wr0ng@" + s.addresses[0] },
-			"reachable", Error, "access denied|Correct user and password"},
-		"a Sentinel in the place of a node": {func(s *setup) { s.addresses[0] = redisproc.StartSentinel(s.t, "m", s.servers[0]).Addr() },
-			"reachable", Error, "this is a Sentinel|?master_set=NAME"},
-		"a database that is not there": {func(s *setup) { s.addresses[0] = "redis://" + s.addresses[0] + "/99" },
-			"reachable", Error, "out of range|Correct the database"},
+		"a server that hangs":        {func(s *setup) { s.servers[1].Pause() }, "reachable", Error, "timeout|a server that hangs"},
+		"a wrong password": {
+			func(s *setup) { s.addresses[0] = "redis://nobody:wr0ng@" + s.addresses[0] },
+			"reachable", Error, "access denied|Correct user and password",
+		},
+		"a Sentinel in the place of a node": {
+			func(s *setup) { s.addresses[0] = redisproc.StartSentinel(s.t, "m", s.servers[0]).Addr() },
+			"reachable", Error, "this is a Sentinel|?master_set=NAME",
+		},
+		"a database that is not there": {
+			func(s *setup) { s.addresses[0] = "redis://" + s.addresses[0] + "/99" },
+			"reachable", Error, "out of range|Correct the database",
+		},
 		"another service in the place of a server": {func(s *setup) {
 			s.addresses[2] = redisproc.Serve(s.t, func(client net.Conn) { _, _ = io.WriteString(client, "220 mail.example.org ESMTP\r\n") })
 		}, "reachable", Error, "protocol error|Correct the address"},
-		"an even number of nodes": {func(s *setup) { s.addresses = s.addresses[:2] }, "count", Error, "2 nodes are an even number|--allow-even"},
 		"a cluster": {func(s *setup) {
 			s.addresses[2] = redisproc.Start(s.t, redisproc.WithAOF(), redisproc.WithArgs("--cluster-enabled", "yes")).Addr()
 		}, "mode", Error, "Redis Cluster|cluster-enabled no"},
-		"a replica in the place of a node": {func(s *setup) { s.servers[2].Follow(redisproc.Start(s.t)) },
-			"role", Error, "is a replica of 127.0.0.1:|REPLICAOF NO ONE"},
-		"eviction": {func(s *setup) { s.evict() }, "eviction", Error, "maxmemory-policy is allkeys-lru|CONFIG SET maxmemory-policy noeviction|AllowEviction"},
-		"eviction that is allowed": {func(s *setup) {
-			s.evict()
-			s.cfg.Nodes = []node.Options{{AllowEviction: true}, {AllowEviction: true}, {AllowEviction: true}}
-		}, "eviction", Warning, "maxmemory-policy is allkeys-lru|--allow-eviction permits|only to save work"},
+		"a replica in the place of a node": {
+			func(s *setup) { s.servers[2].Follow(redisproc.Start(s.t)) },
+			"role", Error, "is a replica of 127.0.0.1:|REPLICAOF NO ONE",
+		},
+		"eviction": {func(s *setup) {
+			s.servers[0].Config("maxmemory-policy", "allkeys-lru")
+			s.servers[0].Config("maxmemory", "100mb")
+		}, "eviction", Error, "maxmemory-policy is allkeys-lru|CONFIG SET maxmemory-policy noeviction|AllowEviction"},
 		"no memory left": {func(s *setup) {
 			for _, server := range s.servers {
 				server.Config("maxmemory", "500kb")
 			}
 		}, "memory", Error, "out of memory|CONFIG SET maxmemory "},
-		"two addresses of one server": {func(s *setup) { s.addresses[2] = "unix://" + s.servers[0].Socket() },
-			"identity", Error, "two addresses lead to one server|Correct the list"},
+		"two addresses of one server": {
+			func(s *setup) { s.addresses[2] = "unix://" + s.servers[0].Socket() },
+			"identity", Error, "two addresses lead to one server|Correct the list",
+		},
 		"new nodes that are not open": {func(s *setup) { s.start() }, "marker", Warning, "has no marker|quorumlock init --max-ttl 10s --max-clock-skew 1s"},
-		"a node that was emptied":     {func(s *setup) { s.command(0, "FLUSHALL") }, "marker", Warning, "has no marker|do not run quorumlock init"},
-		"a node that restarted": {func(s *setup) { s.servers[0].Restart() },
-			"marker", Warning, "restarted|11s from the first attempt on|do not run quorumlock init"},
+		"a node that restarted": {
+			func(s *setup) { s.servers[0].Restart() },
+			"marker", Warning, "restarted|11s from the first attempt on|do not run quorumlock init",
+		},
 		"a node that recovers": {func(s *setup) {
 			s.servers[0].Restart()
 			_, err := admin.Look(s.t.Context(), quorumlock.Config{Addresses: s.addresses}) // it begins the recovery
 			require.NoError(s.t, err)
 		}, "marker", Warning, "recovers, and gives no new locks for another |Wait"},
-		"a marker of another program": {func(s *setup) { s.command(0, "SET quorumlock:node x") },
-			"marker", Error, "was not written by the library|DEL quorumlock:node"},
-		"fences of another program": {func(s *setup) { s.command(0, "HSET quorumlock:fences other type") },
-			"marker", Error, "the key quorumlock:fences was not written by the library|DEL quorumlock:fences quorumlock:node"},
+		"a marker of another program": {
+			func(s *setup) { s.command(0, "SET quorumlock:node x") },
+			"marker", Error, "was not written by the library|DEL quorumlock:node",
+		},
+		"fences of another program": {
+			func(s *setup) { s.command(0, "HSET quorumlock:fences other type") },
+			"marker", Error, "the key quorumlock:fences was not written by the library|DEL quorumlock:fences quorumlock:node",
+		},
 		"nodes set up for other limits": {func(s *setup) {
 			s.start()
 			s.open(quorumlock.Config{MaxTTL: 2 * time.Second, MaxClockSkew: 100 * time.Millisecond})
@@ -141,14 +143,6 @@ func TestSetups(t *testing.T) {
 			s.settle()
 			s.addresses[0] = "redis://" + redisproc.StartSentinel(s.t, "m", s.servers[0]).Addr() + "?master_set=m"
 		}, "replication", Error, "m@127.0.0.1:|min-replicas-to-write is 0|CONFIG SET min-replicas-to-write 1"},
-		"min-replicas-max-lag exceeds MaxClockSkew": {func(s *setup) {
-			redisproc.StartReplica(s.t, s.servers[0])
-			redisproc.StartReplica(s.t, s.servers[0])
-			s.settle()
-			s.servers[0].Config("min-replicas-to-write", "1")
-			s.servers[0].Config("min-replicas-max-lag", "10")
-		}, "replication", Warning, "min-replicas-max-lag is 10 s, and MaxClockSkew is 1s|CONFIG SET min-replicas-max-lag 1|" +
-			"quorumlock init --change-limits --max-ttl 10s --max-clock-skew 2s"},
 		"a master that lost its replicas": {func(s *setup) {
 			s.servers[0].Config("min-replicas-to-write", "1")
 			s.servers[0].Config("min-replicas-max-lag", "1")
@@ -161,16 +155,6 @@ func TestSetups(t *testing.T) {
 			s.start(redisproc.WithArgs("--rename-command", "EVAL", ""))
 			s.settle()
 		}, "lua", Error, "runs no Lua scripts|rename-command"},
-		"a user without rights for locks": {func(s *setup) {
-			redisproc.Needs7(s.t, s.servers[0], "a script that may not write")
-			s.as("-hset")
-		}, "rights", Error, "lacks rights for locks: +hset|ACL SETUSER locker +hset"},
-		"a user without rights for its names": {func(s *setup) { s.as("resetkeys ~quorumlock:* ~other:*") },
-			"rights", Error, "lacks rights for locks: ~job:a|ACL SETUSER locker ~job:a"},
-		"a user without rights to wait": {func(s *setup) {
-			redisproc.Needs7(s.t, s.servers[0], "a script that may not write")
-			s.as("resetchannels -zadd")
-		}, "rights", Warning, "lacks rights for waiting|ACL SETUSER locker +zadd &quorumlock:inbox:*"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -193,14 +177,6 @@ func TestSetups(t *testing.T) {
 	}
 }
 
-// evict makes the first and the third server evict keys.
-func (s *setup) evict() {
-	for _, server := range []*redisproc.Server{s.servers[0], s.servers[2]} {
-		server.Config("maxmemory-policy", "allkeys-lru")
-		server.Config("maxmemory", "100mb")
-	}
-}
-
 // examine returns the checks with warnings or errors. Answers may be slow for a moment on a busy machine, so it looks
 // again then, unless they are meant to be slow.
 func (s *setup) examine() (found map[string][]Finding) {
@@ -209,9 +185,6 @@ func (s *setup) examine() (found map[string][]Finding) {
 		var err error
 		options[i], err = node.ParseOptions(address)
 		require.NoError(s.t, err)
-		if s.cfg.Nodes != nil {
-			options[i].AllowEviction = s.cfg.Nodes[i].AllowEviction
-		}
 	}
 	cfg := s.cfg
 	cfg.Nodes = options

@@ -73,7 +73,9 @@ func (d whole) MarshalJSON() ([]byte, error) {
 // exact is a time that JSON has in milliseconds with a fraction.
 type exact time.Duration
 
-func (d exact) MarshalJSON() ([]byte, error) { return json.Marshal(text.Milliseconds(time.Duration(d))) }
+func (d exact) MarshalJSON() ([]byte, error) {
+	return json.Marshal(text.Milliseconds(time.Duration(d)))
+}
 
 // NewLock sums up what all nodes say about the lock of a name.
 func NewLock(key string, facts *watch.Facts) *Lock {

@@ -168,7 +168,7 @@ func (s *semaphore) text(key string, total int) string {
 	held, partial := "", 0
 	for _, p := range s.Held {
 		cells := append([]string{strconv.Itoa(p.Permit)}, p.cells(total)...)
-		table.Add("", append(cells, p.age.text(), tokenText(p.Token))...)
+		table.Add("", append(cells, p.text(), tokenText(p.Token))...)
 		if p.State != Held {
 			partial++
 		}
@@ -244,7 +244,7 @@ func (n *Name) summary() string {
 	if forever := n.count(Answer.neverExpires); forever > 0 {
 		said += fmt.Sprintf("; on %s it never expires: not written by quorumlock", text.Nodes(forever))
 	} else if n.State == Held && n.Since != "" {
-		said += ", for " + strings.Replace(n.age.text(), ">", "more than ", 1) + " so far"
+		said += ", for " + strings.Replace(n.text(), ">", "more than ", 1) + " so far"
 	}
 	if n.State == Held && n.Waiters > 0 {
 		said += fmt.Sprintf("; %d waiting", n.Waiters)

@@ -215,5 +215,5 @@ func (r *Row) cells(s Screen, nodes int) []string {
 	if time.Duration(r.TTL) == node.NoExpiry {
 		ttl = "never ends"
 	}
-	return []string{name, fmt.Sprintf("%d/%d", r.Backing, nodes), ttl, r.age.text(), wait, r.who(), text.OrDash(text.Escaped(r.Purpose))}
+	return []string{name, fmt.Sprintf("%d/%d", r.Backing, nodes), ttl, r.text(), wait, r.who(), text.OrDash(text.Escaped(r.Purpose))}
 }
