@@ -267,7 +267,6 @@ type holder struct {
 	locks   *quorumlock.Joined
 	rounds  *rounds
 	signals chan os.Signal
-	pulse   pulse
 	// inspected has the names whose holders are known not to be an outer quorumlock that keeps this one out.
 	inspected map[string]bool
 	// explained is set when the user has been told the problem of the nodes.
@@ -281,7 +280,6 @@ func (h *holder) hold(ctx context.Context, command *child.Command) error {
 		return err
 	}
 	defer h.release(ctx, lease)
-	h.pulse.start()
 	if err := command.Start(environment(h.flags.keys, lease)); err != nil {
 		lease.WaiveMinHold() // the job did not run, so another machine may run it now
 		return err

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
 )
 
@@ -216,15 +215,4 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	p.signal(syscall.SIGHUP)
 	p.reply()
 	assert.Equal(t, 5, p.exit())
-}
-
-// TestOldPausesExplainNothing: a pause explains only a loss within a TTL after it.
-func TestOldPausesExplainNothing(t *testing.T) {
-	now := clock.System().Now()
-	p := pulse{last: now, gap: 3 * time.Second, ended: now - 10*time.Second}
-	assert.Empty(t, p.pause(5*time.Second))
-	assert.Contains(t, p.pause(time.Hour), "did not run for 3.0 s")
-	p = pulse{last: now - time.Hour}
-	assert.Contains(t, p.pause(5*time.Second), "did not run for 3600.")
-	assert.Empty(t, (&pulse{last: clock.System().Now()}).pause(time.Hour))
 }

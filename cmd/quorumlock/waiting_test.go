@@ -99,22 +99,6 @@ func TestRunDoesNotWaitForARecovery(t *testing.T) {
 	}
 }
 
-func TestNodesThatComeBackEndTheWaiting(t *testing.T) {
-	t.Parallel()
-	servers := openFleet(t, 5, quick)
-	for _, s := range servers[:3] {
-		s.Kill()
-	}
-	p := begin(t, servers.on("echo ran", append(quickly, "-v")...)...)
-	waitForLog(t, p, "no quorum")
-	for _, s := range servers[:3] {
-		s.Restart()
-	}
-	assert.Equal(t, "ran", p.line())
-	assert.Zero(t, p.exit())
-	servers.requireLocks(t)
-}
-
 // TestRunRefusesToWaitForItself: a command below another would wait for that one's end, and that one for its. A denial
 // names neither readers nor all holders of permits.
 func TestRunRefusesToWaitForItself(t *testing.T) {
