@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -72,34 +71,6 @@ func (a *app) nodeless(c *cobra.Command, run func(c *cobra.Command, args []strin
 		return run(c, args)
 	}
 	return c
-}
-
-// wrongUsage returns an error about the command line.
-func wrongUsage(c *cobra.Command, err error) error {
-	return &exit.Usage{Command: c.CommandPath(), Err: err}
-}
-
-// wrongFlag returns an error about the command line.
-func wrongFlag(c *cobra.Command, format string, args ...any) error {
-	return wrongUsage(c, fmt.Errorf(format, args...))
-}
-
-// arguments reports a failed check of positional arguments as wrong usage.
-func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if err := check(c, args); err != nil {
-			return wrongUsage(c, err)
-		}
-		return nil
-	}
-}
-
-// named refuses a call without the name of a lock.
-func named(_ *cobra.Command, keys []string) error {
-	if len(keys) == 0 {
-		return errors.New("no KEY: the lock needs a name")
-	}
-	return nil
 }
 
 // output lets the log, the messages and a command's output share one writer.
