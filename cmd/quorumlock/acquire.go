@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -212,26 +211,4 @@ func otherPermits(status *quorumlock.SemaphoreStatus) (outer string, others int)
 		}
 	}
 	return outer, others
-}
-
-// rounds records the results of the last rounds of acquisition and renewal, for messages to the user.
-type rounds struct {
-	// failed has the last failed attempt, for the goroutine that waits.
-	failed chan quorumlock.AttemptFailedEvent
-	// renewal is why the last renewal failed, or nil if it succeeded.
-	renewal atomic.Pointer[error]
-}
-
-func (r *rounds) hooks() quorumlock.Hooks {
-	return quorumlock.Hooks{
-		AttemptFailed: func(e quorumlock.AttemptFailedEvent) {
-			select {
-			case <-r.failed: // the last one was not read in time
-			default:
-			}
-			r.failed <- e // hooks are called one after another, so there is room
-		},
-		Renewed:       func(quorumlock.RenewedEvent) { r.renewal.Store(nil) },
-		RenewalFailed: func(e quorumlock.RenewalFailedEvent) { r.renewal.Store(&e.Err) },
-	}
 }
