@@ -7,11 +7,9 @@ package doctor
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/node"
@@ -38,18 +36,6 @@ type Facts struct {
 	// Config has the configuration of the programs.
 	Config
 	Nodes []Node
-}
-
-// Examine asks all nodes at once for all facts. If a node does not answer, the facts say why, so there is no error.
-// Examine writes nothing: neither a key nor a setting.
-func Examine(ctx context.Context, cfg Config) *Facts {
-	f := &Facts{Config: cfg, Nodes: make([]Node, len(cfg.Nodes))}
-	var wg sync.WaitGroup
-	for i, opt := range cfg.Nodes {
-		wg.Go(func() { f.Nodes[i] = examine(ctx, opt, &cfg) })
-	}
-	wg.Wait()
-	return f
 }
 
 // Fact is a known value, or the reason why it is unknown.
@@ -94,6 +80,30 @@ type Node struct {
 	// Trials are the rights that were tested.
 	Trials []Trial
 }
+
+// Trial is a right, and whether the user has it.
+type Trial struct {
+	// Rule is the ACL rule that grants the right.
+	Rule string
+	// For is the purpose of the right.
+	For string
+	// Verdict is the result.
+	Verdict Verdict
+	// Err is the server's error, unless the user has the right.
+	Err error
+}
+
+// Verdict is the result of testing a right.
+type Verdict int
+
+// The verdicts.
+const (
+	Untried Verdict = iota
+	Permitted
+	Denied
+	// Missing is for a command that the server does not know: the server is older, or the command was renamed.
+	Missing
+)
 
 // Marker is the key that shows that a node has not lost its memory.
 type Marker struct {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -18,14 +19,16 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// examiner asks one node.
-type examiner struct {
-	*Node
-	peer *watch.Peer
-	// elsewhere is why the connection uses another database than programs.
-	elsewhere error
-	// lost is why the server is no longer asked.
-	lost error
+// Examine asks all nodes at once for all facts. If a node does not answer, the facts say why, so there is no error.
+// Examine writes nothing: neither a key nor a setting.
+func Examine(ctx context.Context, cfg Config) *Facts {
+	f := &Facts{Config: cfg, Nodes: make([]Node, len(cfg.Nodes))}
+	var wg sync.WaitGroup
+	for i, opt := range cfg.Nodes {
+		wg.Go(func() { f.Nodes[i] = examine(ctx, opt, &cfg) })
+	}
+	wg.Wait()
+	return f
 }
 
 // examine collects the facts about one node.
@@ -76,9 +79,6 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 	return n
 }
 
-// errPlain is for an address with rediss:// and a server that speaks plain text there.
-var errPlain = errors.New("the address demands TLS, but the server does not speak TLS at this port")
-
 // isPlain reports whether there is a Redis server without TLS at an address that demands TLS.
 func isPlain(ctx context.Context, opt rueidis.ClientOption) bool {
 	opt.TLSConfig, opt.Username, opt.Password, opt.AuthCredentialsFn = nil, "", "", nil // no password goes there in plain text
@@ -89,40 +89,6 @@ func isPlain(ctx context.Context, opt rueidis.ClientOption) bool {
 	defer func() { _ = lib.Close() }() //nolint:contextcheck // it is bounded by the timeouts
 	err = lib.Probe(ctx)
 	return err == nil || isOneOf(err, node.ErrAuth, node.ErrRejected, node.ErrMisconfigured)
-}
-
-// errSentinel is for the address of a Sentinel, instead of a server that it watches.
-var errSentinel = errors.New("this is a Sentinel, not a node")
-
-// reasonOf returns a node's error without the node's name, which the report prints beside it.
-func reasonOf(err error) error {
-	var e *node.Error
-	switch {
-	case !errors.As(err, &e):
-		return err
-	case e.Err == nil:
-		return e.Reason
-	default:
-		return fmt.Errorf("%w: %w", e.Reason, e.Err)
-	}
-}
-
-// isUnreached reports whether the node cannot be asked at all.
-func isUnreached(err error) bool {
-	return isOneOf(err, node.ErrTimeout, node.ErrUnreachable, node.ErrAuth, node.ErrProtocol, node.ErrCanceled)
-}
-
-func isOneOf(err error, reasons ...error) bool {
-	return slices.ContainsFunc(reasons, func(reason error) bool { return errors.Is(err, reason) })
-}
-
-// isDenied reports whether the server knows the user, and denies a command.
-func isDenied(err error) bool { return err != nil && strings.Contains(err.Error(), "NOPERM") }
-
-// isReply reports whether an error is a server's answer.
-func isReply(err error) bool {
-	_, ok := rueidis.IsRedisErr(err)
-	return ok
 }
 
 // connect makes the connection. A user who may not use the database is examined in database 0.
@@ -139,30 +105,6 @@ func (e *examiner) connect() error {
 	e.note(rule, rights.ForDatabase, Denied, err)
 	e.elsewhere, e.peer.Options.SelectDB = err, 0
 	return e.peer.Connect()
-}
-
-// ask runs one command. A server that failed to answer is not asked again: each command would wait for the timeout.
-func (e *examiner) ask(ctx context.Context, args ...string) (rueidis.RedisMessage, error) {
-	if e.lost != nil {
-		return rueidis.RedisMessage{}, e.lost
-	}
-	args = slices.Clone(args)
-	for i, arg := range args {
-		if arg == absentKey {
-			args[i] = e.peer.InSlot(arg)
-		}
-	}
-	answer, err := e.peer.Ask(ctx, args)[0].ToMessage()
-	if err != nil && !isReply(err) && !rueidis.IsRedisNil(err) {
-		e.lost = err
-	}
-	return answer, err
-}
-
-// run is ask without the answer.
-func (e *examiner) run(ctx context.Context, args ...string) error {
-	_, err := e.ask(ctx, args...)
-	return err
 }
 
 // settings are the settings that INFO does not include.
@@ -219,15 +161,6 @@ func parseMarker(fields []string, now time.Time) *Marker {
 		m.Left = time.UnixMicro(until).Sub(now)
 	}
 	return m
-}
-
-// time returns the server's clock.
-func (e *examiner) time(ctx context.Context) (time.Time, error) {
-	answer, err := e.ask(ctx, "TIME")
-	if err != nil {
-		return time.Time{}, err
-	}
-	return watch.ParseTime(answer)
 }
 
 // harmless is a script that calls no command, so that none of them can be missing. A server before 7.0 lets a script

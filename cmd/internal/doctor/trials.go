@@ -16,30 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/rights"
 )
 
-// Trial is a right, and whether the user has it.
-type Trial struct {
-	// Rule is the ACL rule that grants the right.
-	Rule string
-	// For is the purpose of the right.
-	For string
-	// Verdict is the result.
-	Verdict Verdict
-	// Err is the server's error, unless the user has the right.
-	Err error
-}
-
-// Verdict is the result of testing a right.
-type Verdict int
-
-// The verdicts.
-const (
-	Untried Verdict = iota
-	Permitted
-	Denied
-	// Missing is for a command that the server does not know: the server is older, or the command was renamed.
-	Missing
-)
-
 // tryRights tests the user's rights. If the user may ask the server directly (ACL DRYRUN, from Redis 7), it does.
 // Otherwise it tries the commands.
 func (e *examiner) tryRights(ctx context.Context, names []string) {
@@ -162,12 +138,6 @@ func (p probe) pattern() string {
 		return ""
 	}
 }
-
-// absentKey is a key that does not exist, inbox an inbox without messages.
-const (
-	absentKey = "quorumlock:doctor"
-	inbox     = "quorumlock:inbox:doctor"
-)
 
 // absentClient is the id of a client that does not exist.
 var absentClient = strconv.FormatInt(math.MaxInt64, 10)

@@ -70,6 +70,14 @@ func (d whole) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Duration(d).Milliseconds())
 }
 
+// text describes a TTL.
+func (d whole) text() string {
+	if time.Duration(d) == node.NoExpiry {
+		return "never expires"
+	}
+	return time.Duration(d).Round(time.Millisecond).String()
+}
+
 // exact is a time that JSON has in milliseconds with a fraction.
 type exact time.Duration
 

@@ -155,14 +155,6 @@ func (h *holder) cells(total int) []string {
 	return []string{quorumlock.DescribeOwner(h.Owner), fmt.Sprintf("%d/%d", h.Nodes, total), h.TTL.text()}
 }
 
-// text describes a TTL.
-func (d whole) text() string {
-	if time.Duration(d) == node.NoExpiry {
-		return "never expires"
-	}
-	return time.Duration(d).Round(time.Millisecond).String()
-}
-
 func (s *semaphore) text(key string, total int) string {
 	table := text.NewTable("PERMIT", "HOLDER", "NODES", "TTL LEFT", "HELD", "LARGEST TOKEN")
 	held, partial := "", 0
