@@ -44,9 +44,11 @@ func servers(t *testing.T) (all []*redisproc.Server, addresses []string) {
 	return all, addresses
 }
 
-func client(t *testing.T, addresses []string) *quorumlock.Client {
+func client(t *testing.T, addresses []string, prefix ...string) *quorumlock.Client {
 	t.Helper()
-	c, err := quorumlock.New(quorumlock.Config{Addresses: addresses, Logger: slog.New(slog.DiscardHandler), NodeTimeoutMax: time.Second})
+	c, err := quorumlock.New(quorumlock.Config{
+		Addresses: addresses, Prefix: strings.Join(prefix, ""), Logger: slog.New(slog.DiscardHandler), NodeTimeoutMax: time.Second,
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
@@ -54,7 +56,12 @@ func client(t *testing.T, addresses []string) *quorumlock.Client {
 
 func watcher(t *testing.T, addresses []string, scan int, names ...string) *Watcher {
 	t.Helper()
-	cfg := Config{Limits: quorumlock.Config{}.Limits(), Patience: answers, Names: names, MostPermits: 300, Scan: scan}
+	return watcherOf(t, addresses, Config{Scan: scan, Names: names, MostPermits: 300})
+}
+
+func watcherOf(t *testing.T, addresses []string, cfg Config) *Watcher {
+	t.Helper()
+	cfg.Limits, cfg.Patience = quorumlock.Config{}.Limits(), answers
 	for _, address := range addresses {
 		opt, err := node.ParseOptions(address)
 		require.NoError(t, err)
@@ -375,11 +382,7 @@ func TestInvalidNodeOptions(t *testing.T) {
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	all, addresses := servers(t)
-	billing, err := quorumlock.New(quorumlock.Config{
-		Addresses: addresses, Prefix: "billing:", Logger: slog.New(slog.DiscardHandler), NodeTimeoutMax: time.Second,
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = billing.Close(context.Background()) })
+	billing := client(t, addresses, "billing:")
 	plain := client(t, addresses)
 	slotOnNodes, slot := node.SlotName(node.PoolName("billing:s"), 0), node.SlotName(node.PoolName("s"), 0)
 	mine := acquisition(billing.RedLock("job").Acquire).hold(t, all, "billing:job")
@@ -389,15 +392,7 @@ func TestPrefix(t *testing.T) {
 	waitFor(t, all, plain.RedLock("billing:job").Acquire, "quorumlock:waiting:{billing:job}")
 	require.NoError(t, billing.Latch("done").Set(t.Context(), 2))
 
-	cfg := Config{Limits: quorumlock.Config{}.Limits(), Patience: answers, MostPermits: 3, Scan: 1000, Prefix: "billing:", Names: []string{"done", "s"}}
-	for _, address := range addresses {
-		opt, err := node.ParseOptions(address)
-		require.NoError(t, err)
-		cfg.Nodes = append(cfg.Nodes, opt)
-	}
-	w, err := New(cfg)
-	require.NoError(t, err)
-	t.Cleanup(w.Close)
+	w := watcherOf(t, addresses, Config{MostPermits: 3, Scan: 1000, Prefix: "billing:", Names: []string{"done", "s"}})
 	for range 2 { // the second round knows the names already
 		facts := w.Look(t.Context())
 		assert.ElementsMatch(t, []string{"done", "s", "job", slot}, facts.Names)
@@ -413,7 +408,7 @@ func TestPrefix(t *testing.T) {
 			require.Len(t, n.Locks[slot].Holders, 1)
 		}
 	}
-	heard := listen(t, cfg.Nodes[0], permitLease.Owner())
+	heard := listen(t, w.nodes[0].Options, permitLease.Owner())
 	for _, r := range w.Evict(t.Context(), permitLease.Owner(), []string{slot}, 1) {
 		require.NoError(t, r.Err)
 	}
