@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -46,6 +47,14 @@ func (s *setup) open(cfg quorumlock.Config) {
 func (s *setup) command(server int, line string) {
 	_, err := s.servers[server].Command(strings.Fields(line)...)
 	require.NoError(s.t, err)
+}
+
+// replace puts another server in the place of the first, with a marker.
+func (s *setup) replace(opts ...redisproc.Option) {
+	server := redisproc.Start(s.t, append([]redisproc.Option{redisproc.WithAOF()}, opts...)...)
+	s.servers[0], s.addresses[0] = server, server.Addr()
+	text, _ := server.Command("INFO", "replication") // empty from a server that refuses it
+	_, _ = server.Command("HSET", "quorumlock:node", "identity", cmp.Or(parseInfo(text)["master_replid"], "hidden"), "until", "0", "max_ttl", "10000", "max_skew", "1000")
 }
 
 // settle writes markers with the servers' current replication ids, so that the nodes do not recover. Tests need it after a
@@ -155,6 +164,33 @@ func TestSetups(t *testing.T) {
 			s.start(redisproc.WithArgs("--rename-command", "EVAL", ""))
 			s.settle()
 		}, "lua", Error, "runs no Lua scripts|rename-command"},
+		"a server that is too old": {
+			func(s *setup) { s.replace(redisproc.WithProgram(redisproc.Fetched(s.t, redisproc.TooOld))) },
+			"version", Error, "the server is redis 6.2.5",
+		},
+		// A missing INFO is not a missing EVAL or SUBSCRIBE, whose trials needed it once.
+		"a server without INFO": {func(s *setup) { s.replace(redisproc.WithArgs("--rename-command", "INFO", "")) }, "rights", Error, "does not know INFO"},
+		"a user without INFO": {
+			func(s *setup) { s.replace(redisproc.WithACL("user default on nopass ~* &* +@all -info")) },
+			"rights", Error, "lacks rights for locks: +info",
+		},
+		// A managed service may forbid CLIENT. That is a warning, and one page says what follows.
+		"a server without CLIENT": {
+			func(s *setup) { s.replace(redisproc.WithArgs("--rename-command", "CLIENT", "")) },
+			"rights", Warning, "CLIENT KILL|docs/where-it-runs.md",
+		},
+		"TLS to a plain port": {
+			func(s *setup) { s.addresses[0] = "rediss://" + s.addresses[0] },
+			"reachable", Error, "does not speak TLS at this port|redis:// instead of rediss://",
+		},
+		"TLS to a plain port with a password": {func(s *setup) {
+			s.replace(redisproc.WithPassword("secret"))
+			s.addresses[0] = "rediss://" + s.addresses[0]
+		}, "reachable", Error, "does not speak TLS at this port|redis:// instead of rediss://"},
+		"TLS to a server that hangs": {
+			func(s *setup) { s.addresses[0] = "rediss://" + s.addresses[0]; s.servers[0].Pause() },
+			"reachable", Error, "timeout",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
