@@ -108,19 +108,6 @@ func TestBadLocksAreNamedAndLeaveNothing(t *testing.T) {
 	})
 }
 
-func TestUnusualNames(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		for _, name := range []string{" ", "a\x00b", "{a}b", "\xff\xfe", "größe", strings.Repeat("x", 512)} {
-			lease, err := f.Client().RedLock(name).Acquire(t.Context())
-			require.NoError(t, err, "%q", name)
-			fleet.Settle()
-			require.Equal(t, []string{name}, f.Nodes[0].Keys())
-			require.NoError(t, lease.Release(t.Context()))
-			f.RequireNoKeys()
-		}
-	})
-}
-
 func TestNewDoesNotTouchTheNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := quorumlock.New(quorumlock.Config{

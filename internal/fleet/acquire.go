@@ -97,3 +97,17 @@ func AcquireAndRelease(t *testing.T, lock *quorumlock.Lock) uint64 {
 	Settle()
 	return lease.Token()
 }
+
+// Subscribe makes a client open its subscriptions, by a waiter, until the test ends.
+func Subscribe(t *testing.T, f *Fleet, client *quorumlock.Client) {
+	t.Helper()
+	other := MustAcquire(t, f.Client().RedLock("another"))
+	ctx, cancel := context.WithCancel(t.Context())
+	wait := StartAcquire(ctx, t, client.RedLock("another"))
+	require.True(t, wait.Waits())
+	t.Cleanup(func() {
+		cancel()
+		<-wait.Done
+		_ = other.Release(context.Background())
+	})
+}

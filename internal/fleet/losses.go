@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"github.com/stretchr/testify/require"
 	"testing"
 
 	"github.com/quorumlock/quorumlock"
@@ -43,4 +44,12 @@ func ForEachLoss(t *testing.T, n int, test func(t *testing.T, f *Fleet, lose fun
 			test(t, f, func(i int) { f.Nodes[i].Crash() })
 		})
 	})
+}
+
+// LossOf returns the LostError that is wrapped in an error.
+func LossOf(t *testing.T, err error) *quorumlock.LostError {
+	t.Helper()
+	var lost *quorumlock.LostError
+	require.ErrorAs(t, err, &lost)
+	return lost
 }

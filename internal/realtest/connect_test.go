@@ -293,33 +293,3 @@ func TestRealConnect(t *testing.T) {
 	require.NoError(t, closing.Close(t.Context()))
 	require.ErrorIs(t, closing.Connect(t.Context()), quorumlock.ErrClosed)
 }
-
-// TestRealConnectIsBounded uses servers that accept connections but never answer. They delay Connect
-// and the first attempt by ConnectTimeout at most. Connect also ends with its context.
-func TestRealConnectIsBounded(t *testing.T) {
-	silent := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
-	hung := func(timeout time.Duration) *quorumlock.Client {
-		return newClient(t, func(cfg *quorumlock.Config) {
-			cfg.ConnectTimeout = timeout
-			for range 3 {
-				cfg.Addresses = append(cfg.Addresses, fakeServer(t, silent))
-			}
-		})
-	}
-	began := time.Now()
-	_, err := hung(300 * time.Millisecond).RedLock("a").TryAcquire(t.Context())
-	require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
-	require.ErrorIs(t, err, node.ErrTimeout)
-	assert.GreaterOrEqual(t, time.Since(began), 290*time.Millisecond)
-
-	err = hung(300 * time.Millisecond).Connect(t.Context())
-	require.ErrorIs(t, err, node.ErrTimeout)
-
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	began = time.Now()
-	err = hung(2 * time.Second).Connect(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
-	assert.Less(t, time.Since(began), 2*time.Second)
-}

@@ -2,7 +2,6 @@ package realtest_test
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -11,10 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 // onlooker checks, outside of Redis, that each name has one holder at a time.
@@ -155,97 +152,4 @@ func wait(ctx context.Context, least, most time.Duration) {
 	case <-time.After(least + time.Duration(rand.Int64N(int64(most-least)))):
 	case <-ctx.Done():
 	}
-}
-
-func TestRealMultiLockExclusion(t *testing.T) {
-	t.Parallel()
-	const contenders = 12
-	names := []string{"a", "b", "c", "d"}
-	c := startCluster(t, 3)
-	w := newOnlooker(t, names)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-
-	// The contenders give up after 50 ms on average at first, so none of them may get locks on a busy machine. They become
-	// more patient with time.
-	began := time.Now()
-	var sections atomic.Int64
-	enough := func() bool { return sections.Load() > 10 && time.Since(began) > 4*time.Second }
-	const patience = quorumlock.DefaultTTL / 20
-	var all sync.WaitGroup
-	for range contenders {
-		// The lock needs every node, so a busy machine must not look like a hung node.
-		client := c.client(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin = patience })
-		all.Go(func() {
-			for ctx.Err() == nil && !enough() {
-				// The names come in random order. Without a global order this would deadlock.
-				perm := rand.Perm(len(names))
-				asked := []string{names[perm[0]], names[perm[1]]}
-				brief, done := context.WithTimeout(ctx, rand.N(100*time.Millisecond+time.Since(began)/20))
-				lease, err := client.MultiLock(asked...).Acquire(brief)
-				done()
-				if err != nil {
-					continue
-				}
-				sections.Add(1)
-				for _, name := range asked {
-					w.enter(name, lease)
-				}
-				for _, name := range asked {
-					w.leave(name, lease)
-				}
-				// A stall of this process or of one node for the whole timeout leaves a release unconfirmed.
-				// The node runs it late, so no key may be left.
-				if err := lease.Release(ctx); !errors.Is(err, quorumlock.ErrNoQuorum) {
-					assert.NoError(t, err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	t.Logf("%d sections under two names each", sections.Load())
-	c.noKeys()
-	require.True(t, enough(), "contenders need more sections; they had %d", sections.Load())
-}
-
-// straying is a server to which the first acquisition does not get. Its client counts that as timed out.
-type straying struct {
-	node.Node
-	stray []node.Op
-}
-
-func (s *straying) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	if s.stray != nil || ops[0].Kind != node.Acquire {
-		s.Node.Do(ctx, ops, replies)
-		return
-	}
-	s.stray = slices.Clone(ops)
-	for i := range replies {
-		replies[i] = node.Reply{Err: &node.Error{Node: s.Name(), Op: node.Acquire, Reason: node.ErrTimeout}}
-	}
-}
-
-// The acquisition of one server strays in the network, the holder extends its lease on all servers, and then the
-// acquisition arrives. It must not shorten the lock.
-func TestRealLateAcquisitionShortensNothing(t *testing.T) {
-	t.Parallel()
-	c := startCluster(t, 3)
-	last := &straying{}
-	client := c.client(func(cfg *quorumlock.Config) {
-		cfg.TTL, cfg.MaxTTL = 20*time.Second, time.Minute
-		for _, address := range cfg.Addresses {
-			n, err := node.OpenRedis(address)
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = n.Close() })
-			cfg.Nodes = append(cfg.Nodes, n)
-		}
-		last.Node = cfg.Nodes[2]
-		cfg.Nodes[2], cfg.Addresses = last, nil
-	})
-	lease := acquire(t, client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
-	eventually(t, soon, func() bool {
-		return lease.ExtendFor(t.Context(), time.Minute) == nil && c.command(2, "EXISTS", "job") == "1"
-	}, "the lease is extended on the last server")
-	last.Node.Do(t.Context(), last.stray, make([]node.Reply, len(last.stray)))
-	require.Greater(t, c.number(2, "PTTL", "job"), 20_000)
 }

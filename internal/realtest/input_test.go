@@ -170,51 +170,6 @@ func TestRealUnknownHost(t *testing.T) {
 	require.ErrorContains(t, err, "nowhere.invalid:6379")
 }
 
-func TestRealSameServerTwice(t *testing.T) {
-	c := startCluster(t, 3)
-	addrs := c.addresses()
-	for what, list := range map[string][]string{
-		"the same address": {addrs[0], addrs[1], addrs[0]},
-		"another user":     {addrs[0], addrs[1], "redis://me:secret@" + addrs[0]},
-		"another database": {addrs[0], addrs[1], "redis://" + addrs[0] + "/1"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			_, err := quorumlock.New(quorumlock.Config{Addresses: list})
-			require.ErrorIs(t, err, quorumlock.ErrInvalid)
-			require.ErrorContains(t, err, addrs[0]+" is listed twice")
-			require.NotContains(t, err.Error(), "secret")
-		})
-	}
-}
-
-func TestRealUseAfterReleaseAndClose(t *testing.T) {
-	c := startCluster(t, 3)
-	client := c.client()
-	lock := client.RedLock("job")
-	lease := acquire(t, lock)
-	require.NoError(t, lease.Release(t.Context()))
-	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased, "a second release has its own error")
-	c.noKeys()
-
-	held := acquire(t, client.RedLock("held"))
-	closeClient(t, client)
-	c.noKeys()
-	require.ErrorIs(t, held.Err(), quorumlock.ErrClosed)
-	require.ErrorIs(t, held.Release(t.Context()), quorumlock.ErrClosed)
-	require.ErrorIs(t, held.Extend(t.Context()), quorumlock.ErrClosed)
-	for what, use := range map[string]func() error{
-		"Acquire":      func() error { _, err := lock.Acquire(t.Context()); return err },
-		"TryAcquire":   func() error { _, err := lock.TryAcquire(t.Context()); return err },
-		"Inspect":      func() error { _, err := lock.Inspect(t.Context()); return err },
-		"ForceRelease": func() error { _, err := lock.ForceRelease(t.Context()); return err },
-		"Do":           func() error { return lock.Do(t.Context(), func(context.Context) error { panic("not held") }) },
-	} {
-		require.ErrorIs(t, use(), quorumlock.ErrClosed, what)
-	}
-	require.NoError(t, client.Close(t.Context()))
-	c.noKeys()
-}
-
 func TestRealUnusualNames(t *testing.T) {
 	c := startCluster(t, 3)
 	client := c.client()

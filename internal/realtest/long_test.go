@@ -1,6 +1,7 @@
 package realtest_test
 
 import (
+	"context"
 	"flag"
 	"testing"
 	"time"
@@ -12,11 +13,7 @@ import (
 // form, each of these tests runs until it has seen the events that it needs.
 var longForm = flag.Bool("long", false, "run tests in their long form: more cases, more rounds, more leases")
 
-// The span of these two tests can be set.
-var (
-	sharesSpan = flag.Duration("shares", 0, "how long TestRealSharesOfContenders measures each way to wait; 0: until it has seen enough")
-	soakSpan   = flag.Duration("soak", 0, "how long TestRealNoLostWake runs, but at least for two storms")
-)
+var soakSpan = flag.Duration("soak", 0, "how long TestRealNoLostWake runs, but at least for two storms")
 
 // longer returns its second argument in the long form and its first one otherwise.
 func longer[T any](short, whole T) T {
@@ -29,7 +26,7 @@ func longer[T any](short, whole T) T {
 // longest bounds the duration of a single test. It is many times longer than any test needs on an
 // idle machine. It still leaves time for the rest of the package.
 func longest() time.Duration {
-	return longer(5*time.Minute, time.Hour) + *soakSpan + *sharesSpan
+	return longer(5*time.Minute, time.Hour) + *soakSpan
 }
 
 // in returns the next value of a channel. If none comes in time, it fails the test.
@@ -46,3 +43,11 @@ func in[T any](t testing.TB, channel <-chan T, what string) T {
 
 // atMost limits the waiting time of a test in its short form on a slow machine.
 const atMost = time.Minute
+
+// withDeadline returns a context that bounds operations that must end.
+func withDeadline(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}

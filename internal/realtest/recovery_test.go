@@ -2,7 +2,7 @@ package realtest_test
 
 import (
 	"context"
-	"io"
+	"crypto/tls"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -86,54 +86,10 @@ func (c *cluster) recovering(i int) time.Duration {
 	return max(time.Until(until), 0)
 }
 
-// restartWithin restarts servers without their memory, before a lease has ended.
-func (c *cluster) restartWithin(most time.Duration, nodes ...int) {
-	c.t.Helper()
-	began := time.Now()
-	c.kill(nodes...)
-	c.restart(nodes...)
-	inTime(c.t, began, most)
-}
-
 // inTime requires that the servers' restart took no longer than a lease can survive.
 func inTime(t testing.TB, began time.Time, most time.Duration) {
 	t.Helper()
 	require.LessOrEqual(t, time.Since(began), most, "the restart of the servers")
-}
-
-// Three of five servers restart at once, so a majority of the servers has lost the lock.
-func TestRealMajorityLosesItsMemory(t *testing.T) {
-	t.Parallel()
-	const ttl = 2 * time.Second
-	t.Run("lease is renewed", func(t *testing.T) {
-		t.Parallel()
-		const ttl = 2 * ttl // The servers must be back before the lease ends.
-		c := startCluster(t, 5)
-		lease := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job"))
-		c.holds("job", lease.Owner())
-		stopContender := contested(t, c.client(withMaxTTL(ttl)).RedLock("job"), lease)
-		c.restartWithin(ttl*2/3, 0, 2, 4)
-		for _, i := range []int{0, 2, 4} {
-			eventually(t, 3*ttl, func() bool { return c.recovering(i) == 0 }, "node %d has recovered", i)
-		}
-		staysValid(t, lease, ttl)
-		stopContender()
-		require.NoError(t, lease.Release(t.Context()))
-	})
-	t.Run("lease is not renewed", func(t *testing.T) {
-		t.Parallel()
-		c := startCluster(t, 5)
-		lease := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
-		c.holds("job", lease.Owner())
-		other := c.client(withMaxTTL(ttl))
-		began := time.Now()
-		c.kill(0, 2, 4)
-		c.restart(0, 2, 4)
-		next := acquire(t, other.MultiLock("job")) // A MultiLock needs the three that restarted.
-		require.GreaterOrEqual(t, time.Since(began), ttl*3/2, "the next holder must wait for the recovery")
-		require.Error(t, lease.Err())
-		require.Greater(t, next.Token(), lease.Token())
-	})
 }
 
 // A server can lose its memory in each of these ways. If the holder renews, it keeps the lock. Otherwise no client
@@ -218,66 +174,41 @@ func TestRealScriptFlush(t *testing.T) {
 // switchedAddr is an address that leads to different servers over time, like a Sentinel's master name or a load
 // balancer.
 type switchedAddr struct {
-	listener net.Listener
-	mu       sync.Mutex
-	target   string // empty once it leads nowhere
-	conns    []net.Conn
+	mu     sync.Mutex
+	target string
+	conns  []net.Conn
 }
 
-func newSwitchedAddr(t *testing.T, s *redisproc.Server) *switchedAddr {
+// node returns a node at the address, for one client.
+func (a *switchedAddr) node(t *testing.T) node.Node {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	opt, err := node.ParseAddress("switched.example:6379")
 	require.NoError(t, err)
-	j := &switchedAddr{listener: listener, target: s.Addr()}
-	var open sync.WaitGroup
-	open.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			open.Go(func() { j.connect(conn) })
+	opt.DialCtxFn = func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		conn, err := d.DialContext(ctx, "tcp", a.target)
+		if err == nil {
+			a.conns = append(a.conns, conn)
 		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		j.turn("") // This also closes connections that came late.
-		open.Wait()
-	})
-	return j
-}
-
-// connect copies both ways until one end is closed.
-func (j *switchedAddr) connect(client net.Conn) {
-	j.mu.Lock()
-	server, err := net.Dial("tcp", j.target)
-	if err != nil {
-		j.mu.Unlock()
-		_ = client.Close()
-		return
+		return conn, err
 	}
-	j.conns = append(j.conns, client, server)
-	j.mu.Unlock()
-	go func() {
-		_, _ = io.Copy(server, client)
-		_ = server.Close()
-	}()
-	_, _ = io.Copy(client, server)
-	_ = client.Close()
+	n, err := node.NewRedis(opt)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = n.Close() })
+	return n
 }
 
-// turn directs new connections to the address of another server and closes the old ones.
-func (j *switchedAddr) turn(target string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.target = target
-	for _, conn := range j.conns {
+// turn directs new connections to another server and closes the old ones.
+func (a *switchedAddr) turn(s *redisproc.Server) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.target = s.Addr()
+	for _, conn := range a.conns {
 		_ = conn.Close()
 	}
-	j.conns = nil
+	a.conns = nil
 }
-
-func (j *switchedAddr) addr() string { return j.listener.Addr().String() }
 
 // A node fails over to a stale replica, and back to its old master, at the same address. Meanwhile the old master
 // has copied the state of the replica and lost its own.
@@ -291,8 +222,8 @@ func TestRealFailoverAndBack(t *testing.T) {
 	withMaxTTL(ttl)(&cfg)
 	c.open(cfg.Limits()) // Its first replica has changed its identity.
 	b.CatchUp()
-	j := newSwitchedAddr(t, a)
-	there := func(cfg *quorumlock.Config) { cfg.Addresses = []string{j.addr()} }
+	j := &switchedAddr{target: a.Addr()}
+	there := func(cfg *quorumlock.Config) { cfg.Nodes = []node.Node{j.node(t)} }
 	client, other := newClient(t, withMaxTTL(ttl), there), newClient(t, withMaxTTL(ttl), there)
 	lock := other.RedLock("job")
 
@@ -300,12 +231,12 @@ func TestRealFailoverAndBack(t *testing.T) {
 	lease := acquire(t, client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
 	began := time.Now()
 	b.Promote()
-	j.turn(b.Addr())
+	j.turn(b)
 	_, err := lock.TryAcquire(t.Context())
 	require.Error(t, err)
 	a.Follow(b)
 	a.Promote()
-	j.turn(a.Addr())
+	j.turn(a)
 	_, err = lock.TryAcquire(t.Context())
 	require.Error(t, err)
 	next := acquire(t, lock)

@@ -2,6 +2,8 @@ package realtest_test
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,4 +93,69 @@ func TestRealReleaseIsAnnouncedToRedisson(t *testing.T) {
 	for range 2 { // There may be more announcements, by failed attempts.
 		require.Equal(t, "0", in(t, heard, "a release is announced"))
 	}
+}
+
+// To Redisson's script, readers hold the lock as one other owner. So Redisson acts as a writer.
+func TestRealRedissonActsAsWriter(t *testing.T) {
+	c := startCluster(t, 3)
+	rw := c.client().RWLock("job")
+	c.plant("job", "java:1", 10*time.Second, 0, 1, 2)
+	_, err := rw.Read().TryAcquire(t.Context())
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	for i := range c.servers {
+		c.command(i, "DEL", "job")
+	}
+	reader := acquire(t, rw.Read())
+	for i := range c.servers {
+		eventually(t, soon, func() bool { return c.number(i, "EXISTS", "job") == 1 }, "it is there")
+		// RLock.tryLock takes a lock whose key is missing or has its own field.
+		require.Equal(t, 0, c.number(i, "HEXISTS", "job", "java:1"))
+		left := c.number(i, "PTTL", "job")
+		require.Positive(t, left, "the key of the readers has a TTL")
+		require.LessOrEqual(t, left, int(quorumlock.DefaultTTL.Milliseconds()))
+	}
+	require.NoError(t, reader.Release(t.Context()))
+	c.noKeys()
+}
+
+func TestRealKeyLayoutIsRedissons(t *testing.T) {
+	c := startCluster(t, 5)
+	client := c.client()
+	lease := acquire(t, client.RedLock("job"))
+	c.holds("job", lease.Owner())
+	for i := range c.servers {
+		require.Equal(t, "hash", c.command(i, "TYPE", "job"))
+		field, token, _ := strings.Cut(c.command(i, "HGETALL", "job"), "\n")
+		require.Equal(t, lease.Owner(), field, "the key must be a hash with the owner as its only field")
+		last, err := strconv.ParseUint(token, 10, 64)
+		require.NoError(t, err, "the field has the largest token that the owner may use")
+		require.GreaterOrEqual(t, last, lease.Token())
+		left := c.number(i, "PTTL", "job")
+		require.Positive(t, left)
+		require.LessOrEqual(t, left, int(quorumlock.DefaultTTL.Milliseconds()))
+	}
+	require.NoError(t, lease.Release(t.Context()))
+	c.noKeys()
+
+	// A lock of Redisson excludes this library, which does not change it.
+	const thread = "8743c9c0-0795-4907-87fd-6c719a6b4586:31"
+	c.plant("job", thread, 30*time.Second, 0, 1, 2, 3, 4)
+	_, err := client.RedLock("job").TryAcquire(t.Context())
+	var held *quorumlock.HeldError
+	require.ErrorAs(t, err, &held)
+	require.Equal(t, thread, held.Owner)
+	require.Greater(t, held.TTL, 20*time.Second)
+	_, err = client.MultiLock("job", "task").TryAcquire(t.Context())
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	c.holds("job", thread)
+	c.holds("task", "")
+
+	// The lock is free once Redisson has released it on a majority.
+	for i := range 3 {
+		c.command(i, "DEL", "job")
+	}
+	lease = acquire(t, client.RedLock("job"))
+	require.Equal(t, thread, c.owner(4, "job"))
+	require.NoError(t, lease.Release(t.Context()))
+	require.Equal(t, thread, c.owner(4, "job"))
 }

@@ -5,7 +5,10 @@ package realtest_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
+	"github.com/quorumlock/quorumlock/clock"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -107,3 +110,33 @@ func (h habits) contend(ctx context.Context, client *quorumlock.Client, name str
 }
 
 func shorter(than time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(than))) }
+
+// now returns the time of a clock that all processes of this machine share.
+func now() time.Duration { return clock.System().Now() }
+
+// pause stands for work. It is no synchronization.
+func pause(d time.Duration) {
+	if d > 0 {
+		time.Sleep(d)
+	}
+}
+
+// output is the output of a process. It writes whole lines only.
+type output struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (o *output) say(words ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fmt.Fprintln(o.w, words...)
+}
+
+func encode(what any) string {
+	text, err := json.Marshal(what)
+	if err != nil {
+		panic(err) // This cannot happen for the structs above.
+	}
+	return string(text)
+}

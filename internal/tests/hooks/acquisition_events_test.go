@@ -247,26 +247,3 @@ func TestVotedHookReportsRenewals(t *testing.T) {
 		}
 	})
 }
-
-func TestLostErrorHasItsCause(t *testing.T) {
-	loss := func(t *testing.T, f *fleet.Fleet, options quorumlock.LockOptions, fail func(*quorumlock.Lock)) quorumlock.LossCause {
-		t.Helper()
-		lock := f.Client().RedLock("job").With(options)
-		lease, err := lock.Acquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
-		fail(lock)
-		<-lease.Context().Done()
-		var lost *quorumlock.LostError
-		require.ErrorAs(t, lease.Err(), &lost)
-		return lost.Cause
-	}
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		require.Equal(t, quorumlock.LossExpired, loss(t, f, quorumlock.LockOptions{Fixed: true}, func(*quorumlock.Lock) {}))
-		require.Equal(t, quorumlock.LossForced, loss(t, f, quorumlock.LockOptions{}, func(l *quorumlock.Lock) {
-			_, err := l.ForceRelease(t.Context())
-			require.NoError(t, err)
-		}))
-		require.Equal(t, quorumlock.LossUnconfirmed, loss(t, f, quorumlock.LockOptions{}, func(*quorumlock.Lock) { f.Stop(0, 1, 2) }))
-	})
-}

@@ -2,6 +2,7 @@ package latch_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,5 +44,40 @@ func TestWaitThatEndsInTheMiddleOfARound(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, quorumlock.ErrNoQuorum)
 		require.ErrorContains(t, err, `latch "a" is open: 1 of 2 ids have not counted down`)
+	})
+}
+
+// A cancelled waiter leaves the nodes: they tell its client of nothing more, although the client's subscription is open.
+func TestCancelledLatchWaiterIsToldNothing(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, spies := f.SpiedClient()
+		var told atomic.Int64
+		for _, s := range spies {
+			s.Set(func(s *fleet.Spy) {
+				s.Message = func(m node.Message) bool { told.Add(1); return true }
+			})
+		}
+		other := f.Client().Latch("a")
+		for _, cancelled := range []bool{false, true} {
+			require.NoError(t, other.Set(t.Context(), 1))
+			ctx, cancel := context.WithCancel(t.Context())
+			done := awaiting(ctx, client.Latch("a"))
+			waits(t, done)
+			if cancelled {
+				cancel()
+				require.ErrorIs(t, <-done, context.Canceled)
+				fleet.Settle()
+			}
+			told.Store(0)
+			counts(t, other, "x")
+			fleet.Settle()
+			require.Equal(t, cancelled, told.Load() == 0)
+			if !cancelled {
+				require.NoError(t, <-done)
+			}
+			cancel()
+			require.NoError(t, other.Delete(t.Context()))
+			time.Sleep(time.Millisecond)
+		}
 	})
 }

@@ -531,26 +531,6 @@ func TestDeletionReachesNodesThatMissedIt(t *testing.T) {
 	})
 }
 
-// A copy of a count-down arrives at the nodes after the latch has been deleted and set again. It must not count.
-func TestLateCountDownAfterDeleteIsIgnored(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		late := f.Client()
-		l := f.Client().Latch("a")
-		require.NoError(t, l.Set(t.Context(), 2))
-		token := uint64(f.Clock.Wall().UnixMicro())
-		counts(t, late.Latch("a"), "late")
-		require.NoError(t, l.Delete(t.Context()))
-		require.NoError(t, l.Set(t.Context(), 2))
-		for _, nd := range f.Nodes { // The old operation arrives a second time.
-			nd.Do(t.Context(), []node.Op{{
-				Kind: node.Latch, Names: []string{"a"}, TTL: time.Hour, Token: token, Limits: f.Limits,
-				Latch: &node.LatchOp{IDs: []string{"late"}},
-			}}, make([]node.Reply, 1))
-		}
-		left(t, l, 2)
-	})
-}
-
 // A Delete reaches one node, and retries on the others. Meanwhile the latch is set again. The retries must not delete the
 // new latch.
 func TestRetriedDeleteSparesNewLatch(t *testing.T) {

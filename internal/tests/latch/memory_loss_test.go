@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // latchLosses lists the ways in which a node loses its latest writes. "an older state" restarts from the state
@@ -66,6 +67,14 @@ func TestLatchReadsAcrossMemoryLoss(t *testing.T) {
 		_, err := l.Count(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "the nodes that answer may have lost count-downs")
 		require.ErrorContains(t, err, "lost its memory")
+		var short *quorumlock.NoQuorumError
+		require.ErrorAs(t, err, &short)
+		require.Len(t, short.Nodes, 2)
+		for _, n := range short.Nodes {
+			var one *node.Error
+			require.ErrorAs(t, n.Err, &one, "%v", n.Err)
+			require.Equal(t, n.Node, one.Node)
+		}
 		time.Sleep(f.Limits.Recovery()) // The node may grant again, but its ids are still lost.
 		_, err = l.Count(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)

@@ -174,20 +174,6 @@ func TestAcquireOutlastsAnOutage(t *testing.T) {
 	})
 }
 
-func TestWaiterAcquiresWhenDeadHolderExpires(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		f.Take("job", "crashed", 0, 1, 2, 3, 4)
-		client := f.Client(func(c *quorumlock.Config) { c.RetryMin, c.RetryMax = time.Minute, time.Minute })
-		waited := f.Elapsed(func() {
-			lease, err := client.RedLock("job").Acquire(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, lease.Release(t.Context()))
-		})
-		require.GreaterOrEqual(t, waited, quorumlock.DefaultTTL)
-		require.Less(t, waited, quorumlock.DefaultTTL+50*time.Millisecond, "the denials report when the lock expires")
-	})
-}
-
 func TestMultiLockNeedsEveryNode(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		lock := f.Client().MultiLock("b", "a", "c")

@@ -141,35 +141,3 @@ func TestExtendForRejects(t *testing.T) {
 		require.NoError(t, renewed.Release(t.Context()))
 	})
 }
-
-// Permits and readers can be detached too: others wait for the rest of their time.
-func TestDetachOfPermitsAndReaders(t *testing.T) {
-	for name, acquire := range map[string]func(ctx context.Context, c *quorumlock.Client, write bool) (*quorumlock.Lease, error){
-		"a permit": func(ctx context.Context, c *quorumlock.Client, _ bool) (*quorumlock.Lease, error) {
-			return c.Semaphore("job", 1).Acquire(ctx, 1)
-		},
-		"a reader, and then a writer": func(ctx context.Context, c *quorumlock.Client, write bool) (*quorumlock.Lease, error) {
-			if write {
-				return c.RWLock("job").Write().Acquire(ctx)
-			}
-			return c.RWLock("job").Read().Acquire(ctx)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-				lease, err := acquire(t.Context(), f.Client(), false)
-				require.NoError(t, err)
-				time.Sleep(time.Second)
-				left := lease.Remaining()
-				require.NoError(t, detach(lease))
-				began := f.Clock.Now()
-				next, err := acquire(t.Context(), f.Client(), true)
-				require.NoError(t, err)
-				waited := f.Clock.Now() - began
-				require.GreaterOrEqual(t, waited, left)
-				require.Less(t, waited, left+2*time.Second)
-				require.NoError(t, next.Release(t.Context()))
-			})
-		})
-	}
-}

@@ -15,7 +15,7 @@ import (
 func TestForcedReleaseAcrossAHandover(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
-		listens(t, f, client)
+		fleet.Subscribe(t, f, client)
 		job := client.RedLock("job")
 		line := fleet.LineUp(t, job, job)
 		force := func(i int) {
@@ -33,6 +33,6 @@ func TestForcedReleaseAcrossAHandover(t *testing.T) {
 		force(1)
 		require.NoError(t, next.Err(), "a minority")
 		force(2)
-		require.Equal(t, quorumlock.LossForced, lossOf(t, next.Err()).Cause, "a majority has released it by force")
+		require.Equal(t, quorumlock.LossForced, fleet.LossOf(t, next.Err()).Cause, "a majority has released it by force")
 	})
 }

@@ -14,56 +14,6 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-func TestRenewalKeepsALease(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		lease, err := f.Client().RedLock("job").Acquire(t.Context())
-		require.NoError(t, err)
-		for range 600 {
-			time.Sleep(time.Second)
-			require.NoError(t, lease.Err())
-			require.GreaterOrEqual(t, lease.Remaining(), quorumlock.DefaultTTL/2, "the lease is renewed after a third of its TTL")
-		}
-		require.NoError(t, lease.Release(t.Context()))
-		f.RequireNoKeys()
-		time.Sleep(time.Minute)
-		require.Zero(t, f.Keys(), "no renewal outlives the release")
-	})
-}
-
-func TestLeaseSurvivesLossOfAMinority(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		lease, err := f.Client().RedLock("job").Acquire(t.Context())
-		require.NoError(t, err)
-		f.Stop(0, 1)
-		time.Sleep(time.Minute)
-		require.NoError(t, lease.Err())
-		have, want := lease.Backing()
-		require.Equal(t, []int{3, 5}, []int{have, want})
-
-		// The nodes come back without their memory. The next renewal heals the lock there, and the
-		// first renewal after their recovery counts.
-		f.Nodes[0].Flush()
-		f.Nodes[1].Flush()
-		f.Start(0, 1)
-		time.Sleep(quorumlock.DefaultTTL)
-		have, want = lease.Backing()
-		require.Equal(t, []int{3, 5}, []int{have, want})
-		require.Equal(t, 5, f.Keys())
-		time.Sleep(quorumlock.DefaultTTL)
-		have, want = lease.Backing()
-		require.Equal(t, []int{5, 5}, []int{have, want})
-
-		// So the lease survives the loss of any other two nodes.
-		f.Stop(3, 4)
-		time.Sleep(time.Minute)
-		require.NoError(t, lease.Err())
-		f.Start(3, 4)
-		require.NoError(t, lease.Release(t.Context()))
-		time.Sleep(time.Second)
-		f.RequireNoKeys()
-	})
-}
-
 func TestLeaseEndsBeforeItsKeysExpire(t *testing.T) {
 	for what, fail := range map[string]func(*fleet.Fleet){
 		"all nodes hang":     func(f *fleet.Fleet) { f.Pause(0, 1, 2, 3, 4) },
@@ -112,7 +62,7 @@ func TestFixedLeaseEndsAfterItsTTL(t *testing.T) {
 			<-lease.Context().Done()
 		})
 		require.Equal(t, 5*time.Second-quorum.Drift(5*time.Second), lived, "the TTL minus the drift")
-		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+		require.Equal(t, quorumlock.LossExpired, fleet.LossOf(t, lease.Err()).Cause)
 		f.RequireNoKeys() // The client releases the lease when it ends. The keys need not expire.
 	})
 }
@@ -244,33 +194,6 @@ func TestSuspendEndsLease(t *testing.T) {
 	})
 }
 
-func TestCloseEndsLeasesAndWaiters(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		client := f.Client()
-		lease, err := client.RedLock("job").Acquire(t.Context())
-		require.NoError(t, err)
-		blocked := make(chan error)
-		go func() {
-			_, err := client.RedLock("job").Acquire(t.Context())
-			blocked <- err
-		}()
-		fleet.Settle()
-
-		go func() { _ = client.Close(t.Context()) }()
-		require.ErrorIs(t, <-blocked, quorumlock.ErrClosed)
-		require.NoError(t, client.Close(t.Context()))
-		require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrClosed)
-		require.ErrorIs(t, lease.Err(), quorumlock.ErrClosed)
-		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrClosed)
-		require.Zero(t, f.Keys(), "every lock is released when Close returns")
-
-		_, err = client.RedLock("job").Acquire(t.Context())
-		require.ErrorIs(t, err, quorumlock.ErrClosed)
-		_, err = client.RedLock("job").Inspect(t.Context())
-		require.ErrorIs(t, err, quorumlock.ErrClosed)
-	})
-}
-
 func TestCloseReportsUnconfirmedReleases(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
@@ -292,6 +215,7 @@ func TestDo(t *testing.T) {
 			require.Equal(t, 5, func() int { fleet.Settle(); return f.Keys() }())
 			return mine
 		}), mine)
+		require.Equal(t, mine, lock.Do(t.Context(), func(context.Context) error { return mine }), "the error is returned unchanged")
 		f.RequireNoKeys()
 
 		require.Panics(t, func() {
@@ -304,9 +228,9 @@ func TestDo(t *testing.T) {
 			f.Stop(0, 1, 2)
 			<-ctx.Done()
 			require.ErrorIs(t, context.Cause(ctx), quorumlock.ErrLost)
-			return nil
+			return context.Cause(ctx)
 		})
-		require.ErrorIs(t, err, quorumlock.ErrLost)
+		require.Equal(t, error(fleet.LossOf(t, err)), err, "the loss is not wrapped a second time")
 		f.Start(0, 1, 2)
 
 		// The caller also learns of the end of its own context.

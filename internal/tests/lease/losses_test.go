@@ -14,48 +14,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// lossOf returns the LostError that is wrapped in an error.
-func lossOf(t *testing.T, err error) *quorumlock.LostError {
-	t.Helper()
-	var lost *quorumlock.LostError
-	require.ErrorAs(t, err, &lost)
-	return lost
-}
-
 // oneRenewal is the time within which a lease of the default TTL renews itself.
 const oneRenewal = quorumlock.DefaultTTL/3 + 100*time.Millisecond
-
-// ForceRelease leaves a tombstone on the nodes. It ends the old lease even if the lock has a new holder
-// before the next renewal.
-func TestForceReleaseEndsLeaseDespiteNextHolder(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		former := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
-		require.NoError(t, err)
-		next := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		time.Sleep(oneRenewal)
-		require.Equal(t, quorumlock.LossForced, lossOf(t, former.Err()).Cause)
-		require.NoError(t, next.Err())
-		require.NoError(t, next.Release(t.Context()))
-	})
-}
-
-// The same holds if the old holder, the new one, or both are readers.
-func TestForceReleaseEndsReadersAndWriters(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		read, write := f.Client().RWLock("job").Read(), f.Client().RWLock("job").Write()
-		for _, locks := range [][2]*quorumlock.Lock{{read, write}, {write, read}, {read, read}} {
-			former := fleet.MustAcquire(t, locks[0])
-			_, err := write.ForceRelease(t.Context())
-			require.NoError(t, err)
-			next := fleet.MustAcquire(t, locks[1])
-			time.Sleep(oneRenewal)
-			require.Equal(t, quorumlock.LossForced, lossOf(t, former.Err()).Cause)
-			require.NoError(t, next.Err())
-			require.NoError(t, next.Release(t.Context()))
-		}
-	})
-}
 
 // An unreachable node decides the renewal before the last node reports its tombstone. The late tombstone
 // still ends the lease.
@@ -72,55 +32,8 @@ func TestLateTombstoneStillEndsLease(t *testing.T) {
 		require.NoError(t, former.Err())
 		f.Resume(2)
 		fleet.Settle()
-		require.Equal(t, quorumlock.LossForced, lossOf(t, former.Err()).Cause)
+		require.Equal(t, quorumlock.LossForced, fleet.LossOf(t, former.Err()).Cause)
 		require.Error(t, <-extended)
-	})
-}
-
-// An operator deletes the keys of a lock by hand, and another client acquires the lock. The next renewal
-// ends the first lease.
-func TestLeaseTakenByAnotherOwnerEnds(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		former := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		f.Free("job", former.Owner(), 1, 2, 4)
-		next := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		time.Sleep(oneRenewal)
-		lost := lossOf(t, former.Err())
-		require.Equal(t, quorumlock.LossTaken, lost.Cause)
-		require.Equal(t, next.Owner(), lost.TakenBy)
-		require.ErrorContains(t, lost, quorumlock.DescribeOwner(next.Owner()))
-		require.NoError(t, next.Err())
-		require.NoError(t, next.Release(t.Context()))
-		f.RequireNoKeys()
-	})
-}
-
-func TestReaderLeaseTakenByWriterEnds(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		former := fleet.MustAcquire(t, f.Client().RWLock("job").Read())
-		for _, nd := range f.Nodes {
-			nd.Do(t.Context(), []node.Op{{Kind: node.Release, Reads: true, Names: []string{"job"}, Owner: former.Owner()}}, make([]node.Reply, 1))
-		}
-		next := fleet.MustAcquire(t, f.Client().RWLock("job").Write())
-		time.Sleep(oneRenewal)
-		lost := lossOf(t, former.Err())
-		require.Equal(t, quorumlock.LossTaken, lost.Cause)
-		require.Equal(t, next.Owner(), lost.TakenBy)
-	})
-}
-
-func TestPermitsTakenByAnotherOwnerEnd(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		former, err := f.Client().Semaphore("pool", 1).TryAcquire(t.Context(), 1)
-		require.NoError(t, err)
-		fleet.Settle()
-		f.Free(node.SlotName(node.PoolName("pool"), 0), former.Owner(), 0, 1, 2)
-		next, err := f.Client().Semaphore("pool", 1).TryAcquire(t.Context(), 1)
-		require.NoError(t, err)
-		time.Sleep(oneRenewal)
-		lost := lossOf(t, former.Err())
-		require.Equal(t, quorumlock.LossTaken, lost.Cause)
-		require.Equal(t, next.Owner(), lost.TakenBy)
 	})
 }
 
@@ -179,9 +92,8 @@ func TestTransientReadersDoNotEndLease(t *testing.T) {
 	})
 }
 
-// The keys of a lock are deleted by hand, and the holder releases it. Release returns the loss, and the
-// LossFound hook is called.
-func TestReleaseReportsDeletedLock(t *testing.T) {
+// The loss that a release finds is reported to the hook LossFound, after the one end of the lease.
+func TestLossFoundByAReleaseIsReported(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		var told []quorumlock.LossFoundEvent
 		var ended []quorumlock.EndedEvent
@@ -192,31 +104,10 @@ func TestReleaseReportsDeletedLock(t *testing.T) {
 		lease := fleet.MustAcquire(t, client.RedLock("job"))
 		f.Free("job", lease.Owner(), 0, 1, 2)
 		err := lease.Release(t.Context())
-		lost := lossOf(t, err)
-		require.Equal(t, quorumlock.LossGone, lost.Cause)
-		require.Equal(t, []string{"job"}, lost.Names)
-		require.Equal(t, lease.Owner(), lost.Owner)
-		require.Len(t, lost.Nodes, 3)
-		for _, n := range lost.Nodes {
-			require.Contains(t, []string{"n1", "n2", "n3"}, n.Node)
-		}
-		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased)
-		f.RequireNoKeys()
+		lost := fleet.LossOf(t, err)
+		fleet.Settle()
 		require.Len(t, ended, 1)
 		require.Equal(t, []quorumlock.LossFoundEvent{{Names: lease.Names(), Owner: lease.Owner(), Token: lease.Token(), Err: lost}}, told)
-	})
-}
-
-func TestReleaseReportsLockTakenByAnotherOwner(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		former := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		f.Free("job", former.Owner(), 0, 2)
-		next := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		lost := lossOf(t, former.Release(t.Context()))
-		require.Equal(t, quorumlock.LossTaken, lost.Cause)
-		require.Equal(t, next.Owner(), lost.TakenBy)
-		require.NoError(t, next.Release(t.Context()))
-		f.RequireNoKeys()
 	})
 }
 
@@ -225,19 +116,7 @@ func TestReleaseReportsForceRelease(t *testing.T) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
-	})
-}
-
-// Keys that are missing on a minority of the nodes are no loss.
-func TestReleaseIgnoresDeletionOnAMinority(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		for _, lost := range [][]int{{0}, {0, 1}, {3, 4}} {
-			lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
-			f.Free("job", lease.Owner(), lost...)
-			require.NoError(t, lease.Release(t.Context()))
-			f.RequireNoKeys()
-		}
+		require.Equal(t, quorumlock.LossGone, fleet.LossOf(t, lease.Release(t.Context())).Cause)
 	})
 }
 
@@ -246,23 +125,7 @@ func TestReleaseReportsLossOfOneName(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().MultiLock("a", "b"))
 		f.Free("b", lease.Owner(), 1)
-		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
-		f.RequireNoKeys()
-	})
-}
-
-func TestReleaseReportsLossOfReadersAndPermits(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		reader := fleet.MustAcquire(t, f.Client().RWLock("job").Read())
-		permits, err := f.Client().Semaphore("pool", 3).TryAcquire(t.Context(), 2)
-		require.NoError(t, err)
-		fleet.Settle()
-		for _, nd := range f.Nodes[:2] {
-			nd.Do(t.Context(), []node.Op{{Kind: node.Release, Reads: true, Names: []string{"job"}, Owner: reader.Owner()}}, make([]node.Reply, 1))
-		}
-		f.Free(node.SlotName(node.PoolName("pool"), permits.Slots()[1]), permits.Owner(), 1, 2)
-		require.Equal(t, quorumlock.LossGone, lossOf(t, reader.Release(t.Context())).Cause)
-		require.Equal(t, quorumlock.LossGone, lossOf(t, permits.Release(t.Context())).Cause)
+		require.Equal(t, quorumlock.LossGone, fleet.LossOf(t, lease.Release(t.Context())).Cause)
 		f.RequireNoKeys()
 	})
 }
@@ -282,7 +145,7 @@ func TestReleaseReportsOverwrittenLock(t *testing.T) {
 			fleet.Settle()
 			f.Nodes[0].Plant(name)
 			f.Nodes[1].Plant(name)
-			lost := lossOf(t, lease.Release(t.Context()))
+			lost := fleet.LossOf(t, lease.Release(t.Context()))
 			require.Equal(t, quorumlock.LossGone, lost.Cause)
 			require.ErrorIs(t, lost, node.ErrWrongType)
 			require.Len(t, lost.Nodes, 2)
@@ -345,7 +208,7 @@ func TestReleaseCountsNodeThatIsDown(t *testing.T) {
 		fleet.Settle()
 		lease := fleet.MustAcquire(t, client.RedLock("job"))
 		f.Free("job", lease.Owner(), 0)
-		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
+		require.Equal(t, quorumlock.LossGone, fleet.LossOf(t, lease.Release(t.Context())).Cause)
 	})
 }
 
@@ -389,16 +252,6 @@ func (r repeater) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	}
 }
 
-// A majority confirms that the lock was held. The release then returns without the hung nodes.
-func TestReleaseDoesNotWaitForHungMinority(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		f.Pause(3, 4)
-		require.Zero(t, f.Elapsed(func() { require.NoError(t, lease.Release(t.Context())) }))
-		f.Resume(3, 4)
-	})
-}
-
 func TestDoReportsDeletedLock(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
@@ -409,9 +262,9 @@ func TestDoReportsDeletedLock(t *testing.T) {
 			return nil
 		}
 		err := client.RedLock("job").Do(t.Context(), remove)
-		require.Equal(t, quorumlock.LossGone, lossOf(t, err).Cause)
+		require.Equal(t, quorumlock.LossGone, fleet.LossOf(t, err).Cause)
 		err = quorumlock.Join(client.RedLock("job"), client.RedLock("other")).Do(t.Context(), remove)
-		require.Equal(t, quorumlock.LossGone, lossOf(t, err).Cause)
+		require.Equal(t, quorumlock.LossGone, fleet.LossOf(t, err).Cause)
 		f.RequireNoKeys()
 	})
 }
@@ -435,19 +288,7 @@ func TestLastHolderAfterHandoverLearnsOfLoss(t *testing.T) {
 		require.NoError(t, first.Release(t.Context()))
 		lease := second.Has()
 		f.Free("job", lease.Owner(), 0, 1, 2)
-		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
-	})
-}
-
-func TestForceReleaseEndsLeaseAtNextRenewal(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c := f.Client()
-		lease, err := c.RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		_, err = c.RedLock("job").ForceRelease(t.Context())
-		require.NoError(t, err)
-		time.Sleep(quorumlock.DefaultTTL / 2)
-		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+		require.Equal(t, quorumlock.LossGone, fleet.LossOf(t, lease.Release(t.Context())).Cause)
 	})
 }
 

@@ -239,61 +239,6 @@ func TestHooksOfMinHold(t *testing.T) {
 	})
 }
 
-// MinHold applies to each kind of lock.
-func TestMinHoldOfOtherLocks(t *testing.T) {
-	const hold = 3 * time.Second
-	options := quorumlock.LockOptions{TTL: time.Second, MinHold: hold}
-	type take func(ctx context.Context) (*quorumlock.Lease, error)
-	for what, test := range map[string]struct {
-		held, next func(c *quorumlock.Client) take
-	}{
-		"MultiLock": {
-			func(c *quorumlock.Client) take { return c.MultiLock("a", "b").With(options).Acquire },
-			func(c *quorumlock.Client) take { return c.MultiLock("b", "c").Acquire },
-		},
-		"writer before reader": {
-			func(c *quorumlock.Client) take { return c.RWLock("a").Write().With(options).Acquire },
-			func(c *quorumlock.Client) take { return c.RWLock("a").Read().Acquire },
-		},
-		"reader before writer": {
-			func(c *quorumlock.Client) take { return c.RWLock("a").Read().With(options).Acquire },
-			func(c *quorumlock.Client) take { return c.RWLock("a").Write().Acquire },
-		},
-		"permits": {
-			func(c *quorumlock.Client) take {
-				return func(ctx context.Context) (*quorumlock.Lease, error) {
-					return c.Semaphore("a", 2).With(options).Acquire(ctx, 2)
-				}
-			},
-			func(c *quorumlock.Client) take {
-				return func(ctx context.Context) (*quorumlock.Lease, error) { return c.Semaphore("a", 2).Acquire(ctx, 1) }
-			},
-		},
-	} {
-		for _, closed := range []bool{false, true} {
-			t.Run(what, func(t *testing.T) {
-				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-					client, other := f.Client(), f.Client()
-					began := f.Clock.Now()
-					lease, err := test.held(client)(t.Context())
-					require.NoError(t, err)
-					require.NoError(t, lease.Release(t.Context()))
-					if closed {
-						require.NoError(t, client.Close(t.Context()))
-					}
-					next, err := test.next(other)(t.Context())
-					require.NoError(t, err)
-					require.GreaterOrEqual(t, f.Clock.Now()-began, hold)
-					require.Less(t, f.Clock.Now()-began, hold+time.Second)
-					require.NoError(t, next.Release(t.Context()))
-					time.Sleep(time.Second)
-					f.RequireNoKeys()
-				})
-			})
-		}
-	}
-}
-
 // The process dies without a release: the nodes keep the lock for the MinHold by themselves, and no longer.
 func TestMinHoldOfADeadHolder(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -341,7 +286,7 @@ func TestReleaseBeforeMinHoldFindsALoss(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(atLeast(5*time.Second)))
 		f.Free("job", lease.Owner(), 0, 1)
-		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
+		require.Equal(t, quorumlock.LossGone, fleet.LossOf(t, lease.Release(t.Context())).Cause)
 	})
 }
 

@@ -76,6 +76,7 @@ func TestNestingOfNamesAndRules(t *testing.T) {
 			"the inner lease":                        {client.RedLock("c"), nil},
 			"the inner lease, under a stricter rule": {client.MultiLock("c"), quorumlock.ErrOverlap},
 			"one name of two, and a new one":         {client.MultiLock("a", "d"), quorumlock.ErrOverlap},
+			"a new name, and one of two":             {client.MultiLock("0", "b"), quorumlock.ErrOverlap},
 			"names of two leases":                    {client.MultiLock("a", "c").With(quorumlock.LockOptions{Rule: quorum.Majority()}), quorumlock.ErrOverlap},
 		} {
 			lease, err := test.lock.TryAcquire(one.Context())
@@ -150,19 +151,5 @@ func TestOverlapWithAnEndedLease(t *testing.T) {
 		both, err := c.MultiLock("a", "b").TryAcquire(context.WithoutCancel(lease.Context()))
 		require.NoError(t, err)
 		require.NoError(t, both.Release(t.Context()))
-	})
-}
-
-func TestOverlapOfTwoNames(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c := f.Client()
-		b, err := c.MultiLock("b").TryAcquire(t.Context())
-		require.NoError(t, err)
-		_, err = c.MultiLock("a", "b").TryAcquire(b.Context())
-		require.ErrorIs(t, err, quorumlock.ErrOverlap, "the second name is held, the first is not")
-		a, err := c.MultiLock("a").TryAcquire(b.Context())
-		require.NoError(t, err)
-		_, err = c.MultiLock("a", "b").TryAcquire(a.Context())
-		require.ErrorIs(t, err, quorumlock.ErrOverlap)
 	})
 }

@@ -46,7 +46,7 @@ func TestReleaseOwnerEndsALivingLease(t *testing.T) {
 		_, err := f.Client().RedLock("job").ReleaseOwner(t.Context(), lease.Owner())
 		require.NoError(t, err)
 		time.Sleep(oneRenewal)
-		require.Equal(t, quorumlock.LossForced, lossOf(t, lease.Err()).Cause)
+		require.Equal(t, quorumlock.LossForced, fleet.LossOf(t, lease.Err()).Cause)
 		f.RequireNoKeys()
 	})
 }

@@ -94,8 +94,8 @@ const pacedTTL = 10 * time.Second
 // TTL.
 func TestRenewalsKeepPaceWithNodes(t *testing.T) {
 	const (
-		held    = 20_000
-		each    = 350 * time.Microsecond // A round of all leases takes 7 s.
+		held    = 8000
+		each    = 875 * time.Microsecond // A round of all leases takes 7 s.
 		lasting = 40 * time.Second
 	)
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -216,10 +216,10 @@ func TestAcquisitionsDoNotStarveRenewals(t *testing.T) {
 
 // Few leases need all nodes, and many need a majority. All are renewed, as the nodes have enough capacity.
 func TestMajorityRenewalsDoNotStarveMultiLocks(t *testing.T) {
-	const held, each = 12_000, 500 * time.Microsecond // A round of all leases takes 6 s.
+	const held, each = 4000, 1500 * time.Microsecond // A round of all leases takes 6 s.
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, _ := slowNodesClient(f, each)
-		all := acquireAll(t, 200, func(i int) *quorumlock.Lock { return c.MultiLock(fmt.Sprint("m", i)) })
+		all := acquireAll(t, 70, func(i int) *quorumlock.Lock { return c.MultiLock(fmt.Sprint("m", i)) })
 		most := acquireAll(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
 		for range 30 {
 			time.Sleep(time.Second)
@@ -234,7 +234,7 @@ func TestMajorityRenewalsDoNotStarveMultiLocks(t *testing.T) {
 // The client is suspended during an exchange, which therefore seems to take long. The client must not conclude
 // that the nodes are slow, and drop leases.
 func TestSuspendDoesNotCountAsSlowNodes(t *testing.T) {
-	const held, each = 12_000, 40 * time.Microsecond // A round of all leases takes half a second.
+	const held, each = 3000, 160 * time.Microsecond // A round of all leases takes half a second.
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		local := clock.NewSkewed(f.Clock, 1)
 		c, nodes := slowNodesClient(f, each, func(cfg *quorumlock.Config) { cfg.Clock = local })
@@ -261,7 +261,7 @@ func TestSuspendDoesNotCountAsSlowNodes(t *testing.T) {
 // All nodes hang, and resume shortly before the leases end. The next renewals must be sent in time, although
 // earlier ones have failed.
 func TestRenewalRetriesInTimeAfterAHang(t *testing.T) {
-	const held, each = 12_000, 40 * time.Microsecond // A round of all leases takes half a second.
+	const held, each = 3000, 160 * time.Microsecond // A round of all leases takes half a second.
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, _ := slowNodesClient(f, each)
 		leases := acquireAll(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })

@@ -34,7 +34,7 @@ func TestReservedLockIsNotReleasedByForce(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client(reserves(2)).RedLock("job"))
 		f.Free("job", lease.Owner(), 0, 1) // by hand
-		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
+		require.Equal(t, quorumlock.LossGone, fleet.LossOf(t, lease.Release(t.Context())).Cause)
 	})
 }
 
@@ -44,7 +44,7 @@ func TestReservedLockThatIsTaken(t *testing.T) {
 		lease := fleet.MustAcquire(t, f.Client(reserves(2)).RedLock("job"))
 		f.Free("job", lease.Owner(), 0, 1)
 		next := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		lost := lossOf(t, lease.Release(t.Context()))
+		lost := fleet.LossOf(t, lease.Release(t.Context()))
 		require.Equal(t, quorumlock.LossTaken, lost.Cause)
 		require.Equal(t, next.Owner(), lost.TakenBy)
 		require.NoError(t, next.Release(t.Context()))

@@ -19,30 +19,6 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// This is the known lost lock of Redlock: a holder has nodes 1 and 2, node 1 loses its memory, and a
-// second client wins nodes 1 and 3. Here node 1 recovers first, so it grants nothing.
-func TestRecoveringNodeGrantsNothing(t *testing.T) {
-	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
-		client, wires := f.WiredClient()
-		wires[2].Severed.Store(true)
-		lease, err := client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
-		lose(0)
-
-		other := f.Client().RedLock("job")
-		for lease.Err() == nil {
-			_ = fleet.MustBeRefused(t, other)
-			time.Sleep(200 * time.Millisecond)
-		}
-		// The holder's lease has expired. Node 1 still recovers, as leases with longer TTLs may
-		// exist.
-		next, err := other.TryAcquire(t.Context())
-		require.NoError(t, err, "nodes 2 and 3 are free and lost no memory")
-		require.Greater(t, next.Token(), lease.Token())
-	})
-}
-
 // A heal must not count unless the claim on that node was active all the time. Node 3 grants the lock
 // to the second client and then loses its memory. The holder's renewal puts its lock back on node 3.
 // The holder must not count node 3, as its claim on node 1 expires and the second client gets node 1.
@@ -139,28 +115,6 @@ func TestNoSecondHolderWhenNodesRestartInTurn(t *testing.T) {
 				_ = fleet.MustBeRefused(t, other)
 				time.Sleep(100 * time.Millisecond)
 			}
-		})
-	}
-}
-
-// After all nodes have lost their memory, the next client waits for the whole recovery. So a lease from
-// before the loss stays exclusive until it ends, even if it is never renewed.
-func TestNextHolderWaitsForTheRecovery(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		fleet.ForEachLoss(t, n, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
-			lease, err := f.Client().RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
-			require.NoError(t, err)
-			fleet.Settle()
-			for i := range n {
-				lose(i)
-			}
-			began := f.Clock.Now()
-			next, err := f.Client().RedLock("job").Acquire(t.Context())
-			require.NoError(t, err)
-			waited := f.Clock.Now() - began
-			require.GreaterOrEqual(t, waited, fleet.RecoveryTime)
-			require.Less(t, waited, fleet.RecoveryTime+time.Second)
-			require.Greater(t, next.Token(), lease.Token())
 		})
 	}
 }

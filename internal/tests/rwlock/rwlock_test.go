@@ -2,7 +2,6 @@ package rwlock_test
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -102,26 +101,6 @@ func TestUncontendedReaderTakesOneRound(t *testing.T) {
 	})
 }
 
-func TestReadersRenew(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		rw, other := f.Client().RWLock("job"), f.Client().RWLock("job")
-		first, second := fleet.MustAcquire(t, rw.Read()), fleet.MustAcquire(t, other.Read())
-		for range 300 {
-			time.Sleep(time.Second)
-			require.NoError(t, first.Err())
-			require.NoError(t, second.Err())
-			_ = fleet.MustBeRefused(t, other.Write())
-		}
-		free(t, first)
-		time.Sleep(time.Minute)
-		require.NoError(t, second.Err())
-		_ = fleet.MustBeRefused(t, rw.Write())
-		free(t, second)
-		f.RequireNoKeys()
-		free(t, fleet.MustAcquire(t, rw.Write()))
-	})
-}
-
 func TestReaderLeasesExpireIndependently(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		rw := f.Client().RWLock("job").With(quorumlock.LockOptions{Fixed: true})
@@ -135,31 +114,6 @@ func TestReaderLeasesExpireIndependently(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		require.ErrorIs(t, second.Err(), quorumlock.ErrLost)
 		free(t, fleet.MustAcquire(t, rw.Write()))
-	})
-}
-
-func TestReadersSurviveLossOfAMinority(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		rw := f.Client().RWLock("job")
-		before := fleet.MustAcquire(t, rw.Read())
-		f.Stop(0, 1)
-		after := fleet.MustAcquire(t, rw.Read())
-		_ = fleet.MustBeRefused(t, rw.Write())
-		time.Sleep(time.Minute)
-		require.NoError(t, before.Err())
-		require.NoError(t, after.Err())
-		f.Start(0, 1)
-		time.Sleep(time.Minute)
-		have, want := after.Backing()
-		require.Equal(t, []int{5, 5}, []int{have, want})
-		f.Stop(2, 3)
-		free(t, before, after)
-		fleet.Settle()
-		writer := fleet.MustAcquire(t, rw.Write())
-		_ = fleet.MustBeRefused(t, rw.Read())
-		free(t, writer)
-		f.Stop(4)
-		require.ErrorIs(t, fleet.MustBeRefused(t, rw.Read()), quorumlock.ErrNoQuorum)
 	})
 }
 
@@ -397,31 +351,6 @@ func (w *watch) use(ctx context.Context, rw *quorumlock.RWLock, rng *rand.Rand) 
 		_ = lease.Release(context.WithoutCancel(ctx))
 		w.released(lease)
 	}
-}
-
-// Waiting readers whose context ends return its cause, and leave no queue entries.
-func TestCancelledReadersLeaveTheQueues(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		a, b := f.Client().RWLock("job"), f.Client().RWLock("job")
-		writer := fleet.MustAcquire(t, a.Write())
-		ctx, cancel := context.WithCancelCause(t.Context())
-		var readers []*fleet.Acquisition
-		for range 5 {
-			readers = append(readers, fleet.StartAcquire(ctx, t, a.Read()), fleet.StartAcquire(ctx, t, b.Read()))
-		}
-		require.Equal(t, 10*5, f.Waiters())
-		why := errors.New("no longer wanted")
-		cancel(why)
-		fleet.Settle()
-		for _, r := range readers {
-			require.False(t, r.Waits())
-			require.ErrorIs(t, r.Err, why)
-			require.ErrorIs(t, r.Err, quorumlock.ErrHeld)
-		}
-		require.Zero(t, f.Waiters())
-		free(t, writer)
-		f.RequireNoKeys()
-	})
 }
 
 // A waiting writer gives up. The readers behind it share the lock with its current readers at once.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -67,38 +66,6 @@ func (w *acquisition) waits() bool {
 	}
 }
 
-func TestPermitsSurviveLossOfAMinority(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		f.Client()
-		f.Stop(0, 1)
-		a, b := f.Client().Semaphore("jobs", 3), f.Client().Semaphore("jobs", 3)
-		held := permits(t, a, 2)
-		for range 10 {
-			lease := permits(t, b, 1)
-			require.NoError(t, lease.Release(t.Context()))
-		}
-		_, err := b.TryAcquire(t.Context(), 2)
-		require.ErrorIs(t, err, quorumlock.ErrHeld)
-		time.Sleep(time.Minute)
-		f.Start(0, 1)
-		time.Sleep(quorumlock.DefaultTTL)
-		f.Stop(2, 3) // The renewals have put the permits on n1 and n2, so n3 and n4 are not needed.
-		time.Sleep(time.Minute)
-		require.NoError(t, held.Err())
-		_, err = b.TryAcquire(t.Context(), 2)
-		require.ErrorIs(t, err, quorumlock.ErrHeld)
-		waits := acquire(t.Context(), b, 3)
-		require.True(t, waits.waits())
-		require.NoError(t, held.Release(t.Context()))
-		<-waits.done
-		require.NoError(t, waits.err)
-		f.Start(2, 3)
-		require.NoError(t, waits.lease.Release(t.Context()))
-		time.Sleep(2 * time.Minute)
-		f.RequireNoKeys()
-	})
-}
-
 func TestPermitsNeedAQuorum(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		s := f.Client().Semaphore("jobs", 3)
@@ -115,159 +82,6 @@ func TestPermitsNeedAQuorum(t *testing.T) {
 		lease, err := s.Acquire(t.Context(), 2) // The failed SetPermits may have taken effect or not.
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
-	})
-}
-
-// This is the known lost lock of Redlock, with permits: a holder has nodes 1 and 2, node 1 loses its memory, and
-// a second client wins nodes 1 and 3. Here node 1 recovers first, so it grants nothing.
-func TestForgottenPermitsAreNotGrantedAgain(t *testing.T) {
-	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
-		client, wires := f.WiredClient()
-		wires[2].Severed.Store(true)
-		s := client.Semaphore("jobs", 2).With(quorumlock.LockOptions{Fixed: true})
-		lease := permits(t, s, 2)
-		lose(0)
-		other := f.Client().Semaphore("jobs", 2)
-		for lease.Err() == nil {
-			_, err := other.TryAcquire(t.Context(), 1)
-			require.Error(t, err)
-			time.Sleep(200 * time.Millisecond)
-		}
-		next, err := other.Acquire(t.Context(), 2)
-		require.NoError(t, err)
-		require.Greater(t, next.Token(), lease.Token())
-	})
-}
-
-// The nodes lose their memory one after the other, with a full recovery between. Holders keep their permits, and
-// no other client gets them.
-func TestPermitsSurviveRestartOfEachNode(t *testing.T) {
-	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
-		a, b := f.Client().Semaphore("jobs", 3), f.Client().Semaphore("jobs", 3)
-		first, second := permits(t, a, 1), permits(t, b, 1)
-		for i := range 3 {
-			lose(i)
-			for range 60 {
-				third, err := b.TryAcquire(t.Context(), 1)
-				if err == nil {
-					require.NotContains(t, append(first.Slots(), second.Slots()...), third.Slots()[0])
-					_, err = a.TryAcquire(t.Context(), 1)
-					require.Error(t, err)
-					require.NoError(t, third.Release(t.Context()))
-				}
-				time.Sleep(300 * time.Millisecond)
-			}
-		}
-		require.NoError(t, first.Err())
-		require.NoError(t, second.Err())
-		third := permits(t, a, 1)
-		require.NoError(t, third.Err())
-	})
-}
-
-func TestPermitsRenewUnlessFixed(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		s := f.Client().Semaphore("jobs", 2)
-		renews := permits(t, s, 1)
-		fixed := permits(t, s.With(quorumlock.LockOptions{Fixed: true, TTL: 3 * time.Second}), 1)
-		_, err := s.TryAcquire(t.Context(), 1)
-		require.ErrorIs(t, err, quorumlock.ErrHeld)
-		time.Sleep(2 * time.Second)
-		require.NoError(t, fixed.Extend(t.Context()))
-		time.Sleep(2 * time.Second)
-		require.NoError(t, fixed.Err())
-		time.Sleep(time.Second)
-		require.ErrorIs(t, fixed.Err(), quorumlock.ErrLost)
-		time.Sleep(time.Hour)
-		require.NoError(t, renews.Err())
-		other := permits(t, s, 1)
-		require.NotEqual(t, renews.Slots(), other.Slots())
-		require.NotEqual(t, renews.Owner(), other.Owner())
-	})
-}
-
-// A waiter polls about once a second. A release of permits wakes it at once.
-func TestWaitersForPermitsPollRarely(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		full := permits(t, f.Client().Semaphore("jobs", 4), 4)
-		c, spies := f.SpiedClient()
-		waits := acquire(t.Context(), c.Semaphore("jobs", 4), 2)
-		time.Sleep(30 * time.Second)
-		require.True(t, waits.waits())
-		require.Equal(t, 5, queued(f))
-		require.Zero(t, f.Elapsed(func() {
-			require.NoError(t, full.Release(t.Context()))
-			<-waits.done
-		}))
-		require.NoError(t, waits.err)
-		fleet.Settle()
-		require.Zero(t, queued(f), "the new holder has left the queue")
-		for _, s := range spies {
-			require.LessOrEqual(t, s.Asked(), 2+30*4/3+1+1)
-			require.GreaterOrEqual(t, s.Asked(), 2+30)
-		}
-	})
-}
-
-// Two waiters at the head of the queue are cancelled, with some nodes hung. Then a release wakes the third waiter
-// at once.
-func TestCancelledPermitWaiterDelaysNoOther(t *testing.T) {
-	for _, paused := range []int{0, 2, 5} {
-		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-			full := permits(t, f.Client().Semaphore("jobs", 2), 2)
-			ctx, cancel := context.WithCancel(t.Context())
-			s := f.Client().Semaphore("jobs", 2)
-			first, second := acquire(ctx, s, 2), acquire(ctx, f.Client().Semaphore("jobs", 2), 2)
-			third := acquire(t.Context(), f.Client().Semaphore("jobs", 2), 1)
-			f.Pause(fleet.FirstNodes(paused)...)
-			time.Sleep(1001 * time.Millisecond) // Wait until an attempt is in flight.
-			cancel()
-			<-first.done
-			<-second.done
-			require.ErrorIs(t, first.err, context.Canceled)
-			f.Resume(fleet.FirstNodes(paused)...)
-			time.Sleep(2 * time.Second)
-			require.True(t, third.waits())
-			require.Equal(t, 5, queued(f))
-			require.Less(t, f.Elapsed(func() {
-				require.NoError(t, full.Release(t.Context()))
-				<-third.done
-			}), 10*time.Millisecond)
-			require.NoError(t, third.err)
-			require.NoError(t, third.lease.Release(t.Context()))
-			f.RequireNoKeys()
-			require.Zero(t, queued(f))
-		})
-	}
-}
-
-// A dead holder releases nothing and wakes no waiter. The waiters know when its permits expire, and acquire
-// them then.
-func TestPermitsOfDeadHolderExpire(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := f.WiredClient()
-		dead := permits(t, client.Semaphore("jobs", 3), 3)
-		for _, w := range wires {
-			w.Severed.Store(true)
-		}
-		var waits []*acquisition
-		for range 5 {
-			waits = append(waits, acquire(t.Context(), f.Client().Semaphore("jobs", 3), 1))
-			time.Sleep(time.Millisecond)
-		}
-		took := f.Elapsed(func() { <-waits[0].done })
-		require.InDelta(t, quorumlock.DefaultTTL.Seconds(), took.Seconds(), 0.02)
-		require.Error(t, dead.Err())
-		require.Less(t, f.Elapsed(func() {
-			<-waits[1].done
-			<-waits[2].done
-		}), 100*time.Millisecond)
-		require.True(t, waits[3].waits())
-		for _, w := range waits {
-			<-w.done
-			require.NoError(t, w.err)
-			require.NoError(t, w.lease.Release(t.Context()))
-		}
 	})
 }
 
@@ -569,33 +383,6 @@ func TestInvalidPermits(t *testing.T) {
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 		_, err = c.Semaphore("jobs", 3).Acquire(t.Context(), 4)
 		require.ErrorContains(t, err, "4 permits requested, the semaphore has 3")
-	})
-}
-
-func TestCloseWithPermits(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c := f.Client()
-		held := permits(t, c.Semaphore("jobs", 2), 2)
-		waits := acquire(t.Context(), c.Semaphore("jobs", 2), 1)
-		require.NoError(t, c.Close(t.Context()))
-		<-waits.done
-		require.ErrorIs(t, waits.err, quorumlock.ErrClosed)
-		require.ErrorIs(t, held.Err(), quorumlock.ErrClosed)
-		require.ErrorIs(t, c.Semaphore("jobs", 2).SetPermits(t.Context(), 3), quorumlock.ErrClosed)
-		f.RequireNoKeys()
-		require.Zero(t, queued(f))
-	})
-}
-
-func TestLeakedPermitsAreReleased(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		s := f.Client().Semaphore("jobs", 1)
-		_ = permits(t, s, 1)
-		runtime.GC()
-		runtime.GC()
-		lease, err := s.Acquire(t.Context(), 1)
-		require.NoError(t, err)
-		require.NoError(t, lease.Release(t.Context()))
 	})
 }
 

@@ -185,17 +185,20 @@ func (x *latchTokens) Do(ctx context.Context, ops []node.Op, replies []node.Repl
 }
 
 // A client follows the tokens of others in its locks, but not in its latches. A late operation on a latch has no effect
-// on a later generation only if its token is no further ahead than the clock.
+// on a later generation only if its token is no further ahead than the clock. A latch and a lock of the same name are
+// independent, too.
 func TestLatchesDoNotFollowOthers(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client(fleet.SkewedBy(f, 900*time.Millisecond)).RedLock(hot))
 		link := &latchTokens{Node: f.Nodes[0]}
 		client := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[0] = link })
 		fleet.AcquireAndRelease(t, client.RedLock(cold))
-		latch := client.Latch("gate")
-		require.NoError(t, latch.Set(t.Context(), 2))
-		require.NoError(t, latch.CountDown(t.Context(), "one"))
-		require.NoError(t, latch.Delete(t.Context()))
+		for _, name := range []string{"gate", cold} {
+			latch := client.Latch(name)
+			require.NoError(t, latch.Set(t.Context(), 2))
+			require.NoError(t, latch.CountDown(t.Context(), "one"))
+			require.NoError(t, latch.Delete(t.Context()))
+		}
 		fleet.Settle()
 		require.NotZero(t, link.largest.Load())
 		require.LessOrEqual(t, link.largest.Load(), uint64(f.Clock.Wall().Add(time.Millisecond).UnixMicro()))

@@ -3,7 +3,9 @@ package waiting_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,6 +103,7 @@ func busy(f *fleet.Fleet, clients []*quorumlock.Client, users int, o quorumlock.
 	return s
 }
 
+// Each client gets its turns. Without hand-over, clients that wait in the queues get equal shares.
 func TestNoClientStarves(t *testing.T) {
 	for _, o := range []quorumlock.LockOptions{{}, {NoHandover: true}} {
 		for _, users := range []int{1, 4} {
@@ -111,6 +114,9 @@ func TestNoClientStarves(t *testing.T) {
 					s := busy(f, clients, users, o, 3*time.Millisecond, 2*time.Second)
 					t.Log(s.count, s.longest)
 					total := s.count[0] + s.count[1] + s.count[2]
+					if o.NoHandover {
+						require.LessOrEqual(t, slices.Max(s.count)-slices.Min(s.count), slices.Max(s.count)/10)
+					}
 					require.Greater(t, total, 2000/3*8/10, "the lock is held for at least 80 % of the time")
 					for _, n := range s.count {
 						require.Greater(t, n, total/4)
@@ -120,6 +126,38 @@ func TestNoClientStarves(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Spinning waiters have no order. Still, a client with several of them must not keep the lock from another client by
+// hand-overs: their number and time are limited.
+func TestSpinningClientGetsTurnsDespiteHandovers(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		var turns [2]atomic.Int64
+		var all sync.WaitGroup
+		for i, users := range []int{4, 1} {
+			job := f.Client(func(cfg *quorumlock.Config) {
+				for i, nd := range f.Nodes {
+					cfg.Nodes[i] = &distant{nd, time.Millisecond}
+				}
+			}).RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
+			for range users {
+				all.Go(func() {
+					for ctx.Err() == nil {
+						if lease, err := job.Acquire(ctx); err == nil {
+							turns[i].Add(1)
+							time.Sleep(3 * time.Millisecond)
+							_ = lease.Release(ctx)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		t.Log(turns[0].Load(), turns[1].Load())
+		require.Greater(t, turns[1].Load(), int64(1))
+	})
 }
 
 // Tickets are timestamps, so the tickets of a client with a slow clock come first in the queues. Other clients wait

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -80,50 +79,6 @@ func TestWaiterPollsRarely(t *testing.T) {
 			require.Equal(t, 1, s.Listens())
 			require.LessOrEqual(t, s.Asked(), 2+30*4/3+1+1)
 			require.GreaterOrEqual(t, s.Asked(), 2+30)
-		}
-	})
-}
-
-// A waiter leaves no queue entry behind, whether it acquires the lock or gives up. It may give up
-// after a denial or during an attempt.
-func TestCancelledWaitersLeaveTheQueues(t *testing.T) {
-	for _, paused := range []int{0, 2, 5} {
-		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-			before := fleet.MustAcquire(t, f.Client().RedLock("job"))
-			ctx, cancel := context.WithCancel(t.Context())
-			job := f.Client().RedLock("job")
-			waits := fleet.StartAcquire(ctx, t, job)
-			behind := fleet.StartAcquire(ctx, t, job)
-			f.Pause(fleet.FirstNodes(paused)...)
-			time.Sleep(1001 * time.Millisecond) // Wait until an attempt is in flight.
-			cancel()
-			<-waits.Done
-			<-behind.Done
-			f.Resume(fleet.FirstNodes(paused)...)
-			time.Sleep(2 * time.Second)
-			require.Zero(t, f.Waiters())
-			require.NoError(t, before.Release(t.Context()))
-			f.RequireNoKeys()
-		})
-	}
-}
-
-// A dead holder releases nothing and wakes no waiter. The waiters know when its lock expires, and the first one
-// acquires it then. The test has no jitter, which would delay a waiter that asked just before the expiry.
-func TestWaitersAcquireAfterHolderCrash(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		even := func(cfg *quorumlock.Config) { cfg.Jitter = func() float64 { return 0.5 } }
-		f.Client()
-		f.Take("job", "dead", 0, 1, 2, 3, 4)
-		waits := make([]*fleet.Acquisition, 5)
-		for i := range waits {
-			waits[i] = fleet.StartAcquire(t.Context(), t, f.Client(even).RedLock("job"))
-			time.Sleep(time.Millisecond)
-		}
-		require.Equal(t, quorumlock.DefaultTTL, f.Elapsed(func() { <-waits[0].Done })+5*time.Millisecond)
-		require.NoError(t, waits[0].Has().Release(t.Context()))
-		for _, a := range waits[1:] {
-			require.NoError(t, a.Has().Release(t.Context()))
 		}
 	})
 }

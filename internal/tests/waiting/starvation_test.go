@@ -77,36 +77,15 @@ func (f *distant) Listen(ctx context.Context, client string, deliver func(node.M
 func TestBlockedMultiLockDoesNotBlockRedLock(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		m, mspies := f.SpiedClient()
-		all := fleet.StartAcquire(t.Context(), t, m.MultiLock("job"))
+		all := fleet.StartAcquire(t.Context(), t, f.Client().MultiLock("job"))
 		require.True(t, all.Waits())
 		time.Sleep(10 * time.Millisecond)
-		r, rspies := f.SpiedClient()
-		most := fleet.StartAcquire(t.Context(), t, r.RedLock("job"))
+		most := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
 		require.True(t, most.Waits())
 		f.Stop(2)
 		time.Sleep(100 * time.Millisecond)
-		n := fleet.TotalAsked(mspies, rspies)
 		require.NoError(t, before.Release(t.Context()))
-		timeout := time.After(30 * time.Second)
-		began := f.Clock.Now()
-		select {
-		case <-most.Done:
-		case <-timeout:
-		}
-		t.Logf("RedLock waited %v; acquisitions sent in that time: %d", f.Clock.Now()-began, fleet.TotalAsked(mspies, rspies)-n)
-		tries, wins := 0, 0
-		if most.Waits() {
-			for range 20 {
-				tries++
-				if l, err := f.Client().RedLock("job").TryAcquire(t.Context()); err == nil {
-					wins++
-					_ = l.Release(t.Context())
-				}
-				time.Sleep(37 * time.Millisecond)
-			}
-			t.Logf("TryAcquire of other clients succeeded %d of %d times", wins, tries)
-		}
+		time.Sleep(30 * time.Second)
 		require.False(t, most.Waits(), "the RedLock waiter was not served within 30 s")
 	})
 }
@@ -126,8 +105,7 @@ func TestPartitionedClientDoesNotBlockOthers(t *testing.T) {
 		first := fleet.StartAcquire(t.Context(), t, x.RedLock("job"))
 		require.True(t, first.Waits())
 		time.Sleep(10 * time.Millisecond)
-		y, spies := f.SpiedClient()
-		second := fleet.StartAcquire(t.Context(), t, y.RedLock("job"))
+		second := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
 		require.True(t, second.Waits())
 		for _, c := range cuts[2:] {
 			c.mu.Lock()
@@ -136,14 +114,8 @@ func TestPartitionedClientDoesNotBlockOthers(t *testing.T) {
 		}
 		f.Stop(4)
 		time.Sleep(100 * time.Millisecond)
-		n := fleet.TotalAsked(spies)
 		require.NoError(t, before.Release(t.Context()))
-		began := f.Clock.Now()
-		select {
-		case <-second.Done:
-		case <-time.After(30 * time.Second):
-		}
-		t.Logf("waited %v, acquisitions sent by it: %d", f.Clock.Now()-began, fleet.TotalAsked(spies)-n)
+		time.Sleep(30 * time.Second)
 		require.False(t, second.Waits(), "four of five nodes are up, and the lock is free")
 	})
 }
@@ -210,51 +182,6 @@ func TestUncontendedCallsKeepNoSubscription(t *testing.T) {
 		require.NoError(t, l.Release(t.Context()))
 		require.Equal(t, entered, spies[0].Entered(), "a subscription is still open a minute after the last wait")
 	})
-}
-
-// One client is up to 60 ms away from the nodes, and the other clients are local. The remote client gets its turns.
-func TestRemoteClientDoesNotStarve(t *testing.T) {
-	for _, oneWay := range []time.Duration{5, 15, 25, 40, 60} {
-		t.Run((oneWay * time.Millisecond).String(), func(t *testing.T) {
-			t.Parallel()
-			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-				near := []*quorumlock.Client{f.Client(), f.Client()}
-				away := f.Client(func(cfg *quorumlock.Config) {
-					for i, nd := range f.Nodes {
-						cfg.Nodes[i] = &distant{nd, oneWay * time.Millisecond}
-					}
-				})
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-				defer cancel()
-				var wg sync.WaitGroup
-				var mu sync.Mutex
-				counts := make([]int, 3)
-				var longest [3]time.Duration
-				for i, c := range append(near, away) {
-					wg.Go(func() {
-						for ctx.Err() == nil {
-							b := f.Clock.Now()
-							l, err := c.RedLock("job").Acquire(ctx)
-							mu.Lock()
-							longest[i] = max(longest[i], f.Clock.Now()-b)
-							mu.Unlock()
-							if err != nil {
-								return
-							}
-							mu.Lock()
-							counts[i]++
-							mu.Unlock()
-							time.Sleep(5 * time.Millisecond)
-							_ = l.Release(ctx)
-						}
-					})
-				}
-				wg.Wait()
-				t.Logf("near, near, far: %v, longest waits %v", counts, longest)
-				require.Less(t, longest[2], 2*time.Second)
-			})
-		})
-	}
 }
 
 // With Config.Redisson, each release is announced to all waiters. Few of them ask because of it.
@@ -362,20 +289,4 @@ func TestWaiterBehindSpinningOne(t *testing.T) {
 			require.Less(t, took, time.Second)
 		})
 	}
-}
-
-// The holder lacks one node. That node grants one waiter after the other. Each waiter undoes its grant, which wakes
-// the next one. This must not keep the waiters busy.
-func TestFreeMinorityNodeDoesNotMakeWaitersBusy(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		a, mine := f.SpiedClient()
-		b, theirs := f.SpiedClient()
-		f.Take("job", "x", 0, 1)
-		_ = fleet.StartAcquire(t.Context(), t, a.RedLock("job"))
-		time.Sleep(time.Millisecond)
-		_ = fleet.StartAcquire(t.Context(), t, b.RedLock("job"))
-		time.Sleep(2 * time.Second)
-		require.LessOrEqual(t, mine[0].Asked(), 20)
-		require.LessOrEqual(t, theirs[0].Asked(), 20)
-	})
 }

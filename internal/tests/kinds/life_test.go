@@ -1,0 +1,142 @@
+package kinds_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+)
+
+func TestRenewalKeepsALease(t *testing.T) {
+	forEach(t, 5, func(t *testing.T, f *fleet.Fleet, k kind) {
+		lease, rival := k.holder(f.Client(), none).has(t), k.rival(f.Client(), none)
+		for range 200 {
+			time.Sleep(time.Second)
+			require.NoError(t, lease.Err())
+			require.GreaterOrEqual(t, lease.Remaining(), quorumlock.DefaultTTL/2, "the lease is renewed after a third of its TTL")
+			rival.isRefused(t)
+		}
+		fleet.Settle()
+		require.NoError(t, lease.Release(t.Context()))
+		f.RequireNoKeys()
+		time.Sleep(time.Minute)
+		require.Zero(t, f.Keys(), "no renewal outlives the release")
+	})
+}
+
+// A dead holder releases nothing and wakes no waiter. The waiters know when its lock expires, and the first one
+// acquires it then. The test has no jitter, which would delay a waiter that asked just before the expiry.
+func TestWaiterAcquiresWhenDeadHolderExpires(t *testing.T) {
+	forEach(t, 5, func(t *testing.T, f *fleet.Fleet, k kind) {
+		client, wires := f.WiredClient()
+		dead := k.holder(client, none).has(t)
+		for _, w := range wires {
+			w.Severed.Store(true)
+		}
+		even := func(cfg *quorumlock.Config) { cfg.Jitter = func() float64 { return 0.5 } }
+		var waits []*waiter
+		for range 3 {
+			waits = append(waits, k.rival(f.Client(even), none).starts(t.Context()))
+			time.Sleep(time.Millisecond)
+		}
+		took := f.Elapsed(func() { <-waits[0].done })
+		require.InDelta(t, quorumlock.DefaultTTL.Seconds(), took.Seconds(), 0.02)
+		require.ErrorIs(t, dead.Err(), quorumlock.ErrLost)
+		for _, w := range waits {
+			<-w.done
+			require.NoError(t, w.err)
+			require.NoError(t, w.lease.Release(t.Context()))
+		}
+	})
+}
+
+// Waiters that give up leave no entries in the queues, whether an attempt of theirs is under way or not. The waiter
+// behind them is woken by the release.
+func TestCancelledWaitersLeaveTheQueues(t *testing.T) {
+	gone := errors.New("no longer wanted")
+	for _, paused := range []int{0, 2, 5} {
+		forEach(t, 5, func(t *testing.T, f *fleet.Fleet, k kind) {
+			lease, rivals := k.holder(f.Client(), none).has(t), f.Client()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			waits := []*waiter{k.rival(rivals, none).starts(ctx), k.rival(rivals, none).starts(ctx)}
+			next := k.rival(f.Client(), none).starts(t.Context())
+			f.Pause(fleet.FirstNodes(paused)...)
+			time.Sleep(1001 * time.Millisecond) // Wait until an attempt is in flight.
+			cancel(gone)
+			for _, w := range waits {
+				<-w.done
+				require.ErrorIs(t, w.err, gone)
+				require.ErrorIs(t, w.err, quorumlock.ErrHeld)
+			}
+			f.Resume(fleet.FirstNodes(paused)...)
+			time.Sleep(2 * time.Second)
+			require.Equal(t, 5, k.waiters(f), "only the next waiter is in the queues")
+			require.Less(t, f.Elapsed(func() {
+				require.NoError(t, lease.Release(t.Context()))
+				<-next.done
+			}), 10*time.Millisecond)
+			require.NoError(t, next.err)
+			require.NoError(t, next.lease.Release(t.Context()))
+			f.RequireNoKeys()
+		})
+	}
+}
+
+func TestCloseEndsLeasesAndWaiters(t *testing.T) {
+	forEach(t, 5, func(t *testing.T, f *fleet.Fleet, k kind) {
+		client := f.Client()
+		lease := k.holder(client, none).has(t)
+		waits := k.rival(client, none).starts(t.Context())
+		require.NoError(t, client.Close(t.Context()))
+		<-waits.done
+		require.ErrorIs(t, waits.err, quorumlock.ErrClosed)
+		for _, err := range []error{context.Cause(lease.Context()), lease.Err(), lease.Extend(t.Context()), lease.Release(t.Context())} {
+			require.ErrorIs(t, err, quorumlock.ErrClosed)
+		}
+		require.Zero(t, f.Keys(), "every lock is released when Close returns")
+		for _, call := range []func(context.Context) (*quorumlock.Lease, error){k.holder(client, none).wait, k.holder(client, none).try} {
+			_, err := call(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrClosed)
+		}
+		require.NoError(t, client.Close(t.Context()), "a second Close does no harm")
+	})
+}
+
+// The nodes keep a detached lease for the rest of its time, and a released one for the rest of its MinHold. Rivals wait
+// for that, also when the client has been closed.
+func TestDetachAndMinHoldKeepRivalsWaiting(t *testing.T) {
+	const hold = 3 * time.Second
+	for _, closed := range []bool{false, true} {
+		for how, o := range map[string]quorumlock.LockOptions{"Detach": none, "MinHold": {TTL: time.Second, MinHold: hold}} {
+			t.Run(how, func(t *testing.T) {
+				forEach(t, 3, func(t *testing.T, f *fleet.Fleet, k kind) {
+					client, rival := f.Client(), k.rival(f.Client(), none)
+					lease := k.holder(client, o).has(t)
+					began, kept := f.Clock.Now(), hold
+					if o.MinHold > 0 {
+						require.NoError(t, lease.Release(t.Context()))
+					} else {
+						kept = lease.Remaining()
+						_, err := lease.Detach()
+						require.NoError(t, err)
+					}
+					if closed {
+						require.NoError(t, client.Close(t.Context()))
+					}
+					next := rival.gets(t)
+					waited := f.Clock.Now() - began
+					require.GreaterOrEqual(t, waited, kept)
+					require.Less(t, waited, kept+2*time.Second)
+					require.NoError(t, next.Release(t.Context()))
+					time.Sleep(time.Second)
+					f.RequireNoKeys()
+				})
+			})
+		}
+	}
+}
