@@ -60,8 +60,15 @@ func TestClosedClientSendsNothing(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
 		require.NoError(t, c.Close(t.Context()))
-		_, err := c.RedLock("job").TryAcquire(t.Context())
-		require.ErrorIs(t, err, quorumlock.ErrClosed)
+		job, nothing := c.RedLock("job"), func(context.Context) error { t.Error("it runs"); return nil }
+		acquired := func(_ any, err error) error { return err }
+		for i, err := range []error{
+			acquired(job.TryAcquire(t.Context())), acquired(job.Acquire(t.Context())), job.Do(t.Context(), nothing),
+			acquired(job.Inspect(t.Context())), acquired(job.ForceRelease(t.Context())), c.Connect(t.Context()),
+			c.Semaphore("jobs", 2).SetPermits(t.Context(), 3), c.Latch("ready").Set(t.Context(), 1),
+		} {
+			require.ErrorIs(t, err, quorumlock.ErrClosed, i)
+		}
 		fleet.Settle()
 		require.Zero(t, fleet.TotalAsked(spies))
 	})

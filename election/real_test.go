@@ -207,34 +207,3 @@ func (p *party) elected(but *child) {
 		time.Sleep(time.Millisecond)
 	}
 }
-
-func TestRealKilledLeader(t *testing.T) {
-	t.Parallel()
-	p := newParty(t, 3)
-	for i := range 3 {
-		former := p.leader
-		require.NoError(t, former.cmd.Process.Kill())
-		killed := time.Now()
-		p.elected(former)
-		t.Logf("%s after %v", p.leader.name, time.Since(killed).Round(time.Millisecond))
-		p.children = append(p.children, spawn(t, fmt.Sprintf("candidate %d", i+3), p.nodes))
-	}
-}
-
-func TestRealResignation(t *testing.T) {
-	t.Parallel()
-	p := newParty(t, 2)
-	for range 5 {
-		former := p.leader
-		former.order(t, "resign")
-		p.elected(nil) // The same candidate may lead again, if the other one is not in the queue yet.
-		at := time.Now().UnixNano()
-		words := strings.Fields(receive(t, former.stopped, "the former leader to stop"))
-		stopped, err := strconv.ParseInt(words[1], 10, 64)
-		require.NoError(t, err)
-		require.Less(t, stopped, at, "the former leader stops before the next one leads")
-	}
-	for _, c := range p.children {
-		c.order(t, "end")
-	}
-}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/node"
@@ -19,10 +21,15 @@ func TotalAsked(spies ...[]*Spy) (n int) {
 	return n
 }
 
-// Spy is a client's connection to a node. It counts acquisitions and subscriptions, has hooks around exchanges, and can
-// drop messages. Tests change its exported fields through Set while the client runs.
+// Spy is a client's connection to a node. It counts acquisitions and subscriptions, has hooks around exchanges, can be
+// far away or cut, and can drop messages. Tests change its exported fields through Set while the client runs.
 type Spy struct {
 	*node.Memory
+	// Way is how long requests, replies and messages take.
+	Way time.Duration
+	// Severed makes the node unreachable for this client.
+	Severed atomic.Bool
+
 	mu sync.Mutex
 	// entries counts the acquisitions that leave an entry in the queue, and listened the subscriptions.
 	acquisitions, entries, listened int
@@ -59,7 +66,13 @@ func (s *Spy) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	if before != nil {
 		before(ops)
 	}
+	if s.Severed.Load() {
+		refuse(s.Name(), ops, replies, node.ErrUnreachable, true)
+		return
+	}
+	time.Sleep(s.Way)
 	s.Memory.Do(ctx, ops, replies)
+	time.Sleep(s.Way)
 	if after != nil {
 		after(ops)
 	}
@@ -77,14 +90,31 @@ func (s *Spy) Listen(ctx context.Context, client string, deliver func(node.Messa
 		case <-ctx.Done():
 		}
 	}
+	if s.Severed.Load() {
+		return nil, &node.Error{Node: s.Name(), Reason: node.ErrUnreachable}
+	}
+	time.Sleep(2 * s.Way)
 	return s.Memory.Listen(ctx, client, func(m node.Message) {
 		s.mu.Lock()
 		message := s.Message
 		s.mu.Unlock()
-		if message == nil || message(m) {
+		switch {
+		case message != nil && !message(m):
+		case s.Way > 0: // Messages do not wait for each other on the way.
+			time.AfterFunc(s.Way, func() { deliver(m) })
+		default:
 			deliver(m)
 		}
 	})
+}
+
+// Probe passes the probe on, or fails it.
+func (s *Spy) Probe(ctx context.Context) error {
+	if s.Severed.Load() {
+		return &node.Error{Node: s.Name(), Reason: node.ErrUnreachable}
+	}
+	time.Sleep(2 * s.Way)
+	return s.Memory.Probe(ctx)
 }
 
 // Asked returns how many acquisitions the client has sent.
@@ -111,10 +141,15 @@ func (s *Spy) Set(change func(*Spy)) {
 
 // SpiedClient makes a client with a spy on its connection to every node.
 func (f *Fleet) SpiedClient(changes ...func(*quorumlock.Config)) (*quorumlock.Client, []*Spy) {
+	return f.DistantClient(0, changes...)
+}
+
+// DistantClient makes a client with a spy on its connection to every node, which takes this long in each direction.
+func (f *Fleet) DistantClient(way time.Duration, changes ...func(*quorumlock.Config)) (*quorumlock.Client, []*Spy) {
 	spies := make([]*Spy, len(f.Nodes))
 	return f.Client(append(changes, func(cfg *quorumlock.Config) {
 		for i, nd := range f.Nodes {
-			spies[i] = &Spy{Memory: nd}
+			spies[i] = &Spy{Memory: nd, Way: way}
 			cfg.Nodes[i] = spies[i]
 		}
 	})...), spies

@@ -32,23 +32,25 @@ func (w *Wire) Name() string { return w.NodeName }
 
 // Do passes the operations on, with the delays, or fails them all.
 func (w *Wire) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	fail := func(reason error, unsent bool) {
-		for i, op := range ops {
-			replies[i] = node.Reply{Err: &node.Error{Node: w.NodeName, Op: op.Kind, Reason: reason}, Unsent: unsent}
-		}
-	}
 	if w.Severed.Load() {
-		fail(node.ErrUnreachable, true)
+		refuse(w.NodeName, ops, replies, node.ErrUnreachable, true)
 		return
 	}
 	if ops[0].Kind == node.Acquire && w.Strays.CompareAndSwap(true, false) {
 		w.stray = slices.Clone(ops)
-		fail(node.ErrTimeout, false)
+		refuse(w.NodeName, ops, replies, node.ErrTimeout, false)
 		return
 	}
 	time.Sleep(time.Duration(w.Slow.Load()))
 	w.Node.Do(ctx, ops, replies)
 	time.Sleep(time.Duration(w.Muted.Load()))
+}
+
+// refuse fails all operations for a reason.
+func refuse(name string, ops []node.Op, replies []node.Reply, reason error, unsent bool) {
+	for i, op := range ops {
+		replies[i] = node.Reply{Err: &node.Error{Node: name, Op: op.Kind, Reason: reason}, Unsent: unsent}
+	}
 }
 
 // Probe passes the probe on, or fails it.

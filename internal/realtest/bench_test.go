@@ -72,31 +72,6 @@ func benchmarkRedis(b *testing.B) {
 	}
 }
 
-// BenchmarkRead measures readers on five real servers. Each reader has its own lock, or all
-// readers share one.
-func BenchmarkRead(b *testing.B) {
-	c := startCluster(b, 5)
-	for _, lock := range []string{"own", "one"} {
-		for _, callers := range []int{1, 16, 128} {
-			b.Run(fmt.Sprintf("lock=%s/callers=%d", lock, callers), func(b *testing.B) {
-				client, err := quorumlock.New(quorumlock.Config{Addresses: c.addresses()})
-				require.NoError(b, err)
-				defer closeClient(b, client)
-				c.count(b, callers, func(name string) error {
-					if lock == "one" {
-						name = "bench"
-					}
-					lease, err := client.RWLock(name).Read().Acquire(context.Background())
-					if err != nil {
-						return err
-					}
-					return lease.Release(context.Background())
-				})
-			})
-		}
-	}
-}
-
 func acquireAndRelease(client *quorumlock.Client) func(name string) error {
 	return func(name string) error {
 		lease, err := client.RedLock(name).Acquire(context.Background())

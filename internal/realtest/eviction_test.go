@@ -11,7 +11,6 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 // lines is a log that a test reads.
@@ -41,18 +40,6 @@ func (c *cluster) limitMemory(limit string) {
 	for _, s := range c.servers {
 		s.Config("maxmemory", limit)
 	}
-}
-
-func TestRealPolicyWithoutLimit(t *testing.T) {
-	t.Parallel()
-	c := evictingCluster(t)
-	lease := acquire(t, c.client().RedLock("job"))
-	require.NoError(t, lease.Release(t.Context()))
-
-	c.limitMemory("100mb")
-	_, err := c.client().RedLock("job").Acquire(t.Context())
-	require.ErrorIs(t, err, node.ErrMisconfigured)
-	require.ErrorContains(t, err, "AllowEviction")
 }
 
 // The client warns once for each node, however often it uses or connects it.

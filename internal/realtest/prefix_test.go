@@ -3,9 +3,7 @@ package realtest_test
 import (
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
@@ -49,30 +47,4 @@ func TestRealPrefixWithRights(t *testing.T) {
 	require.ErrorIs(t, err, node.ErrAuth)
 	_, err = as("").RedLock("invoices").Acquire(t.Context())
 	require.ErrorIs(t, err, node.ErrAuth)
-}
-
-// TestRealPrefixIsPartOfTheKey: Redisson's lock of the full name excludes the lock of the short name.
-func TestRealPrefixIsPartOfTheKey(t *testing.T) {
-	t.Parallel()
-	c := startCluster(t, 3)
-	client := c.client(func(cfg *quorumlock.Config) { cfg.Prefix = "{billing}:" })
-	for i := range c.servers {
-		c.command(i, "HSET", "{billing}:invoices", "9d5f2b6e:1", "1")
-		c.command(i, "PEXPIRE", "{billing}:invoices", "600000")
-	}
-	_, err := client.RedLock("invoices").TryAcquire(t.Context())
-	var held *quorumlock.HeldError
-	require.ErrorAs(t, err, &held)
-	assert.Equal(t, "invoices", held.Name)
-	assert.Equal(t, "9d5f2b6e:1", held.Owner)
-	lease := acquire(t, client.RedLock("orders"))
-	eventually(t, 20*time.Second, func() bool {
-		return strings.Contains(strings.Join(c.servers[0].Keys(), " "), "{billing}:orders")
-	}, "the lock is not on the first server")
-	for _, key := range c.servers[0].Keys() {
-		if key != "quorumlock:node" && key != "quorumlock:fences" {
-			assert.Contains(t, key, "{billing}:", "the hash tag of all keys of the application")
-		}
-	}
-	require.NoError(t, lease.Release(t.Context()))
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
@@ -61,38 +60,6 @@ func TestRealRedissonReleaseWakesWaiter(t *testing.T) {
 func (c *cluster) listeners(i int) int {
 	c.t.Helper()
 	return c.number(i, "EVAL", "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]", "0", redissonChannel)
-}
-
-// Redisson's waiters expect the message 0.
-func TestRealReleaseIsAnnouncedToRedisson(t *testing.T) {
-	c := startCluster(t, 3)
-	java, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{c.servers[1].Addr()}, DisableCache: true})
-	require.NoError(t, err)
-	defer java.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	heard := make(chan string, 1000)
-	go func() {
-		_ = java.Receive(ctx, java.B().Subscribe().Channel(redissonChannel).Build(), func(m rueidis.PubSubMessage) {
-			heard <- m.Message
-		})
-	}()
-	require.Eventually(t, func() bool { return c.listeners(1) == 1 }, 10*time.Second, time.Millisecond)
-
-	silent := acquire(t, c.client().RedLock("job"))
-	require.NoError(t, silent.Release(ctx))
-	c.noKeys()
-	c.command(1, "PUBLISH", redissonChannel, "marker")
-	require.Equal(t, "marker", in(t, heard, "the marker arrives"), "a release was announced without the option")
-	loud := c.client(mixed).MultiLock("job") // A node announces a release only if it had the lock.
-	require.NoError(t, acquire(t, loud).Release(ctx))
-	c.noKeys()
-	_ = acquire(t, loud)
-	_, err = loud.ForceRelease(ctx)
-	require.NoError(t, err)
-	for range 2 { // There may be more announcements, by failed attempts.
-		require.Equal(t, "0", in(t, heard, "a release is announced"))
-	}
 }
 
 // To Redisson's script, readers hold the lock as one other owner. So Redisson acts as a writer.

@@ -2,7 +2,6 @@ package realtest_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -99,49 +98,4 @@ func benchmarkTurns(b *testing.B, locks ...*quorumlock.Lock) {
 	}
 	all.Wait()
 	b.StopTimer()
-}
-
-// BenchmarkDenied tries to take a held lock. It measures the cost of a denied attempt. The holder
-// is another client (by=others) or the same one (by=own).
-func BenchmarkDenied(b *testing.B) {
-	onBenchNodes(b, func(b *testing.B, client func(...func(*quorumlock.Config)) *quorumlock.Client) {
-		holder, other := client(), client()
-		held := acquire(b, holder.RedLock("job"))
-		for by, c := range map[string]*quorumlock.Client{"others": other, "own": holder} {
-			b.Run("by="+by, func(b *testing.B) {
-				b.ReportAllocs()
-				lock := c.RedLock("job")
-				_, err := lock.TryAcquire(context.Background()) // This connects the client.
-				require.ErrorIs(b, err, quorumlock.ErrHeld)
-				for b.Loop() {
-					if _, err := lock.TryAcquire(context.Background()); !errors.Is(err, quorumlock.ErrHeld) {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
-		require.NoError(b, held.Err())
-		require.NoError(b, held.Release(b.Context()))
-	})
-}
-
-// BenchmarkNested acquires a lock that the context already holds.
-func BenchmarkNested(b *testing.B) {
-	onBenchNodes(b, func(b *testing.B, client func(...func(*quorumlock.Config)) *quorumlock.Client) {
-		lock := client().RedLock("job")
-		held := acquire(b, lock)
-		b.Run("by=context", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				lease, err := lock.Acquire(held.Context())
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := lease.Release(context.Background()); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		require.NoError(b, held.Release(b.Context()))
-	})
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -537,13 +536,12 @@ func TestRetriedDeleteSparesNewLatch(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), 3))
-		var far atomic.Bool
-		deleter := f.Client(func(cfg *quorumlock.Config) {
-			for i := range cfg.Nodes[1:] {
-				cfg.Nodes[i+1] = unreachableNode{cfg.Nodes[i+1], &far}
-			}
-		})
-		far.Store(true)
+		deleter, wires := f.WiredClient()
+		far := func(away bool) {
+			wires[1].Severed.Store(away)
+			wires[2].Severed.Store(away)
+		}
+		far(true)
 		time.Sleep(time.Millisecond) // Each operation needs a larger token than the one before.
 		deleted := make(chan error, 1)
 		go func() { deleted <- deleter.Latch("a").Delete(t.Context()) }()
@@ -554,7 +552,7 @@ func TestRetriedDeleteSparesNewLatch(t *testing.T) {
 		counts(t, l, "x")
 		time.Sleep(time.Second)
 		waits(t, deleted)
-		far.Store(false)
+		far(false)
 		require.NoError(t, <-deleted)
 		left(t, l, 3)
 	})
@@ -563,41 +561,20 @@ func TestRetriedDeleteSparesNewLatch(t *testing.T) {
 // The nodes that confirm a Delete need not be reachable at the same time.
 func TestDeleteIsConfirmedNodeByNode(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		var far [3]atomic.Bool
-		deleter := f.Client(func(cfg *quorumlock.Config) {
-			for i := range cfg.Nodes {
-				cfg.Nodes[i] = unreachableNode{cfg.Nodes[i], &far[i]}
-			}
-		})
+		deleter, wires := f.WiredClient()
 		require.NoError(t, f.Client().Latch("a").Set(t.Context(), 3))
 		time.Sleep(time.Millisecond) // Each operation needs a larger token than the one before.
-		far[1].Store(true)
-		far[2].Store(true)
+		wires[1].Severed.Store(true)
+		wires[2].Severed.Store(true)
 		deleted := make(chan error, 1)
 		go func() { deleted <- deleter.Latch("a").Delete(t.Context()) }()
 		waits(t, deleted)
-		far[0].Store(true)
+		wires[0].Severed.Store(true)
 		time.Sleep(time.Second)
 		waits(t, deleted)
-		far[1].Store(false)
+		wires[1].Severed.Store(false)
 		require.NoError(t, <-deleted)
 	})
-}
-
-// unreachableNode is a node that is unreachable while far is true.
-type unreachableNode struct {
-	node.Node
-	far *atomic.Bool
-}
-
-func (n unreachableNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	if !n.far.Load() {
-		n.Node.Do(ctx, ops, replies)
-		return
-	}
-	for i, op := range ops {
-		replies[i] = node.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind, Reason: node.ErrUnreachable}, Unsent: true}
-	}
 }
 
 // A call from before a Delete has no effect when it arrives after it. This holds even if the caller's clock is ahead of
@@ -614,7 +591,7 @@ func TestLateCallWithFastClockAfterDeleteIsIgnored(t *testing.T) {
 			cfg.Clock = ahead
 			cfg.NodeTimeoutMax = 3 * time.Second
 			cfg.NodeTimeoutMin = cfg.NodeTimeoutMax
-			cfg.Nodes[2] = lateNode{cfg.Nodes[2], arrives}
+			cfg.Nodes[2] = &fleet.Spy{Memory: f.Nodes[2], Before: func([]node.Op) { <-arrives }}
 		}).Latch("a")
 		require.Less(t, skew, f.Limits.MaxClockSkew)
 		counts(t, late, "x")
@@ -649,7 +626,7 @@ func TestCountDownHasNoEffectAfterReturn(t *testing.T) {
 				late := f.Client(func(cfg *quorumlock.Config) {
 					cfg.NodeTimeoutMax = 3 * time.Second
 					cfg.NodeTimeoutMin = cfg.NodeTimeoutMax
-					cfg.Nodes[2] = lateNode{cfg.Nodes[2], answers}
+					cfg.Nodes[2] = &fleet.Spy{Memory: f.Nodes[2], Before: func([]node.Op) { <-answers }}
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
@@ -669,17 +646,6 @@ func TestCountDownHasNoEffectAfterReturn(t *testing.T) {
 			})
 		})
 	}
-}
-
-// lateNode is a node where operations run late: once the channel is closed.
-type lateNode struct {
-	node.Node
-	answers <-chan struct{}
-}
-
-func (n lateNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	<-n.answers
-	n.Node.Do(ctx, ops, replies)
 }
 
 func TestUnusedLatchExpires(t *testing.T) {

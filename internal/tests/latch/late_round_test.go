@@ -3,7 +3,6 @@ package latch_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,19 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
 )
-
-// delayedNode is a node that operations reach after a delay.
-type delayedNode struct {
-	node.Node
-	delay *atomic.Int64
-}
-
-func (n delayedNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	time.Sleep(time.Duration(n.delay.Load()))
-	n.Node.Do(ctx, ops, replies)
-}
 
 // forEachDelay runs a test with a call that reaches the third node at once, the second node late, and the first node
 // never. Meanwhile the third node loses its memory, and another client restores it from the others. So no two nodes had the result of the call at one
@@ -36,16 +23,12 @@ func forEachDelay(t *testing.T, test func(t *testing.T, f *fleet.Fleet, late fun
 	} {
 		t.Run(name, func(t *testing.T) {
 			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-				var away atomic.Int64
-				var far atomic.Bool
-				far.Store(true)
-				c := f.Client(func(cfg *quorumlock.Config) {
+				c, wires := f.WiredClient(func(cfg *quorumlock.Config) {
 					cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 3*time.Second, 3*time.Second
-					cfg.Nodes[0] = unreachableNode{cfg.Nodes[0], &far}
-					cfg.Nodes[1] = delayedNode{cfg.Nodes[1], &away}
 				})
+				wires[0].Severed.Store(true)
 				test(t, f, func() *quorumlock.Latch { return c.Latch("a") }, func(call func() error) {
-					away.Store(int64(delay))
+					wires[1].Slow.Store(int64(delay))
 					done := make(chan error, 1)
 					go func() { done <- call() }()
 					fleet.Settle()
@@ -53,7 +36,7 @@ func forEachDelay(t *testing.T, test func(t *testing.T, f *fleet.Fleet, late fun
 					_, err := f.Client().Latch("a").Count(t.Context())
 					require.NoError(t, err)
 					time.Sleep(delay - time.Microsecond)
-					away.Store(0)
+					wires[1].Slow.Store(0)
 					require.NoError(t, <-done)
 					f.Stop(1)
 					time.Sleep(2 * time.Second)
@@ -142,14 +125,13 @@ func TestCallsOnLongLinksAskTwice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-				var away atomic.Int64
-				away.Store(int64(tc.delay))
-				l := f.Client(func(cfg *quorumlock.Config) {
+				c, wires := f.WiredClient(func(cfg *quorumlock.Config) {
 					cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 3*time.Second, 3*time.Second
-					for i := range cfg.Nodes {
-						cfg.Nodes[i] = delayedNode{cfg.Nodes[i], &away}
-					}
-				}).Latch("a")
+				})
+				for _, w := range wires {
+					w.Slow.Store(int64(tc.delay))
+				}
+				l := c.Latch("a")
 				for _, call := range []func() error{
 					func() error { return l.Set(t.Context(), 1) },
 					func() error { return l.CountDown(t.Context(), "x") },

@@ -211,33 +211,18 @@ func TestHungNodesDelayExtendAndReleaseByAThirdOfTTL(t *testing.T) {
 	})
 }
 
-// delayed is a node whose answers can be delayed.
-type delayed struct {
-	*node.Memory
-	takes atomic.Int64
-}
-
-func (s *delayed) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	s.Memory.Do(ctx, ops, replies)
-	time.Sleep(time.Duration(s.takes.Load()))
-}
-
 // A renewal is confirmed after its deadline of a third of the TTL, while the lease is still valid. It still
 // counts, as failed renewals are not undone.
 func TestLateRenewalKeepsShortLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var failed atomic.Int64
-		var nodes []*delayed
-		lease, err := f.Client(func(cfg *quorumlock.Config) {
-			for i, nd := range f.Nodes {
-				nodes = append(nodes, &delayed{Memory: nd})
-				cfg.Nodes[i] = nodes[i]
-			}
+		client, wires := f.WiredClient(func(cfg *quorumlock.Config) {
 			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { failed.Add(1) }
-		}).RedLock("job").With(withTTL(shortTTL)).TryAcquire(t.Context())
+		})
+		lease, err := client.RedLock("job").With(withTTL(shortTTL)).TryAcquire(t.Context())
 		require.NoError(t, err)
-		for _, nd := range nodes[1:] {
-			nd.takes.Store(int64(shortTimeout + 5*time.Millisecond))
+		for _, w := range wires[1:] {
+			w.Muted.Store(int64(shortTimeout + 5*time.Millisecond))
 		}
 		time.Sleep(time.Minute)
 		require.NoError(t, lease.Err())

@@ -20,29 +20,6 @@ import (
 // hot and cold are names that share the place of their fences.
 const hot, cold = "aaa", "ncw"
 
-// far is a client's connection to a node with a delay each way. It counts the client's acquisitions.
-type far struct {
-	counter
-	delay time.Duration
-}
-
-func (x *far) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	time.Sleep(x.delay)
-	x.counter.Do(ctx, ops, replies)
-	time.Sleep(x.delay)
-}
-
-// farClient makes a client that is this far from all nodes.
-func farClient(f *fleet.Fleet, delay time.Duration, changes ...func(*quorumlock.Config)) (*quorumlock.Client, []*far) {
-	all := make([]*far, len(f.Nodes))
-	return f.Client(append(changes, func(cfg *quorumlock.Config) {
-		for i, nd := range cfg.Nodes {
-			all[i] = &far{counter{Node: nd}, delay}
-			cfg.Nodes[i] = all[i]
-		}
-	})...), all
-}
-
 // A name that shares its place with another one gets a larger token than need be, and no name keeps the
 // other out.
 func TestNamesThatShareAPlace(t *testing.T) {
@@ -70,11 +47,12 @@ func TestNamesThatShareAPlace(t *testing.T) {
 // The owners of a name raise the place all the time, by clocks that are ahead. A client of another name,
 // further away and with a clock that is behind, still gets its lock at every attempt.
 func TestHotNameDoesNotKeepOthersOut(t *testing.T) {
-	for _, pause := range []time.Duration{0, 300 * time.Microsecond, 2 * time.Millisecond, 7 * time.Millisecond} {
+	pauses := []time.Duration{0, 300 * time.Microsecond, 2 * time.Millisecond, 7 * time.Millisecond}
+	for _, pause := range fleet.Longer(pauses[:2], pauses) {
 		for _, nodes := range []int{1, 3} {
 			fleet.InVirtualTime(t, nodes, func(t *testing.T, f *fleet.Fleet) {
-				near, _ := farClient(f, 100*time.Microsecond, fleet.SkewedBy(f, 800*time.Millisecond))
-				client, links := farClient(f, time.Millisecond, fleet.SkewedBy(f, -800*time.Millisecond))
+				near, _ := f.DistantClient(100*time.Microsecond, fleet.SkewedBy(f, 800*time.Millisecond))
+				client, links := f.DistantClient(time.Millisecond, fleet.SkewedBy(f, -800*time.Millisecond))
 				keepAcquiring(t, near.RedLock(hot), pause)
 				time.Sleep(time.Second)
 				const attempts = 200
@@ -84,7 +62,7 @@ func TestHotNameDoesNotKeepOthersOut(t *testing.T) {
 					require.NoError(t, lease.Release(t.Context()))
 					time.Sleep(time.Duration(i%10) * time.Millisecond)
 				}
-				t.Logf("a hot name every %v, %d nodes: %.2f rounds an attempt", pause, nodes, float64(links[0].acquisitions.Load())/attempts)
+				t.Logf("a hot name every %v, %d nodes: %.2f rounds an attempt", pause, nodes, float64(links[0].Asked())/attempts)
 			})
 		}
 	}
@@ -93,16 +71,17 @@ func TestHotNameDoesNotKeepOthersOut(t *testing.T) {
 // A client in another region needs more time for a round than the owners of a hot name take to acquire it. It
 // still gets a name that shares the place, at every attempt. So do two such clients, of two names.
 func TestHotNameDoesNotKeepFarClientsOut(t *testing.T) {
-	for _, delay := range []time.Duration{12 * time.Millisecond, 75 * time.Millisecond, 150 * time.Millisecond} {
+	delays := []time.Duration{12 * time.Millisecond, 150 * time.Millisecond, 75 * time.Millisecond}
+	for _, delay := range fleet.Longer(delays[:2], delays) {
 		for _, pause := range []time.Duration{0, 40 * time.Millisecond} {
 			for _, ahead := range []time.Duration{0, 500 * time.Millisecond} {
 				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-					near, _ := farClient(f, 500*time.Microsecond, fleet.SkewedBy(f, ahead))
+					near, _ := f.DistantClient(500*time.Microsecond, fleet.SkewedBy(f, ahead))
 					keepAcquiring(t, near.RedLock(hot), pause)
 					time.Sleep(time.Second)
 					var far sync.WaitGroup
 					for i, name := range []string{cold, "aoer"} {
-						client, links := farClient(f, delay*time.Duration(3+i)/3)
+						client, links := f.DistantClient(delay * time.Duration(3+i) / 3)
 						far.Go(func() {
 							const attempts = 50
 							for i := range attempts {
@@ -114,7 +93,7 @@ func TestHotNameDoesNotKeepFarClientsOut(t *testing.T) {
 								time.Sleep(time.Duration(i%10) * time.Millisecond)
 							}
 							t.Logf("%v away, a hot name every %v, %v ahead: %.2f rounds an attempt", delay, pause, ahead,
-								float64(links[0].acquisitions.Load())/attempts)
+								float64(links[0].Asked())/attempts)
 						})
 					}
 					far.Wait()
@@ -147,7 +126,7 @@ func keepAcquiring(t *testing.T, lock *quorumlock.Lock, pause time.Duration) {
 func TestSecondProposalHasNoMargin(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client(fleet.SkewedBy(f, 900*time.Millisecond)).RedLock(hot))
-		client, _ := farClient(f, 20*time.Millisecond)
+		client, _ := f.DistantClient(20 * time.Millisecond)
 		require.Equal(t, lease.Token()+1, fleet.AcquireAndRelease(t, client.RedLock(cold)))
 		require.NoError(t, lease.Release(t.Context()))
 	})
@@ -225,7 +204,7 @@ func TestSecondTokenRoundsAreRare(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var busy sync.WaitGroup
 			for i := range clients {
-				client, _ := farClient(f, 200*time.Microsecond)
+				client, _ := f.DistantClient(200 * time.Microsecond)
 				for j := range each {
 					busy.Go(func() {
 						for k := 0; ctx.Err() == nil; k++ {
@@ -237,7 +216,7 @@ func TestSecondTokenRoundsAreRare(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Second)
-			client, links := farClient(f, 200*time.Microsecond, fleet.SkewedBy(f, c.off))
+			client, links := f.DistantClient(200*time.Microsecond, fleet.SkewedBy(f, c.off))
 			for i := range c.turns {
 				lease, err := client.RedLock(fmt.Sprintf("account:%d", i)).TryAcquire(t.Context())
 				require.NoError(t, err)
@@ -245,7 +224,7 @@ func TestSecondTokenRoundsAreRare(t *testing.T) {
 			}
 			cancel()
 			busy.Wait()
-			second := 100 * float64(int(links[0].acquisitions.Load())-c.turns) / float64(c.turns)
+			second := 100 * float64(links[0].Asked()-c.turns) / float64(c.turns)
 			t.Logf("a clock off by %v: %.2f%% of the attempts need a second token round", c.off, second)
 			require.LessOrEqual(t, second, c.most)
 		})

@@ -2,7 +2,6 @@ package tokens_test
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,36 +11,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
 )
-
-// counter is a client's connection to a node. It counts the client's acquisitions.
-type counter struct {
-	node.Node
-	acquisitions atomic.Int64
-	// before, if set, is called before each acquisition, with its number.
-	before func(n int64)
-}
-
-func (c *counter) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	for _, op := range ops {
-		if op.Kind == node.Acquire {
-			if n := c.acquisitions.Add(1); c.before != nil {
-				c.before(n)
-			}
-		}
-	}
-	c.Node.Do(ctx, ops, replies)
-}
-
-// counted makes a client whose acquisitions are counted on every node.
-func counted(f *fleet.Fleet) (*quorumlock.Client, []*counter) {
-	counters := make([]*counter, len(f.Nodes))
-	return f.Client(func(cfg *quorumlock.Config) {
-		for i, nd := range cfg.Nodes {
-			counters[i] = &counter{Node: nd}
-			cfg.Nodes[i] = counters[i]
-		}
-	}), counters
-}
 
 func TestTokensGrowDespiteClockSkew(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
@@ -66,7 +35,7 @@ func TestTokensGrowDespiteClockSkew(t *testing.T) {
 
 func TestTokenIsTheClockInMicroseconds(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, counters := counted(f)
+		client, counters := f.SpiedClient()
 		other := f.Client(fleet.SkewedBy(f, 999*time.Millisecond))
 		for range 10 {
 			time.Sleep(time.Microsecond)
@@ -74,22 +43,22 @@ func TestTokenIsTheClockInMicroseconds(t *testing.T) {
 			_ = fleet.AcquireAndRelease(t, other.RedLock("another name")) // The tokens of other names do not matter.
 		}
 		for _, c := range counters {
-			require.EqualValues(t, 10, c.acquisitions.Load(), "each acquisition is one round trip")
+			require.Equal(t, 10, c.Asked(), "each acquisition is one round trip")
 		}
 	})
 }
 
 func TestTokensOfTheSameMicrosecondDiffer(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		a, mine := counted(f)
-		b, theirs := counted(f)
+		a, mine := f.SpiedClient()
+		b, theirs := f.SpiedClient()
 		first := fleet.AcquireAndRelease(t, a.RedLock("job"))
 		require.Equal(t, first+1, fleet.AcquireAndRelease(t, a.RedLock("job")), "the client remembers its own token")
-		require.EqualValues(t, 2, mine[0].acquisitions.Load())
+		require.Equal(t, 2, mine[0].Asked())
 		require.Equal(t, first+2, fleet.AcquireAndRelease(t, b.RedLock("job")), "nodes report the token to another client")
-		require.EqualValues(t, 2, theirs[0].acquisitions.Load(), "this took a second token round")
+		require.Equal(t, 2, theirs[0].Asked(), "this took a second token round")
 		require.Equal(t, first+3, fleet.AcquireAndRelease(t, b.RedLock("job")))
-		require.EqualValues(t, 3, theirs[0].acquisitions.Load(), "the other client remembers the token")
+		require.Equal(t, 3, theirs[0].Asked(), "the other client remembers the token")
 	})
 }
 
@@ -98,13 +67,13 @@ func TestDenialReportsTheToken(t *testing.T) {
 		lease, err := f.Client(fleet.SkewedBy(f, 999*time.Millisecond)).RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
 		fleet.Settle()
-		client, counters := counted(f)
+		client, counters := f.SpiedClient()
 		_ = fleet.MustBeRefused(t, client.RedLock("job"))
 		fleet.Settle()
 		require.NoError(t, lease.Release(t.Context()))
 		fleet.Settle()
 		require.Greater(t, fleet.AcquireAndRelease(t, client.RedLock("job")), lease.Token())
-		require.EqualValues(t, 2, counters[0].acquisitions.Load(), "the denial reported the token, so one round is enough")
+		require.Equal(t, 2, counters[0].Asked(), "the denial reported the token, so one round is enough")
 	})
 }
 
@@ -150,11 +119,11 @@ func TestTokenExceedsTokenOfFailedContender(t *testing.T) {
 		wires[2].Severed.Store(true)
 		_ = fleet.MustBeRefused(t, fast.RedLock("job"))
 		f.RequireNoKeys()
-		client, counters := counted(f)
+		client, counters := f.SpiedClient()
 		f.Stop(2)
 		token := fleet.AcquireAndRelease(t, client.RedLock("job"))
 		require.Greater(t, token, uint64(f.Clock.Wall().UnixMicro()), "one more than the token of the failed attempt")
-		require.EqualValues(t, 2, counters[0].acquisitions.Load())
+		require.Equal(t, 2, counters[0].Asked())
 		f.Start(2)
 		f.Stop(0)
 		require.Greater(t, fleet.AcquireAndRelease(t, f.Client().RedLock("job")), token, "n2 and n3 never saw the token of the failed attempt")
@@ -171,9 +140,9 @@ func TestNoSecondTokenRoundIfAQuorumTakesTheToken(t *testing.T) {
 		}
 		_ = fleet.MustBeRefused(t, fast.RedLock("job"))
 		fleet.Settle()
-		client, counters := counted(f)
+		client, counters := f.SpiedClient()
 		require.Equal(t, uint64(f.Clock.Wall().UnixMicro()), fleet.AcquireAndRelease(t, client.RedLock("job")), "three nodes took the token")
-		require.EqualValues(t, 1, counters[0].acquisitions.Load())
+		require.Equal(t, 1, counters[0].Asked())
 	})
 }
 
@@ -188,24 +157,24 @@ func TestFailureInSecondTokenRoundIsUndone(t *testing.T) {
 				token := fleet.AcquireAndRelease(t, f.Client().RedLock("job"))
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				client, counters := counted(f)
-				for i, c2 := range counters {
-					c2.before = func(n int64) {
-						switch {
-						case n == 2 && c.hang && i < 2:
+				client, counters := f.SpiedClient()
+				for i, spy := range counters {
+					spy.Before = fleet.OnAcquire(func() {
+						switch second := spy.Asked() == 2; {
+						case second && c.hang && i < 2:
 							time.Sleep(600 * time.Millisecond)
-						case n == 2 && !c.hang:
+						case second && !c.hang:
 							cancel()
 							time.Sleep(time.Millisecond)
 						}
-					}
+					})
 				}
 				_, err := client.RedLock("job").TryAcquire(ctx)
 				require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 				time.Sleep(2 * time.Second)
 				f.RequireNoKeys()
 				for _, c := range counters {
-					require.EqualValues(t, 2, c.acquisitions.Load(), "the second token round was in flight")
+					require.Equal(t, 2, c.Asked(), "the second token round was in flight")
 				}
 				require.Greater(t, fleet.AcquireAndRelease(t, f.Client().RedLock("job")), token)
 			})
@@ -312,12 +281,12 @@ func TestSecondTokenRoundSkipsNodesThatDenied(t *testing.T) {
 		_ = fleet.MustBeRefused(t, fast.RedLock("job"))
 		f.RequireNoKeys()
 		f.Take("job", "other", 2)
-		client, counters := counted(f)
+		client, counters := f.SpiedClient()
 		lease, err := client.RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
 		fleet.Settle()
-		for i, want := range []int64{2, 2, 1} {
-			require.Equal(t, want, counters[i].acquisitions.Load())
+		for i, want := range []int{2, 2, 1} {
+			require.Equal(t, want, counters[i].Asked())
 		}
 		require.NoError(t, lease.Release(t.Context()))
 	})

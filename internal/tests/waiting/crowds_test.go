@@ -137,11 +137,8 @@ func TestSpinningClientGetsTurnsDespiteHandovers(t *testing.T) {
 		var turns [2]atomic.Int64
 		var all sync.WaitGroup
 		for i, users := range []int{4, 1} {
-			job := f.Client(func(cfg *quorumlock.Config) {
-				for i, nd := range f.Nodes {
-					cfg.Nodes[i] = &distant{nd, time.Millisecond}
-				}
-			}).RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
+			client, _ := f.DistantClient(time.Millisecond)
+			job := client.RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
 			for range users {
 				all.Go(func() {
 					for ctx.Err() == nil {

@@ -11,16 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
 )
-
-// pipelined is a distant node whose messages do not wait for each other on the way.
-type pipelined struct{ distant }
-
-func (f *pipelined) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
-	time.Sleep(2 * f.oneWay)
-	return f.Memory.Listen(ctx, client, func(m node.Message) { time.AfterFunc(f.oneWay, func() { deliver(m) }) })
-}
 
 // A remote client gets turns although local clients contend for the lock, even if it needs all nodes.
 func TestRemoteClientAmongLocalOnes(t *testing.T) {
@@ -34,11 +25,10 @@ func TestRemoteClientAmongLocalOnes(t *testing.T) {
 					t.Parallel() // Each has virtual time of its own.
 					fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 						first := f.Client()
-						far := f.Client(func(cfg *quorumlock.Config) {
-							for i, nd := range f.Nodes {
-								cfg.Nodes[i] = &pipelined{distant{Memory: nd, oneWay: oneWay + time.Duration(i)*time.Millisecond}}
-							}
-						})
+						far, spies := f.DistantClient(oneWay)
+						for i, s := range spies {
+							s.Way += time.Duration(i) * time.Millisecond
+						}
 						lock := far.RedLock("job").With(o)
 						if need != "most" {
 							lock = far.MultiLock("job").With(o)
@@ -109,15 +99,13 @@ func TestRemoteWaiterKeepsItsQueueEntries(t *testing.T) {
 		held, err := f.Client().RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
 		last, longest := f.Clock.Now(), time.Duration(0)
-		far := fleet.StartAcquire(t.Context(), t, f.Client(func(cfg *quorumlock.Config) {
+		client, _ := f.DistantClient(400*time.Millisecond, func(cfg *quorumlock.Config) {
 			cfg.NodeTimeoutMax, cfg.NodeTimeoutMin = timeout, timeout
 			cfg.Hooks.AttemptFailed = func(quorumlock.AttemptFailedEvent) {
 				longest, last = max(longest, f.Clock.Now()-last), f.Clock.Now()
 			}
-			for i, nd := range f.Nodes {
-				cfg.Nodes[i] = &pipelined{distant{Memory: nd, oneWay: 400 * time.Millisecond}}
-			}
-		}).RedLock("job"))
+		})
+		far := fleet.StartAcquire(t.Context(), t, client.RedLock("job"))
 		time.Sleep(2 * time.Minute)
 		require.NoError(t, held.Release(t.Context()))
 		<-far.Done

@@ -23,10 +23,22 @@ type traffic struct {
 	messages  map[node.MessageKind]int
 }
 
-func (c *traffic) add(change func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	change()
+// watch counts what passes a spy.
+func (c *traffic) watch(s *fleet.Spy) {
+	s.Before = func(ops []node.Op) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.exchanges++
+		for _, op := range ops {
+			c.ops[op.Kind]++
+		}
+	}
+	s.Message = func(m node.Message) bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.messages[m.Kind]++
+		return true
+	}
 }
 
 // snapshot returns a copy.
@@ -34,33 +46,6 @@ func (c *traffic) snapshot() *traffic {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return &traffic{exchanges: c.exchanges, ops: maps.Clone(c.ops), messages: maps.Clone(c.messages)}
-}
-
-// counted is a client's connection to a node. It takes some time each way, and counts.
-type counted struct {
-	*node.Memory
-	traffic *traffic
-	way     time.Duration
-}
-
-func (c *counted) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	c.traffic.add(func() {
-		c.traffic.exchanges++
-		for _, op := range ops {
-			c.traffic.ops[op.Kind]++
-		}
-	})
-	time.Sleep(c.way)
-	c.Memory.Do(ctx, ops, replies)
-	time.Sleep(c.way)
-}
-
-func (c *counted) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
-	return c.Memory.Listen(ctx, client, func(m node.Message) {
-		c.traffic.add(func() { c.traffic.messages[m.Kind]++ })
-		time.Sleep(c.way)
-		deliver(m)
-	})
 }
 
 // In forced passes, a holder asks again only after another caller had the lock. If two callers of each client hold it
@@ -116,16 +101,17 @@ func forcePasses(t *testing.T, f *fleet.Fleet, passes int64, hold time.Duration)
 	defer stop()
 	var all sync.WaitGroup
 	for number := range clients {
-		lock := f.Client(func(cfg *quorumlock.Config) {
-			for i, nd := range f.Nodes {
-				cfg.Nodes[i] = &counted{Memory: nd, traffic: sent, way: way}
-			}
+		client, spies := f.DistantClient(way, func(cfg *quorumlock.Config) {
 			cfg.Hooks.Acquired = func(e quorumlock.AcquiredEvent) {
 				if e.HandedOver {
 					handedOver.Add(1)
 				}
 			}
-		}).RedLock("job")
+		})
+		for _, s := range spies {
+			sent.watch(s)
+		}
+		lock := client.RedLock("job")
 		for i := range callers {
 			all.Go(func() {
 				for {

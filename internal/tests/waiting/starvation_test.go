@@ -10,67 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
 )
-
-// cut is a client's connection to a node. It can be cut while other clients reach the node.
-type cut struct {
-	*node.Memory
-	mu  sync.Mutex
-	off bool
-}
-
-func (c *cut) isOff() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.off
-}
-
-func (c *cut) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	if c.isOff() {
-		for i, op := range ops {
-			replies[i] = node.Reply{Err: &node.Error{Node: c.Name(), Op: op.Kind, Reason: node.ErrUnreachable}, Unsent: true}
-		}
-		return
-	}
-	c.Memory.Do(ctx, ops, replies)
-}
-
-func (c *cut) Probe(ctx context.Context) error {
-	if c.isOff() {
-		return &node.Error{Node: c.Name(), Reason: node.ErrUnreachable}
-	}
-	return c.Memory.Probe(ctx)
-}
-
-func (c *cut) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
-	if c.isOff() {
-		return nil, &node.Error{Node: c.Name(), Reason: node.ErrUnreachable}
-	}
-	return c.Memory.Listen(ctx, client, deliver)
-}
-
-// distant is a client's connection to a node, with a latency in each direction.
-type distant struct {
-	*node.Memory
-	oneWay time.Duration
-}
-
-func (f *distant) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	time.Sleep(f.oneWay)
-	f.Memory.Do(ctx, ops, replies)
-	time.Sleep(f.oneWay)
-}
-
-func (f *distant) Probe(ctx context.Context) error {
-	time.Sleep(2 * f.oneWay)
-	return f.Memory.Probe(ctx)
-}
-
-func (f *distant) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
-	time.Sleep(2 * f.oneWay)
-	return f.Memory.Listen(ctx, client, func(m node.Message) { time.Sleep(f.oneWay); deliver(m) })
-}
 
 // A MultiLock waiter is first in the queues, and one node is down. It must not block a RedLock waiter, which needs only
 // a majority.
@@ -95,22 +35,14 @@ func TestBlockedMultiLockDoesNotBlockRedLock(t *testing.T) {
 func TestPartitionedClientDoesNotBlockOthers(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		cuts := make([]*cut, 5)
-		x := f.Client(func(cfg *quorumlock.Config) {
-			for i, nd := range f.Nodes {
-				cuts[i] = &cut{Memory: nd}
-				cfg.Nodes[i] = cuts[i]
-			}
-		})
+		x, spies := f.SpiedClient()
 		first := fleet.StartAcquire(t.Context(), t, x.RedLock("job"))
 		require.True(t, first.Waits())
 		time.Sleep(10 * time.Millisecond)
 		second := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
 		require.True(t, second.Waits())
-		for _, c := range cuts[2:] {
-			c.mu.Lock()
-			c.off = true
-			c.mu.Unlock()
+		for _, s := range spies[2:] {
+			s.Severed.Store(true)
 		}
 		f.Stop(4)
 		time.Sleep(100 * time.Millisecond)
@@ -126,20 +58,14 @@ func TestFreeMinorityNodeOnSlowLinks(t *testing.T) {
 	for _, oneWay := range []time.Duration{0, 50, 300, 1000, 5000} {
 		for _, waiters := range []int{1, 2, 3, 8} {
 			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-				c0 := &cut{Memory: f.Nodes[0], off: true}
-				h := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[0] = c0 })
+				h, cut := f.SpiedClient()
+				cut[0].Severed.Store(true)
 				_ = fleet.MustAcquire(t, h.RedLock("job"))
 				ctx, cancel := context.WithCancel(t.Context())
 				var all [][]*fleet.Spy
 				var ws []*fleet.Acquisition
 				for range waiters {
-					spies := make([]*fleet.Spy, 3)
-					c := f.Client(func(cfg *quorumlock.Config) {
-						for i, nd := range f.Nodes {
-							spies[i] = &fleet.Spy{Memory: nd}
-							cfg.Nodes[i] = &slowSpy{spies[i], oneWay * time.Microsecond}
-						}
-					})
+					c, spies := f.DistantClient(oneWay * time.Microsecond)
 					all = append(all, spies)
 					ws = append(ws, fleet.StartAcquire(ctx, t, c.RedLock("job")))
 					time.Sleep(155 * time.Millisecond)
@@ -196,14 +122,7 @@ func TestRedissonAnnouncementsDoNotMakeAllWaitersAsk(t *testing.T) {
 			var mu sync.Mutex
 			grants := 0
 			for range clients {
-				spies := make([]*fleet.Spy, 3)
-				c := f.Client(func(cfg *quorumlock.Config) {
-					cfg.Redisson = redisson
-					for i, nd := range f.Nodes {
-						spies[i] = &fleet.Spy{Memory: nd}
-						cfg.Nodes[i] = spies[i]
-					}
-				})
+				c, spies := f.SpiedClient(func(cfg *quorumlock.Config) { cfg.Redisson = redisson })
 				all = append(all, spies)
 				wg.Go(func() {
 					for ctx.Err() == nil {
@@ -228,35 +147,17 @@ func TestRedissonAnnouncementsDoNotMakeAllWaitersAsk(t *testing.T) {
 	}
 }
 
-// slowSpy is a spy on a node, with a latency in each direction.
-type slowSpy struct {
-	*fleet.Spy
-	oneWay time.Duration
-}
-
-func (s *slowSpy) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	time.Sleep(s.oneWay)
-	s.Spy.Do(ctx, ops, replies)
-	time.Sleep(s.oneWay)
-}
-
 // A client has a spinning waiter in its local queue. It must not delay a queued waiter behind it.
 func TestWaiterBehindSpinningOne(t *testing.T) {
 	for _, spins := range []bool{false, true} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			mk := func() *quorumlock.Client {
-				return f.Client(func(cfg *quorumlock.Config) {
-					for i, nd := range f.Nodes {
-						cfg.Nodes[i] = &slowSpy{&fleet.Spy{Memory: nd}, 300 * time.Microsecond}
-					}
-				})
-			}
-			a := mk()
+			const way = 300 * time.Microsecond
+			a, _ := f.DistantClient(way)
 			var wg sync.WaitGroup
 			for range 3 {
-				c := mk()
+				c, _ := f.DistantClient(way)
 				for range 3 {
 					wg.Go(func() {
 						for ctx.Err() == nil {
