@@ -97,42 +97,6 @@ func TestLeaseIsMeasured(t *testing.T) {
 	}, quorumprom.WithLockGroup(func(name string) string { return strings.Split(name, "-")[0] }))
 }
 
-func TestFailuresAreMeasured(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
-		lease, err := f.client.RedLock("job").Acquire(t.Context())
-		require.NoError(t, err)
-		synctest.Wait()
-		f.nodes[2].Stop()
-		time.Sleep(15 * time.Second)
-		f.requireMetrics(t, `
-			# HELP quorumlock_lease_degraded Leases that not all nodes back, by how many more may fail.
-			# TYPE quorumlock_lease_degraded gauge
-			quorumlock_lease_degraded{quorumlock_lease_spare="0",quorumlock_lock_group=""} 1
-			# HELP quorumlock_node_up 1 if a node answers, 0 if it is only probed.
-			# TYPE quorumlock_node_up gauge
-			quorumlock_node_up{quorumlock_node_name="n1"} 1
-			quorumlock_node_up{quorumlock_node_name="n2"} 1
-			quorumlock_node_up{quorumlock_node_name="n3"} 0
-		`, "quorumlock_lease_degraded", "quorumlock_node_up")
-		f.nodes[1].Stop()
-		<-lease.Context().Done()
-		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
-		f.requireMetrics(t, `
-			# HELP quorumlock_lease_losses_total Leases that ended before they were released, or that their release did not find.
-			# TYPE quorumlock_lease_losses_total counter
-			quorumlock_lease_losses_total{quorumlock_lease_end="expired",quorumlock_lock_group=""} 0
-			quorumlock_lease_losses_total{quorumlock_lease_end="forced",quorumlock_lock_group=""} 0
-			quorumlock_lease_losses_total{quorumlock_lease_end="gone",quorumlock_lock_group=""} 0
-			quorumlock_lease_losses_total{quorumlock_lease_end="hold_limit",quorumlock_lock_group=""} 0
-			quorumlock_lease_losses_total{quorumlock_lease_end="leaked",quorumlock_lock_group=""} 0
-			quorumlock_lease_losses_total{quorumlock_lease_end="taken",quorumlock_lock_group=""} 0
-			quorumlock_lease_losses_total{quorumlock_lease_end="unconfirmed",quorumlock_lock_group=""} 1
-		`, "quorumlock_lease_losses_total")
-		f.nodes[1].Start()
-		f.nodes[2].Start()
-	})
-}
-
 // Times are in seconds, and the buckets have the bounds of package otel.
 func TestTimesAreInSeconds(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, f *fleet) {

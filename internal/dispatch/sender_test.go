@@ -348,24 +348,6 @@ func TestSenderTimeoutFollowsTheNode(t *testing.T) {
 	require.Equal(t, time.Second, h.timeout, "never above the most")
 }
 
-func TestSenderReportsANodeOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, nd, a := &events{}, &scripted{}, &answers{}
-		n := newNodes(e, nd)
-		nd.set(nil, node.ErrUnreachable)
-		for i := range 10 {
-			_ = n.Submit(0, ask(a, fmt.Sprint(i)))
-			time.Sleep(time.Second)
-		}
-		nd.set(nil, nil)
-		time.Sleep(probePauseMax)
-		require.NoError(t, n.Submit(0, ask(a, "back")))
-		n.Close()
-		down := &node.Error{Node: "scripted", Op: node.Acquire, Reason: node.ErrUnreachable}
-		require.Equal(t, []string{"down scripted: " + down.Error(), "up scripted"}, e.news)
-	})
-}
-
 func TestFailureOfABatch(t *testing.T) {
 	says := func(reason error, unsent bool) node.Reply {
 		return node.Reply{Err: &node.Error{Reason: reason}, Unsent: unsent}

@@ -270,32 +270,6 @@ func TestJoinPausesAfterALoss(t *testing.T) {
 	})
 }
 
-// Several clients join locks with short deadlines. Attempts that exceed their deadline leave no keys.
-func TestRepeatedlyCancelledJoins(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		var wg sync.WaitGroup
-		for i := range 8 {
-			c, random := f.Client(), rand.New(rand.NewPCG(7, uint64(i)))
-			wg.Go(func() {
-				for range 30 {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(40))*time.Millisecond)
-					lease, err := quorumlock.Join(c.RedLock("b").With(quorumlock.LockOptions{Fixed: true}), c.RedLock("a")).Acquire(ctx)
-					if err == nil {
-						time.Sleep(5 * time.Millisecond)
-						err = lease.Release(ctx)
-					}
-					if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-						t.Error(err)
-					}
-					cancel()
-				}
-			})
-		}
-		wg.Wait()
-		f.RequireNoKeys()
-	})
-}
-
 func TestJoinDo(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 func TestRenewalKeepsALease(t *testing.T) {
@@ -136,6 +137,37 @@ func TestDetachAndMinHoldKeepRivalsWaiting(t *testing.T) {
 					time.Sleep(time.Second)
 					f.RequireNoKeys()
 				})
+			})
+		}
+	}
+}
+
+// An operator can free a lock that is only kept for its MinHold. A waiter of the client that kept it gets it too, and the
+// end of the MinHold changes nothing for the next holder.
+func TestForceReleaseOfAKeptLock(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, quorumlock.DefaultTTL} {
+		for _, own := range []bool{true, false} {
+			forEach(t, 3, func(t *testing.T, f *fleet.Fleet, k kind) {
+				client, waiting := f.Client(), f.Client()
+				if own {
+					waiting = client
+				}
+				lease := k.holder(client, quorumlock.LockOptions{TTL: ttl, MinHold: 9 * time.Second}).has(t)
+				wait := k.rival(waiting, none).starts(t.Context())
+				require.NoError(t, lease.Release(t.Context()))
+				time.Sleep(100 * time.Millisecond)
+				k.holder(client, none).isRefused(t)
+				fleet.Settle()
+				k.run(f, lease, node.Op{Kind: node.ForceRelease}, 0, 1, 2)
+				require.Less(t, f.Elapsed(func() { <-wait.done }), 2*time.Second)
+				require.NoError(t, wait.err)
+				time.Sleep(time.Minute)
+				require.NoError(t, wait.lease.Err())
+				have, want := wait.lease.Backing()
+				require.Equal(t, want, have)
+				require.NoError(t, wait.lease.Release(t.Context()))
+				time.Sleep(time.Second)
+				f.RequireNoKeys()
 			})
 		}
 	}

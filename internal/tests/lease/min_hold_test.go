@@ -189,31 +189,6 @@ func TestMinHoldOutlivesTheMemoryOfTheNodes(t *testing.T) {
 	}
 }
 
-// An operator can free a lock that is only kept. The client that keeps it does not disturb the next holder.
-func TestForceReleaseEndsMinHold(t *testing.T) {
-	for _, ttl := range []time.Duration{time.Second, quorumlock.DefaultTTL} {
-		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			operator := f.Client().RedLock("job")
-			lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(quorumlock.LockOptions{TTL: ttl, MinHold: 5 * time.Second}))
-			require.NoError(t, lease.Release(t.Context()))
-			wait := fleet.StartAcquire(t.Context(), t, operator)
-			status, err := f.Client().RedLock("job").Inspect(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, []string{lease.Owner()}, status.Owners(), "status shows who keeps it")
-			_, err = f.Client().RedLock("job").ForceRelease(t.Context())
-			require.NoError(t, err)
-			next := wait.Has()
-			time.Sleep(time.Minute)
-			require.NoError(t, next.Err())
-			have, want := next.Backing()
-			require.Equal(t, want, have)
-			require.NoError(t, next.Release(t.Context()))
-			time.Sleep(time.Second)
-			f.RequireNoKeys()
-		})
-	}
-}
-
 // The hooks report one end of the lease, at the release, and nothing after it.
 func TestHooksOfMinHold(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -302,27 +277,6 @@ func TestMinHoldOfAJointLeaseThatIsReleasedTwice(t *testing.T) {
 			require.Zero(t, f.Elapsed(func() { require.ErrorIs(t, joint.Release(t.Context()), quorumlock.ErrReleased) }))
 		}
 	})
-}
-
-// A forced release of a kept lock also frees it for waiters of the client that keeps it.
-func TestForceReleaseOfAKeptLockServesWaitersOfItsClient(t *testing.T) {
-	for how, ttl := range map[string]time.Duration{"TTL below MinHold": time.Second, "TTL above MinHold": quorumlock.DefaultTTL} {
-		t.Run(how, func(t *testing.T) {
-			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-				client := f.Client()
-				lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: ttl, MinHold: 9 * time.Second}))
-				wait := fleet.StartAcquire(t.Context(), t, client.RedLock("job"))
-				require.NoError(t, lease.Release(t.Context()))
-				late := fleet.StartAcquire(t.Context(), t, client.RedLock("job"))
-				time.Sleep(100 * time.Millisecond)
-				_, err := f.Client().RedLock("job").ForceRelease(t.Context())
-				require.NoError(t, err)
-				time.Sleep(2 * time.Second)
-				require.NoError(t, wait.Has().Release(t.Context()))
-				require.NoError(t, late.Has().Release(t.Context()))
-			})
-		})
-	}
 }
 
 // A lease with a MinHold is not handed over: its client may not pass the lock on before the MinHold has passed.

@@ -16,29 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
 )
-
-// queued returns how many waiters the queues of the semaphore "jobs" have, summed over all nodes.
-func queued(f *fleet.Fleet) (n int) {
-	f.T.Helper()
-	// A stranger asks for a slot that does not exist. The denial reports how many waiters are ahead of it.
-	pool := node.Pool{Name: node.PoolName("jobs"), Size: 1}
-	for _, nd := range f.Nodes {
-		replies := make([]node.Reply, 1)
-		nd.Do(f.T.Context(), []node.Op{{
-			Kind: node.Acquire, Names: []string{node.SlotName(pool.Name, 1000)}, Owner: "stranger:1", TTL: time.Second, Pool: pool,
-			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
-			Waiter: node.Waiter{ID: "stranger:1", Ticket: 1 << 52, Keep: time.Millisecond},
-		}}, replies)
-		require.Equal(f.T, node.Denied, replies[0].Outcome)
-		n += replies[0].Rank
-		nd.Do(f.T.Context(), []node.Op{{
-			Kind: node.Leave, Names: []string{pool.Name}, Waiter: node.Waiter{ID: "stranger:1"}, Pool: node.Pool{Name: pool.Name},
-		}}, replies)
-	}
-	return n
-}
 
 // acquisition is an Acquire that runs in the background.
 type acquisition struct {
@@ -306,35 +284,6 @@ func TestPermitsInContextAfterManyOtherSemaphores(t *testing.T) {
 		_, _, ok := c.Semaphore("jobs", 2).Slots(lease.Context())
 		require.True(t, ok)
 		require.NoError(t, lease.Release(t.Context()))
-	})
-}
-
-// The options of a lock apply to a semaphore too.
-func TestSemaphoreOptions(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		full := permits(t, f.Client().Semaphore("jobs", 2), 2)
-		spins := f.Client().Semaphore("jobs", 2).With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
-		waits := acquire(t.Context(), spins, 2)
-		time.Sleep(time.Second)
-		require.True(t, waits.waits())
-		require.Zero(t, queued(f), "a spinning waiter is in no queue")
-		require.NoError(t, full.Release(t.Context()))
-		<-waits.done
-		require.NoError(t, errors.Join(waits.err, waits.lease.Release(t.Context())))
-
-		limited := permits(t, f.Client().Semaphore("jobs", 2).With(quorumlock.LockOptions{MaxHold: time.Minute}), 1)
-		<-limited.Context().Done()
-		require.ErrorIs(t, limited.Err(), quorumlock.ErrHoldLimit)
-
-		all := f.Client().Semaphore("jobs", 2).With(quorumlock.LockOptions{Rule: quorum.All()})
-		f.Stop(4)
-		_, err := all.TryAcquire(t.Context(), 1)
-		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
-		f.Start(4)
-		lease, err := all.Acquire(t.Context(), 2)
-		require.NoError(t, err)
-		have, _ := lease.Backing()
-		require.Equal(t, 5, have)
 	})
 }
 

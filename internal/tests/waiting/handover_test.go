@@ -162,25 +162,6 @@ func TestHandedOverLeaseIsLost(t *testing.T) {
 	})
 }
 
-func TestInspectAndForceReleaseAfterHandover(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		job := f.Client().RedLock("job")
-		line := fleet.LineUp(t, job, job)
-		require.NoError(t, line[0].Has().Release(t.Context()))
-		lease := line[1].Has()
-		other := f.Client().RedLock("job")
-		status, err := other.Inspect(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, lease.Owner(), status.Holder())
-		require.Equal(t, []string{lease.Owner()}, status.Owners())
-		_, err = other.ForceRelease(t.Context())
-		require.NoError(t, err)
-		require.Less(t, f.Elapsed(func() { <-lease.Context().Done() }), quorumlock.DefaultTTL/2, "the lease ends at its next renewal")
-		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
-		f.RequireNoKeys()
-	})
-}
-
 // MaxHold applies to each holder, and counts from the hand-over to this holder.
 func TestHoldLimitCountsFromHandover(t *testing.T) {
 	for _, c := range []struct{ first, next time.Duration }{
@@ -579,35 +560,6 @@ func TestHooksReportHandoversInOrder(t *testing.T) {
 		}
 		fleet.Settle()
 		require.Equal(t, want, story)
-	})
-}
-
-// Fifty calls of Do hand one lease over to each other. They run one at a time, and tokens grow.
-func TestDoHandsOver(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c := f.Client()
-		other := f.Client()
-		var tokens []uint64
-		var wg sync.WaitGroup
-		busy := false
-		for range 50 {
-			wg.Go(func() {
-				assert.NoError(t, c.RedLock("job").Do(t.Context(), func(ctx context.Context) error {
-					assert.False(t, busy)
-					busy = true
-					token, _ := c.RedLock("job").Token(ctx)
-					tokens = append(tokens, token)
-					time.Sleep(time.Millisecond)
-					busy = false
-					return ctx.Err()
-				}))
-			})
-		}
-		wg.Wait()
-		require.Len(t, tokens, 50)
-		require.IsIncreasing(t, tokens)
-		require.Greater(t, fleet.AcquireAndRelease(t, other.RedLock("job")), tokens[49])
-		f.RequireNoKeys()
 	})
 }
 
