@@ -114,14 +114,6 @@ func TestChildProcess(t *testing.T) {
 	switch role {
 	case "hold":
 		holdUntilKilled(t, client)
-	case "use":
-		for range 10 {
-			lease := acquire(t, client.RedLock("job"))
-			require.NoError(t, lease.Extend(t.Context()))
-			require.NoError(t, lease.Release(t.Context()))
-		}
-		closeClient(t, client)
-		fmt.Println("survived")
 	case "contend":
 		span, err := time.ParseDuration(os.Getenv(childSpan))
 		require.NoError(t, err)

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -123,22 +122,4 @@ func TestRealClusterHasOneVote(t *testing.T) {
 		require.Error(t, err)
 	}
 	refused("the move")
-}
-
-// A move of the slot in one step, which Valkey has from 9.0 on, is a change of the owner as any other.
-func TestRealClusterMovesAtOnce(t *testing.T) {
-	t.Parallel()
-	s := startSlot(t)
-	l := s.load()
-	moved := 0
-	moves := move{"a move in one step", func(s *slot, _ *redisproc.Server) {
-		if s.MoveAtOnce(s.marker, s.OtherMaster(s.marker)) {
-			moved++
-		} else {
-			s.Move(s.marker, s.OtherMaster(s.marker), nil)
-		}
-	}}
-	l.move(moves)
-	l.move(moves)
-	t.Logf("%d of two moves were in one step", moved)
 }

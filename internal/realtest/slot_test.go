@@ -240,8 +240,8 @@ func (s *slot) servesAllKinds(t *testing.T, others []string) {
 	require.NoError(t, err)
 }
 
-// The slot moves while locks are taken: by a planned failover, with its keys to another shard, and by the death of its
-// owner. No name has two holders, and each new owner recovers before it grants new locks. The long form goes on at
+// The slot moves while locks are taken: by a planned failover, with its keys to another shard, in one step, which Valkey
+// has from 9.0 on, and by the death of its owner. No name has two holders, and each new owner recovers before it grants new locks. The long form goes on at
 // random, and has the slot as one of three nodes too, while the other two hang in turn.
 func TestRealClusterMovesUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -275,6 +275,11 @@ type move struct {
 var moves = []move{
 	{"a planned failover", func(s *slot, _ *redisproc.Server) { s.Failover(s.marker) }},
 	{"a move", func(s *slot, _ *redisproc.Server) { s.Move(s.marker, s.OtherMaster(s.marker), nil) }},
+	{"a move in one step, where servers have it", func(s *slot, _ *redisproc.Server) {
+		if to := s.OtherMaster(s.marker); !s.MoveAtOnce(s.marker, to) {
+			s.Move(s.marker, to, nil)
+		}
+	}},
 	{"the death of the owner", func(s *slot, owner *redisproc.Server) {
 		owner.Kill()
 		s.Await("a replica takes over", func() bool { return s.Owner(s.marker) != owner })
