@@ -3,7 +3,6 @@ package election_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -13,78 +12,33 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/admin"
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/election"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a set of in-memory nodes in virtual time.
-type world struct {
-	t     *testing.T
-	clock clock.Clock
-	nodes []*node.Memory
-	cfg   quorumlock.Config
-}
+// world is a fleet of in-memory nodes, and its candidates.
+type world struct{ *fleet.Fleet }
 
-// inVirtualTime runs a test on five in-memory nodes in a bubble, where time passes only while all goroutines wait.
+// inVirtualTime runs a test on five in-memory nodes, in virtual time.
 func inVirtualTime(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, clock: clock.Process()}
-		w.cfg = quorumlock.Config{Clock: w.clock, Logger: slog.New(slog.DiscardHandler)}
-		for i := range 5 {
-			nd := node.NewMemory(fmt.Sprintf("n%d", i+1), w.clock)
-			w.nodes, w.cfg.Nodes = append(w.nodes, nd), append(w.cfg.Nodes, nd)
-		}
-		_, err := admin.Init(t.Context(), w.cfg)
-		require.NoError(t, err)
-		test(t, w)
-	})
-}
-
-func (w *world) client() *quorumlock.Client {
-	w.t.Helper()
-	c, err := quorumlock.New(w.cfg)
-	require.NoError(w.t, err)
-	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return c
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) { test(t, &world{f}) })
 }
 
 // candidate is a candidate with a client of its own.
 func (w *world) candidate(name string, changes ...func(*election.Config)) *election.Election {
-	w.t.Helper()
-	return w.candidateOf(w.client(), name, changes...)
+	w.T.Helper()
+	return w.candidateOf(w.Client(), name, changes...)
 }
 
 func (w *world) candidateOf(client *quorumlock.Client, name string, changes ...func(*election.Config)) *election.Election {
-	cfg := election.Config{Name: name, Clock: w.clock, Logger: slog.New(slog.DiscardHandler)}
+	cfg := election.Config{Name: name, Clock: w.Clock, Logger: slog.New(slog.DiscardHandler)}
 	for _, change := range changes {
 		change(&cfg)
 	}
 	return election.New(client, "office", cfg)
-}
-
-// pause makes nodes hang; resume ends that.
-func (w *world) pause(nodes ...int) {
-	for _, i := range nodes {
-		w.nodes[i].Pause()
-	}
-}
-
-func (w *world) resume(nodes ...int) {
-	for _, i := range nodes {
-		w.nodes[i].Resume()
-	}
-}
-
-func (w *world) keys() (total int) {
-	for _, nd := range w.nodes {
-		total += len(nd.Keys())
-	}
-	return total
 }
 
 // run is a candidate's Run on a goroutine of its own.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/election"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -36,23 +37,25 @@ func TestCancelAtTheInstantOfTheElection(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var granted atomic.Bool
-		for i, nd := range w.nodes {
-			w.cfg.Nodes[i] = granting{nd, &granted}
-		}
-		w.cfg.Jitter = func() float64 { // behind the votes, the client asks for it only when the lease begins
-			if granted.Load() {
-				cancel()
+		client := w.Client(func(cfg *quorumlock.Config) {
+			for i, nd := range w.Nodes {
+				cfg.Nodes[i] = granting{nd, &granted}
 			}
-			return 0.5
-		}
-		err := w.candidate("a", holds).Run(ctx, func(context.Context, election.Term) error {
+			cfg.Jitter = func() float64 { // behind the votes, the client asks for it only when the lease begins
+				if granted.Load() {
+					cancel()
+				}
+				return 0.5
+			}
+		})
+		err := w.candidateOf(client, "a", holds).Run(ctx, func(context.Context, election.Term) error {
 			t.Error("it leads")
 			return nil
 		})
 		require.ErrorIs(t, err, context.Canceled)
 
-		began := w.clock.Now()
+		began := w.Clock.Now()
 		start(t, b).leads()
-		require.Less(t, w.clock.Now()-began, time.Second)
+		require.Less(t, w.Clock.Now()-began, time.Second)
 	})
 }

@@ -40,10 +40,10 @@ func TestLeader(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, leader, later)
 
-		w.pause(0, 1, 2)
+		w.Pause(0, 1, 2)
 		_, err = observer.Leader(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
-		w.resume(0, 1, 2)
+		w.Resume(0, 1, 2)
 	})
 }
 
@@ -51,14 +51,14 @@ func TestLeader(t *testing.T) {
 // token of the leader.
 func TestLeaderTokenDespiteFailedContenders(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
-		w.nodes[0].Stop()
-		w.nodes[1].Stop()
+		w.Nodes[0].Stop()
+		w.Nodes[1].Stop()
 		a := start(t, w.candidate("a"))
 		term := a.leads()
-		w.nodes[0].Start()
-		w.nodes[1].Start()
+		w.Nodes[0].Start()
+		w.Nodes[1].Start()
 		time.Sleep(time.Millisecond)
-		_, err := w.client().RedLock("office").TryAcquire(t.Context())
+		_, err := w.Client().RedLock("office").TryAcquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
 		time.Sleep(5 * time.Second) // The leader renews on these nodes, too.
 		leader, err := w.candidate("observer").Leader(t.Context())
@@ -74,7 +74,7 @@ func TestWatchCorrectsTheToken(t *testing.T) {
 		propose := func(token uint64, nodes ...int) {
 			for _, i := range nodes {
 				replies := make([]node.Reply, 1)
-				w.nodes[i].Do(t.Context(), []node.Op{{
+				w.Nodes[i].Do(t.Context(), []node.Op{{
 					Kind: node.Acquire, Names: []string{"office"}, Owner: "leader:1", TTL: quorumlock.DefaultTTL, Token: token,
 					Limits: node.Limits{MaxTTL: quorumlock.DefaultTTL, MaxClockSkew: quorumlock.DefaultMaxClockSkew},
 				}}, replies)
@@ -130,9 +130,9 @@ func TestWatch(t *testing.T) {
 		next := b.leads()
 		require.Equal(t, next.Owner, (<-seen).leader.Owner)
 
-		w.pause(0, 1, 2)
+		w.Pause(0, 1, 2)
 		require.ErrorIs(t, (<-seen).err, quorumlock.ErrNoQuorum)
-		w.resume(0, 1, 2)
+		w.Resume(0, 1, 2)
 		require.NotEmpty(t, (<-seen).leader.Owner)
 		cancel()
 		<-over
@@ -146,7 +146,7 @@ func TestWatchEnds(t *testing.T) {
 			require.ErrorIs(t, err, election.ErrNoLeader)
 			break
 		}
-		closed := w.client()
+		closed := w.Client()
 		require.NoError(t, closed.Close(t.Context()))
 		results := 0
 		for _, err := range w.candidateOf(closed, "observer").Watch(t.Context()) {
@@ -160,8 +160,8 @@ func TestWatchEnds(t *testing.T) {
 // TestCandidateNames: a candidate without a name uses its client's holder.
 func TestCandidateNames(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
-		w.cfg.Holder = "web-3/4711"
-		e := w.candidate("")
+		client := w.Client(func(cfg *quorumlock.Config) { cfg.Holder = "web-3/4711" })
+		e := w.candidateOf(client, "")
 		a := start(t, e)
 		require.Equal(t, "web-3/4711", a.leads().Name)
 		leader, err := e.Leader(t.Context())

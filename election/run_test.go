@@ -35,7 +35,7 @@ func TestOnlyOneCandidateLeads(t *testing.T) {
 		require.ErrorIs(t, first.stop(), context.Canceled)
 		require.ErrorIs(t, second.stop(), context.Canceled)
 		synctest.Wait()
-		require.Zero(t, w.keys())
+		require.Zero(t, w.Keys())
 	})
 }
 
@@ -57,10 +57,10 @@ func TestNextCandidateLeadsAtOnce(t *testing.T) {
 				b := start(t, w.candidate("b"))
 				time.Sleep(5300 * time.Millisecond)
 				b.waits()
-				began := w.clock.Now()
+				began := w.Clock.Now()
 				end(e, a, former)
 				next := b.leads()
-				require.Less(t, w.clock.Now()-began, 10*time.Millisecond)
+				require.Less(t, w.Clock.Now()-began, 10*time.Millisecond)
 				require.Error(t, former.ctx.Err(), "the context of the former leader has ended")
 				require.Greater(t, next.Token, former.Token)
 			})
@@ -75,7 +75,7 @@ func TestLossAndReelection(t *testing.T) {
 			cfg.Hooks.Ended = func(e election.EndedEvent) { ends = append(ends, e) }
 		}))
 		former := a.leads()
-		w.pause(0, 1, 2)
+		w.Pause(0, 1, 2)
 		<-former.ctx.Done()
 		require.ErrorIs(t, context.Cause(former.ctx), quorumlock.ErrLost)
 		synctest.Wait()
@@ -86,7 +86,7 @@ func TestLossAndReelection(t *testing.T) {
 		require.Positive(t, ends[0].Held)
 		time.Sleep(time.Minute)
 		a.waits()
-		w.resume(0, 1, 2)
+		w.Resume(0, 1, 2)
 		next := a.leads()
 		require.Greater(t, next.Token, former.Token)
 		require.NotEqual(t, former.Owner, next.Owner)
@@ -99,15 +99,15 @@ func TestRunReturnsAtOnceAfterALoss(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		a := startStubborn(t, w.candidate("a"), true)
 		term := a.leads()
-		w.pause(0, 1, 2, 3, 4)
+		w.Pause(0, 1, 2, 3, 4)
 		<-term.ctx.Done()
 		require.ErrorIs(t, context.Cause(term.ctx), quorumlock.ErrLost)
 		a.cancel()
-		began := w.clock.Now()
+		began := w.Clock.Now()
 		term.leave <- nil
 		require.ErrorIs(t, <-a.done, context.Canceled)
-		require.Equal(t, began, w.clock.Now())
-		w.resume(0, 1, 2, 3, 4)
+		require.Equal(t, began, w.Clock.Now())
+		w.Resume(0, 1, 2, 3, 4)
 	})
 }
 
@@ -119,22 +119,22 @@ func TestKeepOnCancel(t *testing.T) {
 		former := a.leads()
 		b := start(t, w.candidate("b", keeps))
 		synctest.Wait()
-		began := w.clock.Now()
+		began := w.Clock.Now()
 		require.ErrorIs(t, a.stop(), context.Canceled)
-		require.Equal(t, began, w.clock.Now(), "Run does not wait")
+		require.Equal(t, began, w.Clock.Now(), "Run does not wait")
 		require.Error(t, former.ctx.Err())
 		time.Sleep(6 * time.Second)
 		b.waits()
 		term := b.leads()
-		require.Less(t, w.clock.Now()-began, quorumlock.DefaultTTL+time.Second)
+		require.Less(t, w.Clock.Now()-began, quorumlock.DefaultTTL+time.Second)
 		require.Greater(t, term.Token, former.Token)
 
 		c := start(t, w.candidate("c", keeps))
 		synctest.Wait()
-		began = w.clock.Now()
+		began = w.Clock.Now()
 		term.leave <- election.ErrDone
 		third := c.leads()
-		require.Less(t, w.clock.Now()-began, soon, "a candidate that is done releases the lock")
+		require.Less(t, w.Clock.Now()-began, soon, "a candidate that is done releases the lock")
 		third.leave <- nil
 		require.NoError(t, <-b.done)
 		c.leads()
@@ -153,9 +153,9 @@ func TestLeaderThatIgnoresItsContext(t *testing.T) {
 		"resigns":             {func(_ *world, e *election.Election, _ *run) { e.Resign() }, election.ErrResigned, false},
 		"context of Run ends": {func(_ *world, _ *election.Election, r *run) { r.cancel() }, context.Canceled, false},
 		"lease is lost": {func(w *world, _ *election.Election, _ *run) {
-			w.pause(0, 1, 2)
+			w.Pause(0, 1, 2)
 			time.Sleep(15 * time.Second)
-			w.resume(0, 1, 2)
+			w.Resume(0, 1, 2)
 		}, quorumlock.ErrLost, true},
 	}
 	for name, end := range ends {
@@ -226,9 +226,9 @@ func TestRestsBetweenTerms(t *testing.T) {
 		a := start(t, w.candidate("a"))
 		rest := func(leave error) time.Duration {
 			a.leads().leave <- leave
-			began := w.clock.Now()
+			began := w.Clock.Now()
 			a.terms <- a.leads() // Put the term back for the next call.
-			return w.clock.Now() - began
+			return w.Clock.Now() - began
 		}
 		for range 3 {
 			require.InDelta(t, 0.75, rest(nil).Seconds(), 0.26, "the shortest rest has jitter from half of it to all of it")
@@ -270,7 +270,7 @@ func TestPanicReleasesTheLock(t *testing.T) {
 				}
 				require.ErrorIs(t, ended.Err, election.ErrPanicked)
 				synctest.Wait()
-				require.Zero(t, w.keys())
+				require.Zero(t, w.Keys())
 				again := start(t, e)
 				again.leads()
 				_ = again.stop()
@@ -281,7 +281,7 @@ func TestPanicReleasesTheLock(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
-		client := w.client()
+		client := w.Client()
 		a := start(t, w.candidateOf(client, "a"))
 		waiting := start(t, w.candidateOf(client, "b"))
 		synctest.Wait()
@@ -294,7 +294,7 @@ func TestClose(t *testing.T) {
 		require.ErrorIs(t, context.Cause(term.ctx), quorumlock.ErrClosed)
 		require.ErrorIs(t, <-a.done, quorumlock.ErrClosed)
 		require.ErrorIs(t, <-waiting.done, quorumlock.ErrClosed)
-		require.Zero(t, w.keys())
+		require.Zero(t, w.Keys())
 	})
 }
 
@@ -302,7 +302,7 @@ func TestClose(t *testing.T) {
 // so each term has its own owner.
 func TestCandidatesOfOneClient(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
-		client := w.client()
+		client := w.Client()
 		a := start(t, w.candidateOf(client, "a"))
 		former := a.leads()
 		b := start(t, w.candidateOf(client, "b"))
@@ -328,11 +328,8 @@ func TestHoldLimitEndsATerm(t *testing.T) {
 func TestRefusalIsReported(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		failed := make(chan error, 100)
-		other := w.cfg
-		other.MaxTTL, other.MaxClockSkew = 20*time.Second, time.Second
-		client, err := quorumlock.New(other)
-		require.NoError(t, err)
-		defer func() { _ = client.Close(context.Background()) }()
+		_ = w.Client() // It decides the limits of the nodes.
+		client := w.Client(func(cfg *quorumlock.Config) { cfg.MaxTTL = 20 * time.Second })
 		a := start(t, w.candidateOf(client, "a", func(cfg *election.Config) {
 			cfg.Hooks.Failed = func(err error) { failed <- err }
 		}))
@@ -355,7 +352,7 @@ func TestRunErrors(t *testing.T) {
 		require.ErrorIs(t, e.Run(t.Context(), nil), quorumlock.ErrInvalid)
 		require.ErrorIs(t, e.Run(nil, nothing), quorumlock.ErrInvalid) //nolint:staticcheck // the test needs a nil context
 		require.ErrorIs(t, election.New(nil, "x", election.Config{}).Run(t.Context(), nothing), quorumlock.ErrInvalid)
-		require.ErrorIs(t, election.Run(t.Context(), w.client(), "", nothing), quorumlock.ErrInvalid)
+		require.ErrorIs(t, election.Run(t.Context(), w.Client(), "", nothing), quorumlock.ErrInvalid)
 
 		a := start(t, e)
 		term := a.leads()
@@ -426,12 +423,12 @@ func TestManyCandidatesOnUnreliableNodes(t *testing.T) {
 			})
 		}
 		for i := range 40 {
-			w.pause(i%5, (i+1)%5)
+			w.Pause(i%5, (i+1)%5)
 			if i%3 == 0 {
-				w.pause((i + 2) % 5)
+				w.Pause((i + 2) % 5)
 			}
 			time.Sleep(time.Duration(5+i%11) * time.Second)
-			w.resume(0, 1, 2, 3, 4)
+			w.Resume(0, 1, 2, 3, 4)
 			time.Sleep(3 * time.Second)
 		}
 		cancel()
