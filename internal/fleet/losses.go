@@ -1,8 +1,9 @@
 package fleet
 
 import (
-	"github.com/stretchr/testify/require"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/node"

@@ -54,7 +54,7 @@ func TestCancelledLatchWaiterIsToldNothing(t *testing.T) {
 		var told atomic.Int64
 		for _, s := range spies {
 			s.Set(func(s *fleet.Spy) {
-				s.Message = func(m node.Message) bool { told.Add(1); return true }
+				s.Message = func(node.Message) bool { told.Add(1); return true }
 			})
 		}
 		other := f.Client().Latch("a")
