@@ -61,13 +61,13 @@ var rules = []rule{
 	},
 	{
 		name: "what starts servers and runs suites stays out of the library",
-		docs: "node/memory, node/nodetest, internal/fleet, internal/redisproc, internal/testkit, internal/watchdog and internal/witness are for " +
+		docs: "node/memory, node/nodetest, internal/fleet, internal/redisproc, internal/testkit and internal/watchdog are for " +
 			"tests: only _test.go files, and packages that the root does not import, may use them.",
 		pkg:  module,
 		deps: true,
 		deny: []string{
 			module + "/node/memory", module + "/node/nodetest", module + "/internal/fleet", module + "/internal/redisproc", module + "/internal/testkit",
-			module + "/internal/watchdog", module + "/internal/witness", "testing",
+			module + "/internal/watchdog", "testing",
 		},
 	},
 	{

@@ -3,7 +3,6 @@ package latch_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -300,50 +299,4 @@ func TestAllNodesForgetLatch(t *testing.T) {
 		require.GreaterOrEqual(t, f.Clock.Now()-began, f.Limits.Recovery())
 		left(t, l, 1)
 	})
-}
-
-// Faults hit one node after the other, in random order. No confirmed count-down is lost, and none counts twice.
-func TestLatchUnderFaults(t *testing.T) {
-	for seed := range uint64(60) {
-		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			random := rand.New(rand.NewPCG(seed, 1))
-			clients := []*quorumlock.Client{f.Client(), f.Client(), f.Client()}
-			l := func() *quorumlock.Latch { return clients[random.IntN(3)].Latch("a") }
-			const n = 12
-			require.NoError(t, l().Set(t.Context(), n))
-			done := awaiting(t.Context(), clients[0].Latch("a"))
-			confirmed := make(map[string]bool)
-			for len(confirmed) < n-1 {
-				i := random.IntN(3)
-				fault, mend := f.Nodes[i].Stop, f.Nodes[i].Start
-				if random.IntN(2) == 0 {
-					fault, mend = f.Nodes[i].Pause, f.Nodes[i].Resume
-				}
-				switch random.IntN(4) {
-				case 0:
-					f.Nodes[i].Flush()
-				case 1:
-					f.Nodes[i].Crash()
-				default:
-					fault()
-				}
-				for range random.IntN(3) {
-					if id := fmt.Sprint(random.IntN(n - 1)); l().CountDown(t.Context(), id) == nil {
-						confirmed[id] = true
-					}
-					if random.IntN(3) == 0 {
-						require.NoError(t, l().Set(t.Context(), n))
-					}
-					got, err := l().Count(t.Context())
-					require.NoError(t, err, "seed %d", seed)
-					require.Equal(t, n-len(confirmed), got, "seed %d", seed)
-				}
-				mend()
-				time.Sleep(3 * time.Second) // The waiter restores lost ids.
-			}
-			waits(t, done)
-			counts(t, l(), "last")
-			require.NoError(t, <-done, "seed %d", seed)
-		})
-	}
 }

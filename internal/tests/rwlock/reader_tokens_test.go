@@ -1,8 +1,6 @@
 package rwlock_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -82,64 +80,6 @@ func TestReaderThatCannotWriteBackFails(t *testing.T) {
 		f.RequireNoKeys()
 		free(t, fleet.MustAcquire(t, f.Client().RWLock("job").Write()))
 	})
-}
-
-// Writers, readers and downgraded writers follow each other, on clients with different clocks. Meanwhile nodes fail and
-// lose their memory. Each writer's token is larger than all earlier ones, and no reader's token is smaller.
-func TestReadTokensGrowDespiteClockSkew(t *testing.T) {
-	for seed := range uint64(8) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-				rng := rand.New(rand.NewPCG(seed, 7))
-				var locks []*quorumlock.RWLock
-				for range 4 {
-					by := time.Duration(rng.IntN(1900)-950) * time.Millisecond
-					c := f.Client(fleet.SkewedBy(f, by))
-					locks = append(locks, c.RWLock("job"))
-				}
-				last, reads, writes := uint64(0), 0, 0
-				for i := range 400 {
-					down := rng.Perm(5)[:rng.IntN(3)]
-					f.Stop(down...)
-					rw := locks[rng.IntN(len(locks))]
-					side, writer := rw.Read(), rng.IntN(3) == 0
-					if writer {
-						side = rw.Write()
-					}
-					lease, err := side.TryAcquire(t.Context())
-					switch {
-					case err != nil:
-					case writer:
-						require.Greater(t, lease.Token(), last)
-						writes++
-					default:
-						require.GreaterOrEqual(t, lease.Token(), last)
-						reads++
-					}
-					if err == nil {
-						last = lease.Token()
-						if writer && rng.IntN(2) == 0 {
-							_ = lease.Downgrade(t.Context())
-						}
-						_ = lease.Release(t.Context())
-					}
-					f.Start(down...)
-					pause := time.Duration(rng.IntN(1000)) * time.Millisecond
-					if i%20 == 0 {
-						pause = time.Duration(rng.IntN(30)) * time.Second
-					}
-					if i%40 == 7 {
-						f.Nodes[rng.IntN(5)].Flush()
-						pause = fleet.RecoveryTime
-					}
-					time.Sleep(pause)
-				}
-				t.Logf("%d reads, %d writes", reads, writes)
-				require.Greater(t, reads, 50)
-				require.Greater(t, writes, 20)
-			})
-		})
-	}
 }
 
 // The nodes know the token of the last writer, however long ago it wrote. All readers act under it.

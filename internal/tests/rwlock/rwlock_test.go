@@ -2,8 +2,6 @@ package rwlock_test
 
 import (
 	"context"
-	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -233,124 +231,6 @@ func TestNeitherReadersNorWritersStarve(t *testing.T) {
 		}
 		f.RequireNoKeys()
 	})
-}
-
-// Several clients read and write, while nodes fail. No lease is valid beside a writer's lease, and tokens never shrink.
-func TestWriterExcludesAllOthers(t *testing.T) {
-	for seed := range uint64(6) {
-		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
-			var wg sync.WaitGroup
-			w := &watch{t: t}
-			for i := range 8 {
-				rng := rand.New(rand.NewPCG(seed, uint64(i)))
-				o := []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitSpin}}[rng.IntN(3)]
-				rw := f.Client().RWLock("job").With(o)
-				wg.Go(func() { w.use(ctx, rw, rng) })
-			}
-			f.Shake(ctx, rand.New(rand.NewPCG(seed, 99)))
-			wg.Wait()
-			t.Logf("%d reads, %d writes, %d downgrades", w.reads, w.writes, w.downgrades)
-			assert.Positive(t, w.reads)
-			assert.Positive(t, w.writes)
-		})
-	}
-}
-
-// watch checks all leases of one RW lock until their release.
-type watch struct {
-	t                         *testing.T
-	mu                        sync.Mutex
-	readers, writers          []*quorumlock.Lease
-	token                     uint64
-	reads, writes, downgrades int
-}
-
-func valid(leases []*quorumlock.Lease) (n int) {
-	for _, l := range leases {
-		if l.Err() == nil {
-			n++
-		}
-	}
-	return n
-}
-
-func (w *watch) granted(l *quorumlock.Lease, reads bool, before uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if l.Err() != nil {
-		return // The lease ended before the test could see it.
-	}
-	assert.Zero(w.t, valid(w.writers), "a lease is valid beside a writer's lease")
-	assert.GreaterOrEqual(w.t, l.Token(), before, "tokens do not shrink")
-	if reads {
-		w.reads++
-		w.readers = append(w.readers, l)
-	} else {
-		w.writes++
-		assert.Zero(w.t, valid(w.readers), "a writer's lease is valid beside readers")
-		assert.Greater(w.t, l.Token(), before, "the tokens of writers grow")
-		w.writers = append(w.writers, l)
-	}
-	w.token = max(w.token, l.Token())
-}
-
-func (w *watch) last() uint64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.token
-}
-
-// becomesReader records a downgrade. It must run before other clients can see the effect.
-func (w *watch) becomesReader(l *quorumlock.Lease) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.downgrades++
-	for i, other := range w.writers {
-		if other == l {
-			w.writers[i] = w.writers[len(w.writers)-1]
-			w.writers = w.writers[:len(w.writers)-1]
-			w.readers = append(w.readers, l)
-			return
-		}
-	}
-}
-
-// released drops a lease that has ended. Otherwise each grant would check all earlier leases, which is slow.
-func (w *watch) released(l *quorumlock.Lease) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if l.Err() == nil {
-		w.t.Errorf("a released lease is still valid: token %d", l.Token())
-	}
-	is := func(other *quorumlock.Lease) bool { return other == l }
-	w.readers, w.writers = slices.DeleteFunc(w.readers, is), slices.DeleteFunc(w.writers, is)
-}
-
-func (w *watch) use(ctx context.Context, rw *quorumlock.RWLock, rng *rand.Rand) {
-	for ctx.Err() == nil {
-		reads := rng.IntN(3) > 0
-		lock := rw.Write()
-		if reads {
-			lock = rw.Read()
-		}
-		before := w.last()
-		lease, err := lock.Acquire(ctx)
-		if err != nil {
-			time.Sleep(time.Millisecond)
-			continue
-		}
-		w.granted(lease, reads, before)
-		time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
-		if !reads && rng.IntN(3) == 0 {
-			w.becomesReader(lease)
-			_ = lease.Downgrade(ctx)
-			time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
-		}
-		_ = lease.Release(context.WithoutCancel(ctx))
-		w.released(lease)
-	}
 }
 
 // A waiting writer gives up. The readers behind it share the lock with its current readers at once.
