@@ -3,9 +3,18 @@
 package realtest_test
 
 import (
+	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
 )
 
 // queued requires that the job's queue on each node soon has the given number of entries.
@@ -26,4 +35,73 @@ func (c *cluster) queued(want int) {
 func quantile(all []time.Duration, part float64) time.Duration {
 	slices.Sort(all)
 	return all[min(len(all)-1, int(part*float64(len(all))))]
+}
+
+func TestRealCloseEndsSubscriptions(t *testing.T) {
+	c := startCluster(t, 5)
+	held := acquire(t, c.client().RedLock("job"))
+	client, done := c.client(), make(chan error, 1)
+	go func() {
+		_, err := client.RedLock("job").Acquire(withDeadline(t))
+		done <- err
+	}()
+	c.queued(1)
+	closeClient(t, client)
+	require.ErrorIs(t, in(t, done, "Close ends the wait"), quorumlock.ErrClosed)
+	for i := range c.servers { // The servers notice the closed connections a moment later.
+		eventually(t, soon, func() bool { return !strings.Contains(c.command(i, "CLIENT", "LIST", "TYPE", "pubsub"), "id=") },
+			"no connection to node %d is subscribed", i)
+	}
+	c.queued(0)
+	require.NoError(t, held.Release(t.Context()))
+	c.noKeys()
+}
+
+// TestRealFreeLocksAreBatchedBesideAWaiter acquires free locks while another caller of the client waits. They share
+// calls of the script for many, as they do without the waiter.
+func TestRealFreeLocksAreBatchedBesideAWaiter(t *testing.T) {
+	const callers, each = 64, 50
+	c := startCluster(t, 5)
+	held := acquire(t, c.client().RedLock("job"))
+	t.Cleanup(func() { runtime.KeepAlive(held) })
+	client := c.client()
+	waiting := make(chan error, 1)
+	go func() {
+		lease, err := client.RedLock("job").Acquire(t.Context())
+		if err == nil {
+			err = lease.Release(t.Context())
+		}
+		waiting <- err
+	}()
+	c.queued(1)
+
+	scripts := func() (most int) {
+		for i := range c.servers {
+			most = max(most, c.calls(i))
+		}
+		return most
+	}
+	before := scripts()
+	var all sync.WaitGroup
+	for i := range callers {
+		lock := client.RedLock(fmt.Sprint("free", i))
+		all.Go(func() {
+			for range each {
+				lease, err := lock.Acquire(t.Context())
+				if err == nil {
+					err = lease.Release(t.Context())
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	perLock := float64(scripts()-before) / (callers * each)
+	t.Logf("%.2f scripts on the busiest node for each lock", perLock)
+	require.Less(t, perLock, 1.0, "an acquisition and its release are two operations")
+	require.NoError(t, held.Release(t.Context()))
+	require.NoError(t, <-waiting)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -124,5 +125,23 @@ func TestHooksMayReleaseLeases(t *testing.T) {
 		require.NoError(t, err)
 		leases <- lease
 		require.NoError(t, <-returned)
+	})
+}
+
+// A hook that ends its goroutine, as FailNow of a test does, loses no later event, and Close does not wait for ever.
+func TestHookThatEndsItsGoroutine(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		ended := make(chan struct{}, 1)
+		client := f.Client(func(c *quorumlock.Config) {
+			c.Hooks.Acquired = func(quorumlock.AcquiredEvent) { runtime.Goexit() }
+			c.Hooks.Ended = func(quorumlock.EndedEvent) { ended <- struct{}{} }
+		})
+		lease := fleet.MustAcquire(t, client.RedLock("job"))
+		require.NoError(t, lease.Release(t.Context()))
+		fleet.Settle()
+		require.Len(t, ended, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, client.Close(ctx))
 	})
 }

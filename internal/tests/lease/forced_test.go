@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -61,5 +62,108 @@ func TestForcedReleaseOfNodesInTurn(t *testing.T) {
 			}
 		}
 		require.Equal(t, quorumlock.LossForced, fleet.LossOf(t, lease.Err()).Cause)
+	})
+}
+
+// A lease is handed over between the messages of two nodes. They tell of one owner, so both count.
+func TestForcedReleaseAcrossAHandover(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		fleet.Subscribe(t, f, client)
+		job := client.RedLock("job")
+		line := fleet.LineUp(t, job, job)
+		force := func(i int) {
+			t.Helper()
+			replies := make([]node.Reply, 1)
+			f.Nodes[i].Do(t.Context(), []node.Op{{Kind: node.ForceRelease, Names: []string{"job"}, TTL: time.Minute, Limits: f.Limits}}, replies)
+			require.NoError(t, replies[0].Err)
+			fleet.Settle()
+		}
+		force(0)
+		first := line[0].Has()
+		require.NoError(t, first.Release(t.Context()))
+		next := line[1].Has()
+		require.Equal(t, first.Owner(), next.Owner(), "handed over")
+		force(1)
+		require.NoError(t, next.Err(), "a minority")
+		force(2)
+		require.Equal(t, quorumlock.LossForced, fleet.LossOf(t, next.Err()).Cause, "a majority has released it by force")
+	})
+}
+
+// A forced release ends before it has removed anything. It must not return the present holder as one that it removed.
+func TestForceReleaseThatRemovedNothingNamesNoHolder(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		operator := f.Client()
+		f.Pause(2)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		status, err := operator.RedLock("job").ForceRelease(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, lease.Err())
+		if status != nil {
+			require.Empty(t, status.Holder())
+		}
+		f.Resume(2)
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// One process acquires, and another one releases: the next waiter gets the lock at once. Later holders are safe from a
+// second call.
+func TestReleaseOwnerInAnotherProcess(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		handler, worker := f.Client(), f.Client()
+		lease := fleet.MustAcquire(t, handler.RedLock("job"))
+		require.NoError(t, detach(lease))
+		wait := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+		require.True(t, wait.Waits())
+
+		f.Stop(0)
+		status, err := worker.RedLock("job").ReleaseOwner(t.Context(), lease.Owner())
+		require.NoError(t, err)
+		require.Equal(t, lease.Owner(), status.Holder())
+		<-wait.Done
+		require.NoError(t, wait.Err)
+		f.Start(0)
+		for _, client := range []*quorumlock.Client{handler, worker} {
+			status, err = client.RedLock("job").ReleaseOwner(t.Context(), lease.Owner())
+			require.NoError(t, err)
+			require.Empty(t, status.Holder(), "the next holder keeps the lock")
+		}
+		time.Sleep(time.Minute)
+		require.NoError(t, wait.Lease.Err())
+		require.NoError(t, wait.Lease.Release(t.Context()))
+	})
+}
+
+// A lease that lives is told at its next renewal, and cannot put the lock back.
+func TestReleaseOwnerEndsALivingLease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		_, err := f.Client().RedLock("job").ReleaseOwner(t.Context(), lease.Owner())
+		require.NoError(t, err)
+		time.Sleep(oneRenewal)
+		require.Equal(t, quorumlock.LossForced, fleet.LossOf(t, lease.Err()).Cause)
+		f.RequireNoKeys()
+	})
+}
+
+func TestReleaseOwnerRejects(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		lock := client.RedLock("job")
+		for _, owner := range []string{"", node.Readers} {
+			_, err := lock.ReleaseOwner(t.Context(), owner)
+			require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		}
+		_, err := client.RWLock("job").Read().ReleaseOwner(t.Context(), "x")
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		_, err = lock.ReleaseOwner(nil, "x") //nolint:staticcheck // the test needs a nil context
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		f.Stop(0, 1)
+		_, err = lock.ReleaseOwner(t.Context(), "x")
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 	})
 }
