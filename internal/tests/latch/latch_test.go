@@ -767,54 +767,38 @@ func TestDeletionLeavesTheNextLatch(t *testing.T) {
 }
 
 // A node is slow to delete the latch. Meanwhile another client passes the deletion on to it, and sets the next latch.
-// When the node then confirms the deletion, it has that latch, which must stay.
+// When the node then confirms the deletion, it has that latch, which must stay. The deletion is confirmed, also if the
+// third node hangs until its context ends.
 func TestSlowDeletionLeavesTheNextLatch(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		other := f.Client().Latch("job")
-		require.NoError(t, other.Set(t.Context(), 2))
-		time.Sleep(time.Second) // All nodes have it, and accept a later token.
-		f.Stop(2)
-		c, spies := f.SpiedClient()
-		slow := make(chan struct{})
-		spies[1].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { <-slow } })
-		deleted := make(chan error, 1)
-		go func() { deleted <- c.Latch("job").Delete(t.Context()) }()
-		fleet.Settle() // The first node has deleted the latch.
-		_, err := other.Count(t.Context())
-		require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
-		require.NoError(t, other.Set(t.Context(), 3))
-		close(slow)
-		require.NoError(t, <-deleted)
-		fleet.Settle()
-		left, err := other.Count(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 3, left)
-	})
-}
-
-// The context of a deletion ends when enough nodes have confirmed it, and a node that hangs has not.
-func TestDeletionIsConfirmedThoughANodeHangs(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		other := f.Client().Latch("job")
-		require.NoError(t, other.Set(t.Context(), 2))
-		time.Sleep(time.Second)
-		f.Stop(2) // Its answer could hide the deletion from the other client.
-		c, spies := f.SpiedClient()
-		slow, hangs := make(chan struct{}), make(chan struct{})
-		spies[1].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { <-slow } })
-		spies[2].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { <-hangs } })
-		defer close(hangs)
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		deleted := make(chan error, 1)
-		go func() { deleted <- c.Latch("job").Delete(ctx) }()
-		fleet.Settle() // The first node has deleted the latch.
-		_, err := other.Count(t.Context())
-		require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
-		require.NoError(t, other.Set(t.Context(), 3))
-		close(slow)
-		require.NoError(t, <-deleted)
-	})
+	for _, hang := range []bool{false, true} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			other := f.Client().Latch("job")
+			require.NoError(t, other.Set(t.Context(), 2))
+			time.Sleep(time.Second) // All nodes have it, and accept a later token.
+			f.Stop(2)               // Its answer could hide the deletion from the other client.
+			c, spies := f.SpiedClient()
+			slow, hangs := make(chan struct{}), make(chan struct{})
+			defer close(hangs)
+			spies[1].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { <-slow } })
+			ctx := t.Context()
+			if hang {
+				spies[2].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { <-hangs } })
+				brief, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+				defer cancel()
+				ctx = brief
+			}
+			deleted := make(chan error, 1)
+			go func() { deleted <- c.Latch("job").Delete(ctx) }()
+			fleet.Settle() // The first node has deleted the latch.
+			_, err := other.Count(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
+			require.NoError(t, other.Set(t.Context(), 3))
+			close(slow)
+			require.NoError(t, <-deleted)
+			fleet.Settle()
+			left(t, other, 3)
+		})
+	}
 }
 
 // Two clients may propose the same token for their deletions: clocks are coarse. The second deletion must not pass for
