@@ -15,22 +15,15 @@ import (
 // concurrently.
 type Effect func(ctx context.Context, x *Exchange, next Next)
 
-// FailBefore runs nothing, as if no connection could be made. The reason is node.ErrUnreachable, and the replies are
-// Unsent.
-func FailBefore() Effect { return FailBeforeWith(node.ErrUnreachable) }
-
-// FailBeforeWith is [FailBefore] with another reason: an error of package node, or a
-// *node.Error that has one and a cause besides.
-func FailBeforeWith(reason error) Effect {
+// FailBefore runs nothing, as if no connection could be made: the replies are Unsent. The reason is an error of package
+// node, such as node.ErrUnreachable, or a *node.Error that has one and a cause besides.
+func FailBefore(reason error) Effect {
 	return func(_ context.Context, x *Exchange, _ Next) { x.Fail(reason, true) }
 }
 
-// FailAfter runs everything, and loses the answers with the connection. The reason is node.ErrUnreachable, and the
-// replies are not Unsent. Operations that did not reach the node keep their error.
-func FailAfter() Effect { return FailAfterWith(node.ErrUnreachable) }
-
-// FailAfterWith is [FailAfter] with another reason; see [FailBeforeWith].
-func FailAfterWith(reason error) Effect {
+// FailAfter runs everything, and loses the answers with the connection: the replies are not Unsent. Operations that
+// did not reach the node keep their error. For the reason see [FailBefore].
+func FailAfter(reason error) Effect {
 	return func(ctx context.Context, x *Exchange, next Next) {
 		next(ctx, x)
 		x.lose(reason)
@@ -38,8 +31,7 @@ func FailAfterWith(reason error) Effect {
 }
 
 // Reject makes the node answer with an error, and runs nothing: node.ErrRejected for a server without memory,
-// node.ErrAuth for one with another password. The reply is not Unsent. For the reason see [FailBeforeWith]. If no
-// connection can be made at all, use [FailBefore].
+// node.ErrAuth for one with another password. The reply is not Unsent. For the reason see [FailBefore].
 func Reject(reason error) Effect {
 	return func(_ context.Context, x *Exchange, _ Next) { x.Fail(reason, false) }
 }
@@ -48,20 +40,7 @@ func Reject(reason error) Effect {
 // call, the call fails with node.ErrTimeout and the commands are dropped where they are. For commands that still
 // arrive see [Late].
 func Delay(before, after time.Duration) Effect {
-	return delay(func(*Exchange) (time.Duration, time.Duration) { return before, after })
-}
-
-// Jitter is [Delay] by a random time, up to before on the way to the node, and up to after
-// on the way back.
-func Jitter(before, after time.Duration) Effect {
-	return delay(func(x *Exchange) (time.Duration, time.Duration) {
-		return upTo(x, before), upTo(x, after)
-	})
-}
-
-func delay(draw func(*Exchange) (before, after time.Duration)) Effect {
 	return func(ctx context.Context, x *Exchange, next Next) {
-		before, after := draw(x)
 		if err := x.Sleep(ctx, before); err != nil {
 			x.fail(err)
 			return
@@ -73,11 +52,6 @@ func delay(draw func(*Exchange) (before, after time.Duration)) Effect {
 	}
 }
 
-// upTo returns a random time up to most, both ends included.
-func upTo(x *Exchange, most time.Duration) time.Duration {
-	return time.Duration(x.Rand.Uint64N(uint64(max(most, 0)) + 1))
-}
-
 // Duplicate runs everything twice, immediately one after the other. The caller gets the first answers. A probe is
 // duplicated too.
 func Duplicate() Effect {
@@ -85,19 +59,6 @@ func Duplicate() Effect {
 		second := x.Copy()
 		next(ctx, x)
 		next(ctx, second)
-	}
-}
-
-// DuplicateLate runs everything, and once more some time after the answer. By then the call may have returned, and
-// others may have run. A probe runs only once.
-//
-// This deliberately breaks the promise of node.Node that calls take effect in their order.
-func DuplicateLate(after time.Duration) Effect {
-	return func(ctx context.Context, x *Exchange, next Next) {
-		next(ctx, x)
-		if !x.Probe {
-			x.Later(after, next)
-		}
 	}
 }
 

@@ -21,12 +21,10 @@ func TestFailures(t *testing.T) {
 		ran    []string
 		probes int
 	}{
-		"before":      {faultinject.FailBefore(), node.ErrUnreachable, true, nil, 0},
-		"before with": {faultinject.FailBeforeWith(node.ErrAuth), node.ErrAuth, true, nil, 0},
-		"after":       {faultinject.FailAfter(), node.ErrUnreachable, false, []string{"acquire a", "renew a"}, 1},
-		"after with":  {faultinject.FailAfterWith(node.ErrTimeout), node.ErrTimeout, false, []string{"acquire a", "renew a"}, 1},
+		"before":      {faultinject.FailBefore(node.ErrAuth), node.ErrAuth, true, nil, 0},
+		"after":       {faultinject.FailAfter(node.ErrTimeout), node.ErrTimeout, false, []string{"acquire a", "renew a"}, 1},
 		"rejected":    {faultinject.Reject(node.ErrRejected), node.ErrRejected, false, nil, 0},
-		"cut at once": {within(faultinject.CutAfter(0), faultinject.FailAfter()), node.ErrUnreachable, false, nil, 1},
+		"cut at once": {within(faultinject.CutAfter(0), faultinject.FailAfter(node.ErrUnreachable)), node.ErrUnreachable, false, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, faultinject.Rule{Do: c.effect})
@@ -48,37 +46,37 @@ func TestRejectWithACause(t *testing.T) {
 
 // TestFailAfterKeepsAnEarlierError: operations that did not reach the node keep their error.
 func TestFailAfterKeepsAnEarlierError(t *testing.T) {
-	l := newLab(t, faultinject.Rule{Do: faultinject.FailAfterWith(node.ErrTimeout)})
+	l := newLab(t, faultinject.Rule{Do: faultinject.FailAfter(node.ErrTimeout)})
 	l.memory.Stop()
 	l.failed(l.do(acquireOp("a")), node.ErrUnreachable, true, node.Acquire)
 	l.probeFailed(node.ErrUnreachable)
 }
 
 func TestDelay(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		time.AfterFunc(300*time.Millisecond, func() { assert.Empty(t, l.ran()) })
-		time.AfterFunc(500*time.Millisecond, func() { assert.Equal(t, []string{"acquire a"}, l.ran()) })
-		require.Equal(t, 700*time.Millisecond, took(func() { l.answered(l.do(acquireOp("a")), node.Granted) }))
-		require.Equal(t, 700*time.Millisecond, took(func() { require.NoError(t, l.Probe(t.Context())) }))
-	}, faultinject.Rule{Do: faultinject.Delay(400*time.Millisecond, 300*time.Millisecond)})
-}
-
-func TestDelayBeyondTheTimeout(t *testing.T) {
+	const timeout = node.DefaultTimeout
 	for name, c := range map[string]struct {
-		before, after time.Duration
-		ran           []string
+		before, after, took time.Duration
+		reason              error
+		ran                 []string
 	}{
-		"on the way there":  {2 * time.Second, 0, nil},
-		"on the way back":   {0, 2 * time.Second, []string{"acquire a"}},
-		"both ways in sum":  {600 * time.Millisecond, 600 * time.Millisecond, []string{"acquire a"}},
-		"by a nanosecond":   {node.DefaultTimeout, 1, []string{"acquire a"}},
-		"by one, back only": {0, node.DefaultTimeout + 1, []string{"acquire a"}},
+		"in time":           {400 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond, nil, []string{"acquire a"}},
+		"on the way there":  {2 * time.Second, 0, timeout, node.ErrTimeout, nil},
+		"on the way back":   {0, 2 * time.Second, timeout, node.ErrTimeout, []string{"acquire a"}},
+		"both ways in sum":  {600 * time.Millisecond, 600 * time.Millisecond, timeout, node.ErrTimeout, []string{"acquire a"}},
+		"by a nanosecond":   {timeout, 1, timeout, node.ErrTimeout, []string{"acquire a"}},
+		"by one, back only": {0, timeout + 1, timeout, node.ErrTimeout, []string{"acquire a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				require.Equal(t, node.DefaultTimeout, took(func() {
-					l.failed(l.do(acquireOp("a")), node.ErrTimeout, false, node.Acquire)
-				}))
+				time.AfterFunc(c.before/2, func() { assert.True(t, c.before == 0 || len(l.log.ran) == 0) })
+				var r []node.Reply
+				require.Equal(t, c.took, took(func() { r = l.do(acquireOp("a")) }))
+				if c.reason == nil {
+					l.answered(r, node.Granted)
+				} else {
+					l.failed(r, c.reason, false, node.Acquire)
+				}
+				require.Equal(t, c.took, took(func() { require.ErrorIs(t, l.Probe(t.Context()), c.reason) }))
 				time.Sleep(time.Minute)
 				require.Equal(t, c.ran, l.ran())
 			}, faultinject.Rule{Do: faultinject.Delay(c.before, c.after)})
@@ -137,20 +135,6 @@ func TestDelayedAnswerIsLost(t *testing.T) {
 	}, faultinject.Rule{Do: faultinject.Delay(0, 10*time.Millisecond)})
 }
 
-func TestJitter(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		seen := make(map[time.Duration]bool)
-		var longest time.Duration
-		for range 50 {
-			d := took(func() { l.answered(l.do(releaseOp("a")), node.Absent) })
-			require.LessOrEqual(t, d, 300*time.Millisecond)
-			seen[d], longest = true, max(longest, d)
-		}
-		require.Greater(t, len(seen), 40)
-		require.Greater(t, longest, 200*time.Millisecond)
-	}, faultinject.Rule{Do: faultinject.Jitter(200*time.Millisecond, 100*time.Millisecond)})
-}
-
 func TestDuplicate(t *testing.T) {
 	l := newLab(t, faultinject.Rule{Do: faultinject.Duplicate()})
 	l.answered(l.do(acquireOp("a"), releaseOp("a")), node.Granted, node.Released)
@@ -159,27 +143,9 @@ func TestDuplicate(t *testing.T) {
 	require.Equal(t, 2, l.log.probes)
 }
 
-// TestDuplicateLate: a late duplicate overtakes later calls. Here it acquires a released lock again.
-func TestDuplicateLate(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.answered(l.do(acquireOp("a")), node.Granted)
-		l.answered(l.do(releaseOp("a")), node.Released)
-		require.Equal(t, []string{"acquire a", "release a"}, l.ran())
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
-		require.Equal(t, []string{"acquire a"}, l.ran())
-		require.Equal(t, []string{"a"}, l.memory.Keys())
-		require.NoError(t, l.Probe(t.Context()))
-		time.Sleep(time.Minute)
-		require.Equal(t, 1, l.log.probes)
-	}, faultinject.Rule{
-		When: faultinject.Kind(node.Acquire).Or(faultinject.Probing()),
-		Do:   faultinject.DuplicateLate(3 * time.Second),
-	})
-}
-
 func TestLate(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
+		late := l.Add(faultinject.Rule{When: faultinject.Kind(node.Acquire), Do: faultinject.Late(3 * time.Second)})
 		ctx, cancel := context.WithCancel(t.Context())
 		require.Equal(t, node.DefaultTimeout, took(func() {
 			l.failed(l.doWith(ctx, acquireOp("a")), node.ErrTimeout, false, node.Acquire)
@@ -190,10 +156,11 @@ func TestLate(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		require.Equal(t, []string{"acquire a"}, l.ran(), "regardless of the caller")
+		late.Remove()
+		l.Add(faultinject.Rule{Do: faultinject.Late(0)})
 		l.probeFailed(node.ErrTimeout)
-	}, faultinject.Rule{
-		When: faultinject.Kind(node.Acquire).Or(faultinject.Probing()),
-		Do:   faultinject.Late(3 * time.Second),
+		time.Sleep(time.Minute)
+		require.Zero(t, l.log.probes, "a probe just fails")
 	})
 }
 
@@ -245,40 +212,6 @@ func within(outer, inner faultinject.Effect) faultinject.Effect {
 	return func(ctx context.Context, x *faultinject.Exchange, next faultinject.Next) {
 		outer(ctx, x, func(ctx context.Context, y *faultinject.Exchange) { inner(ctx, y, next) })
 	}
-}
-
-func TestEffectsOfSeveralRules(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		for _, e := range []faultinject.Effect{faultinject.FailAfter(), faultinject.Delay(time.Millisecond, 0), faultinject.Duplicate()} {
-			l.Add(faultinject.Rule{Do: e})
-		}
-		require.Equal(t, time.Millisecond, took(func() {
-			l.failed(l.do(acquireOp("a")), node.ErrUnreachable, false, node.Acquire)
-		}))
-		require.Equal(t, []string{"acquire a", "acquire a"}, l.ran())
-		l.Heal()
-		l.answered(l.do(acquireOp("a")), node.Granted)
-	})
-}
-
-// TestLateDuplicatesHaveTheirOwnDelays: many copies run in the background at once, each with its own random numbers.
-func TestLateDuplicatesHaveTheirOwnDelays(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		for range 3 {
-			l.Add(faultinject.Rule{Do: faultinject.DuplicateLate(time.Second)})
-		}
-		l.Add(faultinject.Rule{Do: faultinject.Jitter(900*time.Millisecond, 0)})
-		began := time.Now()
-		runs := make(map[time.Duration]bool)
-		go func() {
-			l.do(acquireOp("a"))
-		}()
-		for range 8 {
-			require.Equal(t, "acquire a", <-l.log.ran)
-			runs[time.Since(began)] = true
-		}
-		require.Greater(t, len(runs), 6, "at different times")
-	})
 }
 
 // TestCustomEffect drops every other operation by a custom effect.

@@ -3,7 +3,6 @@ package faultinject
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -24,8 +23,6 @@ type Exchange struct {
 	// Replies are the answers, which an Effect fills itself or by next: Replies[i] answers Ops[i]. A probe has one
 	// reply, of which only Err counts. A Predicate must not read them; an Effect gets them as failed.
 	Replies []node.Reply
-	// Rand is for random decisions; see [Seed]. It must not be used concurrently, nor after the call.
-	Rand *rand.Rand
 
 	node *Node
 	// deadline is when the call times out.
@@ -33,9 +30,6 @@ type Exchange struct {
 	// removed is closed when the current rule is removed.
 	removed <-chan struct{}
 }
-
-// chance returns the Rand with a given seed.
-func chance(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
 // Next is the path behind an [Effect]: other rules, and then the node. It fills the Replies of the exchange. It may
 // be called several times, and with another exchange.
@@ -77,10 +71,9 @@ func (x *Exchange) Slice(i, j int) *Exchange {
 	return &part
 }
 
-// Copy returns an exchange with the same operations, but its own replies and random numbers.
+// Copy returns an exchange with the same operations, but its own replies.
 func (x *Exchange) Copy() *Exchange {
 	twin := *x
-	twin.Rand = chance(x.Rand.Uint64())
 	twin.Replies = make([]node.Reply, len(x.Replies))
 	return &twin
 }

@@ -14,7 +14,7 @@ import (
 // Gate is safe for concurrent use.
 //
 // A call may wait longer than the timeout of its node, so that a test concerns order and not time. It is freed by
-// [Held.Pass] or [Held.Do], Open, the removal of the rule, the end of its context, and Close of its node. Any of the
+// [Held.Pass], Open, the removal of the rule, the end of its context, and Close of its node. Any of the
 // last four leaves nothing behind at the end of a test.
 type Gate struct {
 	// open is closed when the gate is opened.
@@ -47,8 +47,8 @@ type Held struct {
 	gate *Gate
 	// awaited is set when Await has returned the call; guarded by the gate's mutex.
 	awaited bool
-	// verdict receives the effect once, from the goroutine that removed the call from waiting.
-	verdict chan Effect
+	// passed is closed by the goroutine that removed the call from waiting to pass it.
+	passed chan struct{}
 	// left is closed when the call has gone through, or failed.
 	left chan struct{}
 }
@@ -61,15 +61,11 @@ func (g *Gate) Hold(ctx context.Context, x *Exchange, next Next) {
 		return
 	}
 	defer close(h.left)
-	effect, err := h.wait(ctx, x)
-	switch {
-	case err != nil:
+	if err := h.wait(ctx, x); g.take(h) && err != nil { // otherwise it was passed at the same time
 		x.Fail(err, true)
-	case effect != nil:
-		effect(ctx, x, next)
-	default:
-		next(ctx, x)
+		return
 	}
+	next(ctx, x)
 }
 
 // arrive adds a call to waiting. It returns nil if the gate is open.
@@ -81,7 +77,7 @@ func (g *Gate) arrive(x *Exchange) *Held {
 	}
 	h := &Held{
 		Node: x.Node, N: x.N, Probe: x.Probe, Ops: slices.Clone(x.Ops),
-		gate: g, verdict: make(chan Effect, 1), left: make(chan struct{}),
+		gate: g, passed: make(chan struct{}), left: make(chan struct{}),
 	}
 	g.waiting = append(g.waiting, h)
 	close(g.news)
@@ -89,23 +85,18 @@ func (g *Gate) arrive(x *Exchange) *Held {
 	return h
 }
 
-// wait returns the effect for the call, or why it fails.
-func (h *Held) wait(ctx context.Context, x *Exchange) (effect Effect, err error) {
+// wait returns once the call may pass, or with the reason why it fails.
+func (h *Held) wait(ctx context.Context, x *Exchange) error {
 	select {
-	case effect = <-h.verdict:
-		return effect, nil
+	case <-h.passed:
 	case <-h.gate.open:
 	case <-x.removed:
 	case <-x.node.ctx.Done():
-		err = node.ErrClosed
+		return node.ErrClosed
 	case <-ctx.Done():
-		err = node.ErrCanceled
+		return node.ErrCanceled
 	}
-	if !h.gate.take(h) {
-		// Another goroutine has just decided.
-		return <-h.verdict, nil
-	}
-	return nil, err
+	return nil
 }
 
 // take removes a call from waiting, and reports whether it was there.
@@ -122,14 +113,11 @@ func (g *Gate) take(h *Held) bool {
 
 // Pass lets the call through, and returns when it has run, with any result. It reports whether the call was still
 // there. If the call must pass another gate behind this one, another goroutine must pass it there.
-func (h *Held) Pass() bool { return h.Do(nil) }
-
-// Do is [Held.Pass] with an effect on the call; nil for none.
-func (h *Held) Do(e Effect) bool {
+func (h *Held) Pass() bool {
 	if !h.gate.take(h) {
 		return false
 	}
-	h.verdict <- e
+	close(h.passed)
 	<-h.left
 	return true
 }

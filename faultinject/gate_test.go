@@ -57,26 +57,6 @@ func TestGate(t *testing.T) {
 	})
 }
 
-func TestGateWithAnEffect(t *testing.T) {
-	atGate(t, func(t *testing.T, l *lab, g *faultinject.Gate, _ *faultinject.Active) {
-		a := l.sends(t.Context(), acquireOp("a"))
-		held, err := g.Await(t.Context())
-		require.NoError(t, err)
-		require.True(t, held.Do(faultinject.FailAfter()))
-		l.failed(<-a, node.ErrUnreachable, false, node.Acquire)
-		require.Equal(t, []string{"acquire a"}, l.ran())
-
-		probed := make(chan error, 1)
-		go func() { probed <- l.Probe(context.Background()) }()
-		held, err = g.Await(t.Context())
-		require.NoError(t, err)
-		require.True(t, held.Probe)
-		require.Empty(t, held.Ops)
-		require.True(t, held.Do(faultinject.FailBefore()))
-		require.ErrorIs(t, <-probed, node.ErrUnreachable)
-	})
-}
-
 func TestGatePassAll(t *testing.T) {
 	atGate(t, func(t *testing.T, l *lab, g *faultinject.Gate, _ *faultinject.Active) {
 		require.Zero(t, g.PassAll())

@@ -12,22 +12,48 @@ import (
 
 // Rule is an effect and its conditions. It has no state: one Rule can be added to many nodes, and counts and draws
 // for each of them separately.
+//
+// A fault concerns the connection, so it hits all operations of one exchange.
 type Rule struct {
 	// When selects the operations; nil selects all, and probes. An exchange matches if one of its operations does.
 	When Predicate
+	// Chance is the probability with which a match counts; 0 means always. See [Seed].
+	Chance float64
 	// Skip is the number of matches before the rule applies, and Times how often it then applies; 0 is without limit.
 	// The third renewal is Kind(node.Renew) with a Skip of 2 and Times of 1.
 	Skip, Times int
 	// Do is the effect; nil for none, so that the rule only counts.
 	Do Effect
-	// PerOp applies the rule to the matching operations of an exchange, not to the whole exchange. Adjacent
-	// operations with the same outcome stay together, and all run in their order. Skip, Times and Hits then count
-	// operations.
-	//
-	// By default a fault concerns the connection: all operations of one exchange share it. PerOp is for faults of
-	// single locks in a client that uses others at the same time, because the grouping of operations depends on
-	// timing.
-	PerOp bool
+}
+
+// Predicate reports whether a [Rule] applies to an operation of an exchange. A nil Predicate applies to all. It is
+// called for each operation, so Kind(node.Renew).And(Lock("a")) selects renewals of the lock a, not exchanges that
+// contain a renewal and an operation on a. It is called once for a probe, with an op whose Kind is 0, and so it is for
+// a call without operations.
+//
+// A Predicate must not change anything, and must depend only on its arguments: Rule counts and draws.
+type Predicate func(x *Exchange, op node.Op) bool
+
+// And selects operations that both predicates select.
+func (p Predicate) And(q Predicate) Predicate {
+	return func(x *Exchange, op node.Op) bool { return (p == nil || p(x, op)) && (q == nil || q(x, op)) }
+}
+
+// Kind selects operations of one of the kinds, but no probe.
+func Kind(kinds ...node.Kind) Predicate {
+	return func(_ *Exchange, op node.Op) bool { return op.Kind != 0 && slices.Contains(kinds, op.Kind) }
+}
+
+// Lock selects operations on at least one of the locks.
+func Lock(names ...string) Predicate {
+	return func(_ *Exchange, op node.Op) bool {
+		return slices.ContainsFunc(op.Names, func(name string) bool { return slices.Contains(names, name) })
+	}
+}
+
+// Owner selects operations of one of the owners, as in quorumlock.Lease.Owner, but no probe.
+func Owner(owners ...string) Predicate {
+	return func(_ *Exchange, op node.Op) bool { return op.Kind != 0 && slices.Contains(owners, op.Owner) }
 }
 
 // Active is a rule on a node. Its methods are safe for concurrent use.
@@ -39,7 +65,7 @@ type Active struct {
 	removed chan struct{}
 
 	mu         sync.Mutex
-	seeds      *rand.PCG // of the random decisions, in the order of the calls
+	random     *rand.Rand
 	seen, hits int
 }
 
@@ -59,84 +85,33 @@ func (a *Active) Hits() int {
 	return a.hits
 }
 
-// apply passes an exchange through the rule.
-func (a *Active) apply(ctx context.Context, x *Exchange, next Next) {
-	select {
-	case <-a.removed:
-		next(ctx, x)
-		return
-	default:
-	}
-	if a.rule.PerOp && len(x.Ops) > 0 {
-		a.split(ctx, x, next)
-		return
-	}
-	if a.matches(x) && a.count() {
-		a.inflict(ctx, x, next)
-		return
-	}
-	next(ctx, x)
-}
-
-// split applies the rule to runs of matching operations, each as its own exchange.
-func (a *Active) split(ctx context.Context, x *Exchange, next Next) {
-	hit := make([]bool, len(x.Ops))
-	asked := *x
-	for i, op := range x.Ops {
-		asked.Rand = chance(a.draw())
-		hit[i] = a.rule.When.holds(&asked, op) && a.count()
-	}
-	for i, j := 0, 0; i < len(hit); i = j {
-		for j = i + 1; j < len(hit) && hit[j] == hit[i]; j++ {
-		}
-		part := x
-		if i > 0 || j < len(hit) {
-			part = x.Slice(i, j)
-		}
-		if hit[i] {
-			a.inflict(ctx, part, next)
-		} else {
-			next(ctx, part)
-		}
-	}
-}
-
 // errUnanswered is the cause for operations that an effect did not answer.
 var errUnanswered = errors.New("faultinject: an effect has not answered")
 
-// inflict applies the rule's effect to an exchange.
-func (a *Active) inflict(ctx context.Context, x *Exchange, next Next) {
-	if a.rule.Do == nil {
+// apply passes an exchange through the rule.
+func (a *Active) apply(ctx context.Context, x *Exchange, next Next) {
+	if !a.hit(x) || a.rule.Do == nil {
 		next(ctx, x)
 		return
 	}
 	affected := *x
-	affected.Rand, affected.removed = chance(a.draw()), a.removed
+	affected.removed = a.removed
 	affected.Fail(&node.Error{Reason: node.ErrProtocol, Err: errUnanswered}, false)
 	a.rule.Do(ctx, &affected, next)
 }
 
-// matches reports whether one of the operations matches, or the call that has none. All operations get the same
-// random numbers: the exchange matches by chance as a whole.
-func (a *Active) matches(x *Exchange) bool {
-	if a.rule.When == nil {
-		return true
-	}
-	asked, seed := *x, a.draw()
-	is := func(op node.Op) bool {
-		asked.Rand = chance(seed)
-		return a.rule.When(&asked, op)
-	}
-	if len(x.Ops) == 0 {
-		return is(node.Op{})
-	}
-	return slices.ContainsFunc(x.Ops, is)
-}
-
-// count counts a match, and reports whether the rule applies to it.
-func (a *Active) count() bool {
+// hit reports whether the rule applies to an exchange, and counts it.
+func (a *Active) hit(x *Exchange) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	select {
+	case <-a.removed:
+		return false
+	default:
+	}
+	if !a.rule.matches(x) || a.rule.Chance > 0 && a.random.Float64() >= a.rule.Chance {
+		return false
+	}
 	a.seen++
 	if a.seen <= a.rule.Skip || a.rule.Times > 0 && a.hits >= a.rule.Times {
 		return false
@@ -145,9 +120,13 @@ func (a *Active) count() bool {
 	return true
 }
 
-// draw returns a seed for random decisions.
-func (a *Active) draw() uint64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.seeds.Uint64()
+// matches reports whether one of the operations matches, or the call that has none.
+func (r *Rule) matches(x *Exchange) bool {
+	switch {
+	case r.When == nil:
+		return true
+	case len(x.Ops) == 0:
+		return r.When(x, node.Op{})
+	}
+	return slices.ContainsFunc(x.Ops, func(op node.Op) bool { return r.When(x, op) })
 }

@@ -46,7 +46,7 @@ var (
 // WrapOption is an option of [Wrap].
 type WrapOption func(*Node)
 
-// Seed sets a seed for random decisions, by default 0. They also depend on the name of the node, the number of the
+// Seed sets a seed for the Chance of rules, by default 0. The decisions also depend on the name of the node, the number of the
 // rule on the node, and the calls that the rule has seen. So the same calls of a node get the same decisions in each
 // run, in whatever order different nodes are called.
 func Seed(seed uint64) WrapOption { return func(n *Node) { n.seed = seed } }
@@ -88,7 +88,7 @@ func (n *Node) Add(r Rule) *Active {
 	defer n.mu.Unlock()
 	n.added++
 	a := &Active{rule: r, node: n, removed: make(chan struct{})}
-	a.seeds = rand.NewPCG(n.seed, nameHash(n.inner.Name())+uint64(n.added))
+	a.random = rand.New(rand.NewPCG(n.seed, nameHash(n.inner.Name())+uint64(n.added)))
 	n.rules = append(slices.Clone(n.rules), a)
 	return a
 }

@@ -37,7 +37,7 @@ func Example() {
 	// Three nodes of five run renewals, and their answers get lost: all, until the nodes are
 	// healed. With Times: 1 no lease would be lost, as renewals are tried again.
 	for _, n := range faulty[:3] {
-		n.Add(faultinject.Rule{When: faultinject.Kind(node.Renew), Do: faultinject.FailAfter()})
+		n.Add(faultinject.Rule{When: faultinject.Kind(node.Renew), Do: faultinject.FailAfter(node.ErrUnreachable)})
 	}
 	err = client.RedLock("nightly-report").Do(ctx, func(ctx context.Context) error {
 		<-ctx.Done() // the work of the service
@@ -59,11 +59,10 @@ func Example() {
 
 // Two renewals of three are slow, and each node draws its own from the seed.
 func ExampleWrap() {
-	n := faultinject.Wrap(node.NewMemory("n1", nil), faultinject.Seed(2))
+	n := faultinject.Wrap(node.NewMemory("n1", nil), faultinject.Seed(4))
 	defer func() { _ = n.Close() }()
 	slow := n.Add(faultinject.Rule{
-		When: faultinject.Kind(node.Renew).And(faultinject.Chance(2.0 / 3)),
-		Do:   faultinject.Delay(time.Millisecond, 0),
+		When: faultinject.Kind(node.Renew), Chance: 2.0 / 3, Do: faultinject.Delay(time.Millisecond, 0),
 	})
 	for range 9 {
 		n.Do(context.Background(), []node.Op{{Kind: node.Renew}}, make([]node.Reply, 1))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,15 +22,11 @@ import (
 func TestWrappedNodeConforms(t *testing.T) {
 	for name, rules := range map[string][]faultinject.Rule{
 		"without rules": nil,
-		"delayed":       {{Do: faultinject.Jitter(20*time.Microsecond, 20*time.Microsecond)}},
-		"rules that do not match": {
-			{When: faultinject.Chance(0), Do: faultinject.FailBefore()},
+		"with rules": {
+			{Do: faultinject.Delay(20*time.Microsecond, 20*time.Microsecond)},
+			{When: faultinject.Kind(), Do: faultinject.FailBefore(node.ErrUnreachable)},
 			{Skip: 1 << 30, Do: faultinject.Stall()},
-			{Times: 1 << 30},
-		},
-		"operation by operation": {
-			{When: faultinject.Chance(0.5), PerOp: true, Do: faultinject.Delay(0, 0)},
-			{When: faultinject.Kind(node.Renew), PerOp: true},
+			{Chance: 0.5, Do: faultinject.Delay(0, 0)},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,7 +197,7 @@ func TestWrapPassesThrough(t *testing.T) {
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	rule := l.Add(faultinject.Rule{Do: faultinject.FailAfter()})
+	rule := l.Add(faultinject.Rule{Do: faultinject.FailAfter(node.ErrUnreachable)})
 	l.failed(l.doWith(ended, acquireOp("a")), node.ErrCanceled, true, node.Acquire)
 	require.NoError(t, l.Close())
 	require.NoError(t, l.Close())
@@ -212,8 +209,8 @@ func TestWrapPassesThrough(t *testing.T) {
 // Each rule is around the rules that were added later.
 func TestRulesAreLayers(t *testing.T) {
 	l := newLab(t)
-	first := l.Add(faultinject.Rule{Times: 1, Do: faultinject.FailBefore()})
-	second := l.Add(faultinject.Rule{Times: 1, Do: faultinject.FailAfter()})
+	first := l.Add(faultinject.Rule{Times: 1, Do: faultinject.FailBefore(node.ErrUnreachable)})
+	second := l.Add(faultinject.Rule{Times: 1, Do: faultinject.FailAfter(node.ErrUnreachable)})
 	doubled := l.Add(faultinject.Rule{Do: faultinject.Duplicate()})
 	inner := l.Add(faultinject.Rule{})
 
@@ -234,7 +231,7 @@ func TestRulesAreLayers(t *testing.T) {
 }
 
 func TestSkipAndTimes(t *testing.T) {
-	rule := faultinject.Rule{When: faultinject.Kind(node.Renew), Skip: 2, Times: 2, Do: faultinject.FailBefore()}
+	rule := faultinject.Rule{When: faultinject.Kind(node.Renew), Skip: 2, Times: 2, Do: faultinject.FailBefore(node.ErrUnreachable)}
 	l := newLab(t, rule)
 	var failed []int
 	for i := range 6 {
@@ -251,91 +248,42 @@ func TestSkipAndTimes(t *testing.T) {
 	other.failed(other.do(renewOp("a")), node.ErrUnreachable, true, node.Renew)
 }
 
-func TestPerOp(t *testing.T) {
-	l := newLab(t)
-	rule := l.Add(faultinject.Rule{When: faultinject.Kind(node.Renew), PerOp: true, Skip: 1, Do: faultinject.FailAfter()})
-	r := l.do(acquireOp("a"), renewOp("a"), renewOp("a"), renewOp("b"), releaseOp("a"), renewOp("a"))
-	require.Equal(t, []string{"acquire a", "renew a", "renew a", "renew b", "release a", "renew a"}, l.ran(), "in their order")
-	l.answered(r[:2], node.Granted, node.Granted)
-	l.failed(r[2:4], node.ErrUnreachable, false, node.Renew, node.Renew)
-	l.answered(r[4:5], node.Released)
-	l.failed(r[5:], node.ErrUnreachable, false, node.Renew)
-	require.Equal(t, 3, rule.Hits())
-
-	l.Heal()
-	cut := l.Add(faultinject.Rule{When: faultinject.Lock("b"), PerOp: true, Do: faultinject.CutAfter(1)})
-	r = l.do(acquireOp("b"), renewOp("b"), acquireOp("c"), renewOp("b"))
-	require.Equal(t, []string{"acquire b", "acquire c", "renew b"}, l.ran(), "neighbours are one exchange")
-	l.failed(r[1:2], node.ErrUnreachable, false, node.Renew)
-	require.Equal(t, 3, cut.Hits())
-	require.NoError(t, l.Probe(t.Context()))
-	l.do()
-}
-
 // fates is which of the calls of a node with this name fail by chance.
-func fates(t *testing.T, seed uint64, name string, when faultinject.Predicate, ops int, before ...faultinject.Rule) string {
+func fates(t *testing.T, seed uint64, name string, chance float64, before ...faultinject.Rule) string {
 	t.Helper()
 	n := faultinject.Wrap(node.NewMemory(name, nil), faultinject.Seed(seed))
 	defer func() { require.NoError(t, n.Close()) }()
 	for _, r := range before {
 		n.Add(r)
 	}
-	rule := n.Add(faultinject.Rule{When: when, Do: faultinject.FailBefore()})
+	rule := n.Add(faultinject.Rule{Chance: chance, Do: faultinject.FailBefore(node.ErrUnreachable)})
 	fate := ""
 	for range 64 {
 		hits := rule.Hits()
-		n.Do(t.Context(), make([]node.Op, ops), make([]node.Reply, ops))
+		n.Do(t.Context(), make([]node.Op, 3), make([]node.Reply, 3))
 		fate += strconv.Itoa(rule.Hits() - hits)
 	}
 	return fate
 }
 
 func TestChanceIsSeeded(t *testing.T) {
-	half := faultinject.Chance(0.5)
-	fate := fates(t, 7, "n1", half, 1)
-	require.Equal(t, fate, fates(t, 7, "n1", half, 1))
-	require.Equal(t, fate, fates(t, 7, "n1", half, 200), "an exchange has one chance, however large")
-	require.NotEqual(t, fate, fates(t, 8, "n1", half, 1), "another seed")
-	require.NotEqual(t, fate, fates(t, 7, "n2", half, 1), "another node")
-	require.NotEqual(t, fate, fates(t, 7, "n1", half, 1, faultinject.Rule{}), "another rule")
-	require.NotContains(t, fates(t, 7, "n1", faultinject.Chance(0), 1), "1")
-	require.NotContains(t, fates(t, 7, "n1", faultinject.Chance(1), 1), "0")
-
-	hits, both := count(fate), count(fates(t, 7, "n1", half.And(half), 1))
-	require.InDelta(t, 32, hits, 16)
-	require.InDelta(t, 16, both, 12)
-	require.Less(t, both, hits, "two chances are independent")
-}
-
-func count(fate string) int {
-	n := 0
-	for _, c := range fate {
-		n += int(c - '0')
-	}
-	return n
-}
-
-// With PerOp each operation has a chance of its own.
-func TestChancePerOp(t *testing.T) {
-	l := newLab(t)
-	rule := l.Add(faultinject.Rule{When: faultinject.Chance(0.5), PerOp: true, Do: faultinject.FailBefore()})
-	ops := make([]node.Op, 64)
-	for i := range ops {
-		ops[i] = acquireOp("a")
-	}
-	l.do(ops...)
-	require.InDelta(t, 32, rule.Hits(), 16)
-	require.Len(t, l.ran(), 64-rule.Hits())
+	fate := fates(t, 7, "n1", 0.5)
+	require.Equal(t, fate, fates(t, 7, "n1", 0.5))
+	require.NotEqual(t, fate, fates(t, 8, "n1", 0.5), "another seed")
+	require.NotEqual(t, fate, fates(t, 7, "n2", 0.5), "another node")
+	require.NotEqual(t, fate, fates(t, 7, "n1", 0.5, faultinject.Rule{}), "another rule")
+	require.NotContains(t, fates(t, 7, "n1", 1), "0")
+	require.InDelta(t, 32, strings.Count(fate, "1"), 16)
 }
 
 // One after the other adds a rule to calls that are under way: they go on as they began.
 func TestRulesChangeMeanwhile(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.Add(faultinject.Rule{When: faultinject.Nth(1), Do: faultinject.Delay(200*time.Millisecond, 0)})
-		removed := l.Add(faultinject.Rule{Do: faultinject.FailBefore()})
+		l.Add(faultinject.Rule{Times: 1, Do: faultinject.Delay(200*time.Millisecond, 0)})
+		removed := l.Add(faultinject.Rule{Do: faultinject.FailBefore(node.ErrUnreachable)})
 		time.AfterFunc(100*time.Millisecond, func() {
 			removed.Remove()
-			l.Add(faultinject.Rule{Do: faultinject.FailAfter()})
+			l.Add(faultinject.Rule{Do: faultinject.FailAfter(node.ErrUnreachable)})
 		})
 		l.answered(l.do(acquireOp("a")), node.Granted)
 		require.Zero(t, removed.Hits())

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/faultinject/container"
@@ -67,15 +64,8 @@ func processes(ctx context.Context, n int) (servers []Server, closeAll func() er
 	return servers, closeAll, nil
 }
 
-// toldImage is set once the image was printed: it is the same for all cells.
-var toldImage atomic.Bool
-
 func containers(ctx context.Context, n int) (servers []Server, closeAll func() error, err error) {
-	told := io.Writer(os.Stderr)
-	if toldImage.Swap(true) {
-		told = io.Discard
-	}
-	group, err := container.Start(ctx, n, container.WithTrueClock(), container.WithOutput(told))
+	group, err := container.Start(ctx, n, container.WithTrueClock())
 	if err != nil {
 		return nil, nil, err
 	}

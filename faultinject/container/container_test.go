@@ -1,11 +1,9 @@
 package container
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/ory/dockertest/v3"
 	"github.com/ory/dockertest/v3/docker"
 	"github.com/quorumlock/quorumlock/faultinject"
-	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -41,7 +38,7 @@ func needsDocker(t testing.TB) {
 func start(t testing.TB, n int, opts ...Option) *faultinject.Group {
 	t.Helper()
 	needsDocker(t)
-	group, err := Start(t.Context(), n, append([]Option{WithOutput(t.Output())}, opts...)...)
+	group, err := Start(t.Context(), n, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, group.Close()) })
 	return group
@@ -97,9 +94,7 @@ func TestGroupLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	client := newClient(t)
-	var told bytes.Buffer
-	group := start(t, 3, WithOutput(&told))
-	require.Regexp(t, `^faultinject: containers run \S+: .*\n$`, told.String())
+	group := start(t, 3)
 	id := idOf(t, client, tmp)
 	require.Len(t, made(t, client, id), 4, "containers and network")
 
@@ -156,41 +151,12 @@ func TestTrueClock(t *testing.T) {
 
 func TestNoSuchImage(t *testing.T) {
 	needsDocker(t)
-	_, err := Start(t.Context(), 1, WithImage("127.0.0.1:1/quorumlock-no-such"), WithOutput(t.Output()))
+	_, err := Start(t.Context(), 1, WithImage("127.0.0.1:1/quorumlock-no-such"))
 	require.ErrorContains(t, err, "pull the image 127.0.0.1:1/quorumlock-no-such")
 }
 
-// importHere imports the image of the installed server under another name, so that it counts as a foreign image.
-func importHere(t *testing.T, client *docker.Client) (ref string) {
-	t.Helper()
-	img, err := importInstalled(t.Context(), client, "asked for")
-	require.NoError(t, err)
-	ref = "quorumlock-test:elsewhere"
-	require.NoError(t, client.TagImage(img.ref, docker.TagImageOptions{Repo: "quorumlock-test", Tag: "elsewhere"}))
-	t.Cleanup(func() { require.NoError(t, client.RemoveImage(ref)) })
-	return ref
-}
-
-func TestImportedImage(t *testing.T) {
-	needsDocker(t)
-	ref := importHere(t, newClient(t))
-	var told bytes.Buffer
-	s := start(t, 1, WithImage(ref), WithOutput(&told)).Servers()[0]
-	require.Equal(t, "faultinject: containers run "+ref+": it was there\n", told.String())
-	_, err := redisproc.FindFaketime()
-	require.NoError(t, err)
-	require.NoError(t, s.StepClock(t.Context(), time.Hour), "libfaketime was tried and fits")
-}
-
-func TestFaketimeThatDoesNotFit(t *testing.T) {
-	needsDocker(t)
-	client := newClient(t)
-	img, err := local(client, importHere(t, client))
-	require.NoError(t, err)
-	unfit := filepath.Join(t.TempDir(), "libfaketime.so.1")
-	require.NoError(t, os.WriteFile(unfit, []byte("for another machine"), 0o600))
-	found, err := try(t.Context(), client, img, unfit)
-	require.NoError(t, err)
-	require.Empty(t, found.library)
-	require.Contains(t, found.why, "cannot be preloaded")
+// TestStepClock: the contract allows servers whose clocks cannot step. These can, if libfaketime is installed.
+func TestStepClock(t *testing.T) {
+	s := start(t, 1).Servers()[0]
+	require.NoError(t, s.StepClock(t.Context(), time.Hour), "make setup installs libfaketime")
 }

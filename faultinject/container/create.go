@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ory/dockertest/v3/docker"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
 const innerPort = "6379/tcp"
@@ -25,9 +26,9 @@ func (d *driver) create(ctx context.Context) error {
 		return nil
 	}
 	img := d.group.image
-	env := img.env
-	if d.group.faketime.library != "" {
-		env = faketimeEnv(img)
+	var env []string
+	if img.faketime != "" {
+		env = redisproc.FaketimeEnv(img.faketime, sharedDir+"/"+clockName)
 	}
 	c, err := d.client.CreateContainer(docker.CreateContainerOptions{
 		Name: d.group.network.Network.Name + "-" + d.name,
@@ -49,7 +50,8 @@ func (d *driver) create(ctx context.Context) error {
 
 func (d *driver) hostConfig() *docker.HostConfig {
 	return &docker.HostConfig{
-		Binds:        []string{bind(d.dir)},
+		Binds:        append([]string{d.dir + ":" + sharedDir + ":ro"}, d.group.image.binds...),
+		SecurityOpt:  []string{"label=disable"}, // the directories of this machine have the labels of this machine
 		PortBindings: map[docker.Port][]docker.PortBinding{innerPort: {{HostIP: "127.0.0.1", HostPort: strconv.Itoa(d.port)}}},
 		NetworkMode:  d.group.network.Network.Name,
 		Memory:       memoryLimit,

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ func (d *driver) launch(ctx context.Context) error {
 		return err
 	}
 	d.client = pool.Client
-	if d.dir, err = shareDir(d.group.faketime.library); err != nil {
+	if err = d.share(); err != nil {
 		return err
 	}
 	for range portAttempts {
@@ -140,8 +141,11 @@ func (d *driver) start(ctx context.Context) error {
 func (d *driver) giveUp(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	log, _ := logs(ctx, d.client, d.id)
-	return errors.Join(fmt.Errorf("%w; its log:\n%s", err, log), d.signal(ctx, docker.SIGKILL))
+	var log bytes.Buffer
+	_ = d.client.Logs(docker.LogsOptions{
+		Context: ctx, Container: d.id, OutputStream: &log, ErrorStream: &log, Stdout: true, Stderr: true, Tail: "20",
+	})
+	return errors.Join(fmt.Errorf("%w; its log:\n%s", err, log.Bytes()), d.signal(ctx, docker.SIGKILL))
 }
 
 func isPortTaken(err error) bool {

@@ -1,149 +1,110 @@
 package container
 
 import (
+	"archive/tar"
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"path"
+	"path/filepath"
+	"runtime"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/ory/dockertest/v3/docker"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// Timeouts of a pull: until the registry answers, and then between signs of progress.
+// dataDir is where servers keep their data, in their container.
+const dataDir = "/data"
+
+// The image without files, in which the installed server runs.
 const (
-	firstAnswer = 10 * time.Second
-	noProgress  = time.Minute
+	bareName = "quorumlock-faultinject"
+	bareTag  = "bare"
 )
 
-var errStalled = errors.New("no answer in time")
-
-// public lists the images to look for. All are based on glibc, which libfaketime needs, the
-// newest first: a libfaketime of this machine needs the glibc of this machine, or a newer one.
-var public = []string{"valkey/valkey:8-trixie", "valkey/valkey:8-bookworm", "redis:7-bookworm"}
-
-// image is an image that the engine has.
+// image is what the containers run.
 type image struct {
 	ref     string
-	program string   // what to run in it
-	env     []string // that it needs
-	why     string   // why it was chosen
-	made    bool     // from the installed server
+	program string
+	binds   []string // files and directories of this machine that the program needs
+	// faketime is the path of libfaketime; clock says why there is none.
+	faketime, clock string
 }
 
-// choices caches the choice for each request. So a registry that does not answer is not asked again by each group.
-var choices = struct {
-	sync.Mutex
-	made map[string]image
-}{made: map[string]image{}}
-
-// choose finds an image by the rules of [WithImage].
-func choose(ctx context.Context, client *docker.Client, asked string) (image, error) {
-	choices.Lock()
-	defer choices.Unlock()
-	if img, ok := choices.made[asked]; ok {
-		if _, err := client.InspectImage(img.ref); err == nil {
-			return img, nil
-		}
-	}
-	img, err := find(ctx, client, asked)
-	if err == nil {
-		choices.made[asked] = img
-	}
-	return img, err
-}
-
-func find(ctx context.Context, client *docker.Client, asked string) (image, error) {
-	switch asked {
-	case "":
-		return findAny(ctx, client)
-	case Installed:
-		return importInstalled(ctx, client, "asked for")
-	}
-	if img, err := local(client, asked); err == nil {
-		return img, nil
-	}
-	img, err := pull(ctx, client, asked, firstAnswer)
-	if err != nil {
-		return image{}, fmt.Errorf("faultinject: pull the image %s: %w", asked, err)
-	}
-	return img, nil
-}
-
-func findAny(ctx context.Context, client *docker.Client) (image, error) {
-	for _, ref := range public {
-		if img, err := local(client, ref); err == nil {
-			return img, nil
-		}
-	}
-	var unanswered error
-	for _, ref := range public {
-		img, err := pull(ctx, client, ref, firstAnswer)
-		if err == nil {
-			return img, nil
-		}
-		unanswered = err
-	}
-	img, err := importInstalled(ctx, client, fmt.Sprintf("no public image could be pulled (%v)", unanswered))
-	if err != nil {
-		return image{}, errors.Join(fmt.Errorf("faultinject: pull a public image: %w", unanswered), err)
-	}
-	return img, nil
-}
-
-// local returns an image that the engine has.
-func local(client *docker.Client, ref string) (image, error) {
+// named returns an image, which it pulls if the engine has it not.
+func named(ctx context.Context, client *docker.Client, ref string) (image, error) {
 	found, err := client.InspectImage(ref)
-	if err != nil {
-		return image{}, err
+	if errors.Is(err, docker.ErrNoSuchImage) {
+		repository, tag := docker.ParseRepositoryTag(ref)
+		err = client.PullImage(
+			docker.PullImageOptions{Repository: repository, Tag: cmp.Or(tag, "latest"), Context: ctx}, docker.AuthConfiguration{})
+		if err == nil {
+			found, err = client.InspectImage(ref)
+		}
 	}
-	img := image{ref: ref, program: "redis-server", why: "it was there"}
+	if err != nil {
+		return image{}, fmt.Errorf("faultinject: pull the image %s: %w", ref, err)
+	}
+	img := image{ref: ref, program: "redis-server", clock: "the servers of a named image have the true clock"}
 	if found.Config != nil && len(found.Config.Cmd) > 0 && strings.HasSuffix(path.Base(found.Config.Cmd[0]), "-server") {
 		img.program = found.Config.Cmd[0]
 	}
 	return img, nil
 }
 
-// pull gets an image from its registry. It gives up a registry that does not answer in time, but not a pull that
-// makes progress.
-func pull(ctx context.Context, client *docker.Client, ref string, answer time.Duration) (image, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stalled := time.AfterFunc(answer, func() { cancel(errStalled) })
-	defer stalled.Stop()
-	repository, tag := splitRef(ref)
-	err := client.PullImage(docker.PullImageOptions{
-		Repository: repository, Tag: tag, OutputStream: postpone{stalled}, Context: ctx,
-	}, docker.AuthConfiguration{})
+// installed returns an image without files, in which the redis-server of this machine finds itself and its libraries
+// at their usual paths.
+func installed(ctx context.Context, client *docker.Client) (image, error) {
+	if runtime.GOOS != "linux" {
+		return image{}, fmt.Errorf("faultinject: the installed redis-server is for %s, and containers run Linux: name an image by WithImage or $%s",
+			runtime.GOOS, ImageEnv)
+	}
+	program, err := exec.LookPath("redis-server")
+	if err == nil {
+		program, err = filepath.Abs(program)
+	}
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
+		return image{}, fmt.Errorf("faultinject: find the installed redis-server: %w", err)
+	}
+	img := image{ref: bareName + ":" + bareTag, program: program}
+	needs := []string{"/usr", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache"}
+	if img.faketime, err = redisproc.FindFaketime(); err != nil {
+		img.clock = err.Error()
+	}
+	for _, file := range []string{program, img.faketime} {
+		if file != "" && !strings.HasPrefix(file, "/usr/") {
+			needs = append(needs, filepath.Dir(file))
 		}
-		return image{}, err
 	}
-	img, err := local(client, ref)
-	img.why = "pulled"
-	return img, err
+	for _, path := range needs {
+		if _, err := os.Stat(path); err == nil {
+			img.binds = append(img.binds, path+":"+path+":ro")
+		}
+	}
+	if _, err := client.InspectImage(img.ref); err == nil {
+		return img, nil
+	}
+	return img, importBare(ctx, client)
 }
 
-// splitRef splits repository and tag. A colon before the last slash belongs to the port of a
-// registry.
-func splitRef(ref string) (repository, tag string) {
-	if colon := strings.LastIndexByte(ref, ':'); colon > strings.LastIndexByte(ref, '/') && !strings.Contains(ref, "@") {
-		return ref[:colon], ref[colon+1:]
+// importBare makes the image without files. It has only the directories in which a server writes.
+func importBare(ctx context.Context, client *docker.Client) error {
+	var files, told bytes.Buffer
+	w := tar.NewWriter(&files)
+	err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o777})
+	err = errors.Join(err, w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: strings.TrimPrefix(dataDir, "/") + "/", Mode: 0o777}), w.Close())
+	if err == nil {
+		err = client.ImportImage(docker.ImportImageOptions{
+			Repository: bareName, Tag: bareTag, Source: "-", InputStream: &files, OutputStream: &told, Context: ctx,
+		})
 	}
-	if strings.Contains(ref, "@") {
-		return ref, "" // the digest says it all
+	if err != nil {
+		return fmt.Errorf("faultinject: make an image for the installed redis-server: %w %s", err, told.Bytes())
 	}
-	return ref, "latest"
-}
-
-// postpone resets a timer with each sign of progress.
-type postpone struct{ timer *time.Timer }
-
-func (p postpone) Write(b []byte) (int, error) {
-	p.timer.Reset(noProgress)
-	return len(b), nil
+	return nil
 }

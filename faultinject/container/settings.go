@@ -12,7 +12,23 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-const configName = "redis.conf"
+const (
+	// sharedDir is the container's directory for configuration and clock, which this program writes.
+	sharedDir = "/faultinject"
+	// sharedPrefix is the prefix of that directory's name on this machine.
+	sharedPrefix = "quorumlock-faultinject"
+
+	configName = "redis.conf"
+	clockName  = "clock"
+)
+
+// share makes the directory that the container may read.
+func (d *driver) share() (err error) {
+	if d.dir, err = os.MkdirTemp("", sharedPrefix); err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(d.dir, 0o755), redisproc.WriteClock(filepath.Join(d.dir, clockName), 0))
+}
 
 // configText is the configuration of the server. The log goes to standard output. The page cache outlives the server,
 // so appended data survives without a sync.
@@ -45,8 +61,8 @@ func (d *driver) SetMaxMemory(ctx context.Context, limit int64) error {
 }
 
 func (d *driver) StepClock(ctx context.Context, offset time.Duration) error {
-	if d.group.faketime.library == "" {
-		return fmt.Errorf("%w: %s", errors.ErrUnsupported, d.group.faketime.why)
+	if img := d.group.image; img.faketime == "" {
+		return fmt.Errorf("%w: %s", errors.ErrUnsupported, img.clock)
 	}
 	if err := redisproc.WriteClock(filepath.Join(d.dir, clockName), offset); err != nil {
 		return err

@@ -46,7 +46,7 @@ func startContainers(tb testing.TB, n int) *faultinject.Group {
 	if err := container.Available(tb.Context()); err != nil && os.Getenv("QUORUMLOCK_DOCKER") != "required" {
 		tb.Skip(err)
 	}
-	group, err := container.Start(tb.Context(), n, container.WithOutput(tb.Output()))
+	group, err := container.Start(tb.Context(), n)
 	return closing(tb, group, err)
 }
 
