@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -21,8 +22,6 @@ const (
 	failoverTimeout = 6 * time.Second
 	// failoverAttempts is how often a planned failover is begun.
 	failoverAttempts = 3
-	// meetAgain is longer than a server waits for the answer of one that it was told to meet.
-	meetAgain = 3 * time.Second
 	// busOffset is the distance between the port for clients and the port of the cluster's bus. If the other servers
 	// reached themselves at the port of a dead server, they would take their own messages for its messages.
 	busOffset = 10_000
@@ -53,124 +52,95 @@ type Cluster struct {
 // TryLaunchCluster forms a cluster without a test around it. The caller must close it. It returns once all servers
 // agree that the cluster serves all slots, and all replicas have the data of their masters.
 func TryLaunchCluster(ctx context.Context, opts ...Option) (*Cluster, error) {
-	c := &Cluster{
-		servers: make([]*Server, 2*clusterMasters), buses: make([]*bus, 2*clusterMasters),
-		fail: panicf, cutOff: make(map[string]bool),
+	for attempt := 1; ; attempt++ {
+		c, err := launchCluster(ctx, opts)
+		if err == nil {
+			return c, nil
+		}
+		// Another process may have taken a port since it was free.
+		if !errors.Is(err, errPortTaken) || attempt == startAttempts {
+			return nil, fmt.Errorf("start a cluster: %w", err)
+		}
 	}
-	errs := make([]error, len(c.servers))
+}
+
+// launchCluster starts servers that know each other from their files, as after a restart of all: a server that is told
+// to meet others may forget them on a busy machine.
+func launchCluster(ctx context.Context, opts []Option) (*Cluster, error) {
+	const n = 2 * clusterMasters
+	c := &Cluster{servers: make([]*Server, n), ids: make([]string, n), buses: make([]*bus, n), fail: panicf, cutOff: make(map[string]bool)}
+	ports := make([]int, n)
+	for i := range n {
+		var err error
+		// The ids are random, because servers refuse to talk to one with another id. It may be of another cluster.
+		c.ids[i] = fmt.Sprintf("%016x%016x%08x", rand.Uint64(), rand.Uint64(), i)
+		if ports[i], err = freePort(highestPort-busOffset, busOffset); err == nil {
+			c.buses[i], err = newBus(c)
+		}
+		if err != nil {
+			return nil, errors.Join(err, c.TryClose())
+		}
+	}
+	errs := make([]error, n)
 	var wg sync.WaitGroup
-	for i := range c.servers {
-		wg.Go(func() { errs[i] = c.launch(ctx, i, opts) })
+	for i := range n {
+		wg.Go(func() {
+			c.buses[i].serve(hostPort(ports[i] + busOffset))
+			c.servers[i], errs[i] = TryLaunch(ctx, append(c.options(i, ports), opts...)...)
+		})
 	}
 	wg.Wait()
 	err := errors.Join(errs...)
 	if err == nil {
-		err = c.form(ctx)
+		err = c.TryAwaitHealthy(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start a cluster: %w", err), c.TryClose())
+		return nil, errors.Join(err, c.TryClose())
 	}
 	return c, nil
 }
 
-// launch starts one server, with a proxy before its port for other servers.
-func (c *Cluster) launch(ctx context.Context, i int, opts []Option) error {
-	b, err := newBus(c)
-	if err != nil {
-		return err
-	}
-	c.buses[i] = b
-	own := []Option{
-		func(c *config) { c.cluster = true },
+// options are the options of one server.
+func (c *Cluster) options(i int, ports []int) []Option {
+	return []Option{
+		func(conf *config) { conf.member = &member{port: ports[i], file: c.file(i, ports)} },
 		WithArgs(
-			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
+			"--cluster-enabled", "yes", "--cluster-config-file", clusterFile,
 			"--cluster-replica-validity-factor", "0",
 			"--loglevel", "notice", // the log says which servers were taken for dead, and which were elected
-			"--cluster-announce-bus-port", strconv.Itoa(b.port()),
+			"--cluster-announce-bus-port", strconv.Itoa(c.buses[i].port()),
 		),
 		WithNodeTimeout(clusterNodeTimeout),
 	}
-	c.servers[i], err = TryLaunch(ctx, append(own, opts...)...)
-	if err == nil {
-		b.serve(hostPort(c.servers[i].port + busOffset))
-	}
-	return err
 }
 
-// form makes the servers know each other, and gives them their roles and slots.
-func (c *Cluster) form(ctx context.Context) error {
-	ids := make([]string, len(c.servers))
-	for i, s := range c.servers {
-		var err error
-		if ids[i], err = c.command(ctx, s, "CLUSTER", "MYID"); err != nil {
-			return err
-		}
-	}
-	c.mu.Lock() // the proxies read them
-	c.ids = ids
-	c.mu.Unlock()
-	for i, s := range c.servers {
-		if err := c.introduce(ctx, i, s); err != nil {
-			return err
-		}
-	}
-	if err := c.awaitAcquaintance(ctx); err != nil {
-		return err
-	}
-	for i, s := range c.servers[clusterMasters:] {
-		if _, err := c.command(ctx, s, "CLUSTER", "REPLICATE", c.ids[i]); err != nil {
-			return err
-		}
-	}
-	return c.TryAwaitHealthy(ctx)
+// member is what a server of a cluster needs besides its options.
+type member struct {
+	port int
+	file string // what it knows about the cluster at first
 }
 
-// awaitAcquaintance waits until all servers know each other. On a busy machine, a server may forget one that it was
-// told to meet, before the answer comes. The others know it then, but it knows no other server, and must be told again.
-func (c *Cluster) awaitAcquaintance(ctx context.Context) error {
-	told := time.Now()
-	return c.tryAwait(ctx, "all servers know each other", func() bool {
-		stranger := slices.IndexFunc(c.servers, func(s *Server) bool {
-			nodes, err := c.command(ctx, s, "CLUSTER", "NODES")
-			return err != nil || strings.Contains(nodes, "handshake") || strings.Count(nodes, " connected") != len(c.servers)
-		})
-		if stranger >= 0 && time.Since(told) > meetAgain {
-			told = time.Now()
-			for i := range c.servers {
-				if i != stranger {
-					_ = c.meet(ctx, c.servers[stranger], i)
-				}
-			}
-		}
-		return stranger < 0
-	})
-}
+// clusterFile is the file in which a server keeps what it knows about its cluster.
+const clusterFile = "nodes.conf"
 
-// meet tells a server to connect to another one.
-func (c *Cluster) meet(ctx context.Context, s *Server, other int) error {
-	_, err := c.command(ctx, s, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(c.servers[other].port), strconv.Itoa(c.buses[other].port()))
-	return err
-}
-
-// introduce gives one server its slots, and makes it known to the first.
-func (c *Cluster) introduce(ctx context.Context, i int, s *Server) error {
-	commands := [][]string{{"CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i + 1)}}
-	if i < clusterMasters {
-		slots := []string{"CLUSTER", "ADDSLOTS"}
-		for slot := i * clusterSlots / clusterMasters; slot < (i+1)*clusterSlots/clusterMasters; slot++ {
-			slots = append(slots, strconv.Itoa(slot))
+// file is the content of that file for one server: a line as of CLUSTER NODES for each server.
+func (c *Cluster) file(of int, ports []int) string {
+	var b strings.Builder
+	for i, id := range c.ids {
+		role, slots := "master -", ""
+		master := i % clusterMasters
+		if i == master {
+			slots = fmt.Sprintf(" %d-%d", i*clusterSlots/clusterMasters, (i+1)*clusterSlots/clusterMasters-1)
+		} else {
+			role = "slave " + c.ids[master]
 		}
-		commands = append(commands, slots)
-	}
-	for _, args := range commands {
-		if _, err := c.command(ctx, s, args...); err != nil {
-			return err
+		if i == of {
+			role = "myself," + role
 		}
+		fmt.Fprintf(&b, "%s 127.0.0.1:%d@%d %s 0 0 %d connected%s\n", id, ports[i], c.buses[i].port(), role, master+1, slots)
 	}
-	if i == 0 {
-		return nil
-	}
-	return c.meet(ctx, c.servers[0], i)
+	fmt.Fprintf(&b, "vars currentEpoch %d lastVoteEpoch 0\n", clusterMasters)
+	return b.String()
 }
 
 // TryClose closes all servers. It may be called more than once.
@@ -242,9 +212,8 @@ func (c *Cluster) views(ctx context.Context, subcommand string) []string {
 // do not vote for a replica that they take for a master.
 func (c *Cluster) TryAwaitHealthy(ctx context.Context) error {
 	return c.tryAwait(ctx, "the cluster is healthy", func() bool {
-		masters := 0
-		var replicas []string
-		for i, s := range c.servers {
+		var masters, replicas, running []*Server
+		for _, s := range c.servers {
 			if s.PID() == 0 {
 				continue
 			}
@@ -253,72 +222,28 @@ func (c *Cluster) TryAwaitHealthy(ctx context.Context) error {
 			if err1 != nil || err2 != nil || !strings.Contains(state, "cluster_state:ok") {
 				return false
 			}
+			running = append(running, s)
 			if is["role"] == "master" {
-				masters++
-			} else if is["master_link_status"] != "up" {
+				masters = append(masters, s)
+			} else if replicas = append(replicas, s); is["master_link_status"] != "up" {
 				return false
-			} else {
-				replicas = append(replicas, c.ids[i])
 			}
 		}
-		return masters == clusterMasters && c.allKnow(ctx, replicas)
+		return len(masters) == clusterMasters && !slices.ContainsFunc(running, func(s *Server) bool {
+			seen := c.seenBy(ctx, s)
+			return slices.ContainsFunc(replicas, func(r *Server) bool { return !strings.Contains(seen[r].flags, "slave") })
+		})
 	})
 }
 
-// allKnow reports whether all servers that run know that these are replicas.
-func (c *Cluster) allKnow(ctx context.Context, replicas []string) bool {
-	return !slices.ContainsFunc(c.servers, func(s *Server) bool {
-		if s.PID() == 0 {
-			return false
-		}
-		nodes, err := c.command(ctx, s, "CLUSTER", "NODES")
-		known := 0
-		for line := range strings.Lines(nodes) {
-			if fields := strings.Fields(line); slices.Contains(replicas, fields[0]) && strings.Contains(fields[2], "slave") {
-				known++
-			}
-		}
-		return err != nil || known < len(replicas)
-	})
+// sight is a server as another one sees it.
+type sight struct {
+	flags string
+	slots []string // such as "0-5460", and "7"
 }
 
-// slot returns the number of the slot of a key.
-func (c *Cluster) slot(ctx context.Context, key string) (string, error) {
-	i := slices.IndexFunc(c.servers, func(s *Server) bool { return s.PID() != 0 })
-	return c.command(ctx, c.servers[max(i, 0)], "CLUSTER", "KEYSLOT", key)
-}
-
-// TryOwner returns the master that serves the slot of a key, as the majority of the servers sees it.
-func (c *Cluster) TryOwner(ctx context.Context, key string) (*Server, error) {
-	text, err := c.slot(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	slot, err := strconv.Atoi(text)
-	if err != nil {
-		return nil, err
-	}
-	var owner *Server
-	err = c.tryAwait(ctx, "most servers name the same owner of "+key, func() bool {
-		votes := make(map[*Server]int)
-		for _, s := range c.servers {
-			if o := c.ownerSeenBy(ctx, s, slot); o != nil {
-				votes[o]++
-			}
-		}
-		for s, n := range votes {
-			if n > len(c.servers)/2 {
-				owner = s
-				return true
-			}
-		}
-		return false
-	})
-	return owner, err
-}
-
-// ownerSeenBy returns the owner of a slot as one server sees it, or nil.
-func (c *Cluster) ownerSeenBy(ctx context.Context, s *Server, slot int) *Server {
+// seenBy returns what a server says about all. It returns nothing if the server does not run.
+func (c *Cluster) seenBy(ctx context.Context, s *Server) map[*Server]sight {
 	if s.PID() == 0 {
 		return nil
 	}
@@ -326,31 +251,83 @@ func (c *Cluster) ownerSeenBy(ctx context.Context, s *Server, slot int) *Server 
 	if err != nil {
 		return nil
 	}
+	seen := make(map[*Server]sight)
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
-		for _, slots := range fields[min(8, len(fields)):] {
-			first, last, _ := strings.Cut(slots, "-")
-			from, err1 := strconv.Atoi(first)
-			to, err2 := strconv.Atoi(last)
-			if last == "" {
-				to, err2 = from, nil
-			}
-			if err1 == nil && err2 == nil && from <= slot && slot <= to {
-				return c.servers[slices.Index(c.ids, fields[0])]
-			}
+		if i := slices.Index(c.ids, fields[0]); i >= 0 && len(fields) >= 8 {
+			seen[c.servers[i]] = sight{fields[2], fields[8:]}
 		}
 	}
-	return nil
+	return seen
+}
+
+// owns reports whether the server has a slot.
+func (of sight) owns(slot int) bool {
+	return slices.ContainsFunc(of.slots, func(slots string) bool {
+		var from, to int
+		n, _ := fmt.Sscanf(slots, "%d-%d", &from, &to)
+		return n == 1 && from == slot || n == 2 && from <= slot && slot <= to
+	})
+}
+
+// slot returns the number of the slot of a key.
+func (c *Cluster) slot(ctx context.Context, key string) (int, error) {
+	i := slices.IndexFunc(c.servers, func(s *Server) bool { return s.PID() != 0 })
+	text, err := c.command(ctx, c.servers[max(i, 0)], "CLUSTER", "KEYSLOT", key)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(text)
+}
+
+// TryOwner returns the master that serves the slot of a key, as the majority of the servers sees it.
+func (c *Cluster) TryOwner(ctx context.Context, key string) (*Server, error) {
+	slot, err := c.slot(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return c.owner(ctx, slot, func(votes, _ int) bool { return votes > len(c.servers)/2 })
+}
+
+// owner waits until enough of the servers that run name the same owner of a slot.
+func (c *Cluster) owner(ctx context.Context, slot int, enough func(votes, running int) bool) (owner *Server, err error) {
+	err = c.tryAwait(ctx, fmt.Sprintf("the servers name the same owner of slot %d", slot), func() bool {
+		votes, running := make(map[*Server]int), 0
+		for _, s := range c.servers {
+			if s.PID() != 0 {
+				running++
+			}
+			for other, is := range c.seenBy(ctx, s) {
+				if is.owns(slot) {
+					votes[other]++
+				}
+			}
+		}
+		for s, n := range votes {
+			if enough(n, running) {
+				owner = s
+			}
+		}
+		return owner != nil
+	})
+	return owner, err
+}
+
+// find returns a server of which INFO replication tells this.
+func (c *Cluster) find(ctx context.Context, what string, told func(s *Server, is map[string]string) bool) (*Server, error) {
+	for _, s := range c.servers {
+		if is, err := s.info(ctx, "replication"); err == nil && told(s, is) {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no %s", what)
 }
 
 // tryReplicaOf returns a server that follows the master.
 func (c *Cluster) tryReplicaOf(ctx context.Context, master *Server) (*Server, error) {
-	for _, s := range c.servers {
-		if is, err := s.info(ctx, "replication"); err == nil && is["role"] == "slave" && is["master_port"] == strconv.Itoa(master.port) {
-			return s, nil
-		}
-	}
-	return nil, fmt.Errorf("%s has no replica", master.Addr())
+	return c.find(ctx, "replica of "+master.Addr(), func(_ *Server, is map[string]string) bool {
+		return is["role"] == "slave" && is["master_port"] == strconv.Itoa(master.port)
+	})
 }
 
 // TryOtherMaster returns a master that does not serve the slot of the key.
@@ -359,12 +336,17 @@ func (c *Cluster) TryOtherMaster(ctx context.Context, key string) (*Server, erro
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range c.servers {
-		if is, err := s.info(ctx, "replication"); s != owner && err == nil && is["role"] == "master" {
-			return s, nil
-		}
-	}
-	return nil, fmt.Errorf("there is no master but %s", owner.Addr())
+	return c.find(ctx, "master but "+owner.Addr(), func(s *Server, is map[string]string) bool {
+		return s != owner && is["role"] == "master"
+	})
+}
+
+// tryAwaitOwner waits until a server owns the slot of a key.
+func (c *Cluster) tryAwaitOwner(ctx context.Context, key string, want *Server) error {
+	return c.tryAwait(ctx, want.Addr()+" owns the slot", func() bool {
+		owner, err := c.TryOwner(ctx, key)
+		return err == nil && owner == want
+	})
 }
 
 // TryFailover makes a replica of the owner of a key's slot take over from it, without a loss, and returns the replica.
@@ -392,10 +374,7 @@ func (c *Cluster) TryFailover(ctx context.Context, key string) (*Server, error) 
 			is, err := replica.info(ctx, "replication")
 			return err == nil && is["role"] == "master"
 		}) {
-			return replica, c.tryAwait(ctx, "the replica owns the slot", func() bool {
-				owner, err := c.TryOwner(ctx, key)
-				return err == nil && owner == replica
-			})
+			return replica, c.tryAwaitOwner(ctx, key, replica)
 		}
 	}
 	return nil, fmt.Errorf("%s did not take over", replica.Addr())
@@ -419,7 +398,9 @@ func (c *Cluster) TryMove(ctx context.Context, key string, to *Server, during fu
 	if err != nil {
 		return err
 	}
-	from, err := c.agreedOwner(ctx, slot)
+	// A server that imports a slot takes no news of it. If it had not heard of a failover before, the slot would have no
+	// owner in its view, and the cluster would be down.
+	from, err := c.owner(ctx, slot, func(votes, running int) bool { return votes == running })
 	if err != nil {
 		return err
 	}
@@ -446,48 +427,25 @@ func (c *Cluster) TryMoveAtOnce(ctx context.Context, key string, to *Server) (mo
 	if err != nil {
 		return false, err
 	}
-	_, err = c.command(ctx, from, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", c.idOf(to))
+	_, err = c.command(ctx, from, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", strconv.Itoa(slot), strconv.Itoa(slot), "NODE", c.idOf(to))
 	if err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown subcommand") {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return true, c.tryAwait(ctx, "the slot has moved", func() bool {
-		owner, err := c.TryOwner(ctx, key)
-		return err == nil && owner == to
-	})
+	return true, c.tryAwaitOwner(ctx, key, to)
 }
 
-// agreedOwner waits until all servers that run name the same owner of a slot. A server that imports a slot takes no news of
-// it. If it had not heard of a failover before, the slot would have no owner in its view, and the cluster would be down.
-func (c *Cluster) agreedOwner(ctx context.Context, slot string) (owner *Server, err error) {
-	number, err := strconv.Atoi(slot)
-	if err != nil {
-		return nil, err
-	}
-	err = c.tryAwait(ctx, "all servers name the same owner of slot "+slot, func() bool {
-		owner = nil
-		return !slices.ContainsFunc(c.servers, func(s *Server) bool {
-			seen := c.ownerSeenBy(ctx, s, number)
-			if owner == nil {
-				owner = seen
-			}
-			return s.PID() != 0 && (seen == nil || seen != owner)
-		})
-	})
-	return owner, err
-}
-
-func (c *Cluster) setSlot(ctx context.Context, slot string, at *Server, state string, other *Server) error {
-	_, err := c.command(ctx, at, "CLUSTER", "SETSLOT", slot, state, c.idOf(other))
+func (c *Cluster) setSlot(ctx context.Context, slot int, at *Server, state string, other *Server) error {
+	_, err := c.command(ctx, at, "CLUSTER", "SETSLOT", strconv.Itoa(slot), state, c.idOf(other))
 	return err
 }
 
 // moveKeys moves all keys of a slot, and calls during after the first half.
-func (c *Cluster) moveKeys(ctx context.Context, slot string, from, to *Server, during func(from *Server)) error {
+func (c *Cluster) moveKeys(ctx context.Context, slot int, from, to *Server, during func(from *Server)) error {
 	for i := 0; ; i++ {
-		text, err := c.command(ctx, from, "CLUSTER", "GETKEYSINSLOT", slot, "100")
+		text, err := c.command(ctx, from, "CLUSTER", "GETKEYSINSLOT", strconv.Itoa(slot), "100")
 		keys := strings.Fields(text)
 		if err != nil || len(keys) == 0 {
 			return err
@@ -529,8 +487,7 @@ func (c *Cluster) Rejoin(s *Server) {
 func (c *Cluster) isCutOff(sender string, receiver *bus) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.Index(c.buses, receiver)
-	return c.cutOff[sender] || i < len(c.ids) && c.cutOff[c.ids[i]]
+	return c.cutOff[sender] || c.cutOff[c.ids[slices.Index(c.buses, receiver)]]
 }
 
 // patiently runs a command again once the cluster is healthy, if a server says that it is down. On a busy machine, the

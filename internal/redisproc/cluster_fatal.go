@@ -40,7 +40,7 @@ func (c *Cluster) Await(what string, cond func() bool) {
 func (c *Cluster) AwaitHealthy() { c.must(c.TryAwaitHealthy(context.Background())) }
 
 // Slot returns the number of the slot of a key.
-func (c *Cluster) Slot(key string) string {
+func (c *Cluster) Slot(key string) int {
 	slot, err := c.slot(context.Background(), key)
 	c.must(err)
 	return slot

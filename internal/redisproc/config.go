@@ -28,7 +28,7 @@ type config struct {
 	debug    bool
 	master   *Server  // followed at first
 	sentinel *watched // run as a Sentinel
-	cluster  bool     // has a port for the other servers of a cluster
+	member   *member  // of a cluster
 }
 
 // WithPassword demands the password of the default user (requirepass).

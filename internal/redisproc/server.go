@@ -150,7 +150,7 @@ func (s *Server) ports() []int {
 	if s.conf.tls {
 		ports = append(ports, s.tlsPort)
 	}
-	if s.conf.cluster {
+	if s.conf.member != nil {
 		ports = append(ports, s.port+busOffset)
 	}
 	return ports

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -55,6 +56,11 @@ func (s *Server) firstStart(ctx context.Context) error {
 			return fmt.Errorf("make certificates: %w", err)
 		}
 	}
+	if m := s.conf.member; m != nil {
+		if err := os.WriteFile(filepath.Join(s.dir, clusterFile), []byte(m.file), 0o600); err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.writeClock()
@@ -69,7 +75,7 @@ func (s *Server) firstStart(ctx context.Context) error {
 			return err
 		}
 		// Another process may have taken the port since it was free.
-		if err = s.start(ctx); !errors.Is(err, errPortTaken) {
+		if err = s.start(ctx); !errors.Is(err, errPortTaken) || s.conf.member != nil {
 			return err
 		}
 	}
@@ -77,8 +83,8 @@ func (s *Server) firstStart(ctx context.Context) error {
 }
 
 func (s *Server) pickPorts() (err error) {
-	if s.conf.cluster {
-		s.port, err = freePort(highestPort-busOffset, busOffset)
+	if s.conf.member != nil {
+		s.port = s.conf.member.port
 	} else {
 		s.port, err = FreePort()
 	}
