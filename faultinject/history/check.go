@@ -79,7 +79,7 @@ func Check(h *History, timeout time.Duration) *Result {
 		return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Name, b.Name))
 	})
 	for _, s := range exclusive {
-		r.add(s, linearize(model(), deadline, func() []porcupine.Operation { return operations(leases[s], last+1, newRows()) }))
+		r.add(s, linearize(model(), deadline, func() []porcupine.Operation { return operations(leases[s], last+1) }))
 	}
 	for _, s := range names {
 		switch {

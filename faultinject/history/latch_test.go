@@ -14,205 +14,63 @@ import (
 
 func TestCheckOfLatches(t *testing.T) {
 	for _, c := range []checkCase{
-		{"set, counted down, done", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.latch(Count, 2, 21, 22, "")
-			s.latch(CountDown, "a", 23, 24, "")
-			s.latch(Count, 1, 25, 26, "")
-			s.latch(CountDown, "b", 27, 28, "")
-			s.latch(Await, nil, 11, 30, "")
-			s.latch(Count, nil, 31, 32, "")
-		}, nil},
-		{"everything again", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.latch(CountDown, "a", 23, 24, "")
-			s.latch(Set, 2, 25, 26, "")
-			s.latch(CountDown, "a", 27, 28, "")
-			s.latch(Count, 1, 31, 32, "")
-		}, nil},
-		{"done too early", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.latch(CountDown, "a", 23, 24, "")
-			s.latch(Await, nil, 25, 26, "")
-		}, []ViolationKind{TooEarly}},
-		{"one id counts twice", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.latch(CountDown, "a", 23, 24, "")
-			s.latch(CountDown, "a", 25, 26, "")
-			s.latch(Count, nil, 27, 28, "")
-		}, []ViolationKind{TooEarly}},
-		{"calls beside a deletion take effect before and after it", func(s *script) {
-			s.latch(Set, 1, 10, 90, "")
-			s.latch(CountDown, "a", 20, 80, "")
-			s.latch(Count, nil, 30, 31, "")
-			s.latch(Delete, nil, 40, 41, "")
-			s.latch(Count, 1, 50, 51, "")
-			s.latch(Count, nil, 60, 61, "")
-			s.latch(Delete, nil, 62, 63, "")
-			s.latch(Count, nil, 70, 71, "")
-		}, nil},
-		{"a call takes effect again after its return", func(s *script) {
-			s.latch(Set, 1, 10, 90, "")
-			s.latch(CountDown, "a", 20, 49, "")
-			s.latch(Count, nil, 30, 31, "")
-			s.latch(Delete, nil, 40, 45, "")
-			s.latch(Count, 1, 46, 47, "")
-			s.latch(Count, 1, 50, 51, "")
-			s.latch(Count, nil, 60, 61, "")
-		}, []ViolationKind{Unexplained}},
-		{"done, as one that failed has counted", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.latch(CountDown, "a", 23, 24, "")
-			s.latch(CountDown, "b", 25, 26, "no quorum")
-			s.latch(Count, 1, 27, 28, "")
-			s.latch(Await, nil, 90, 91, "")
-		}, nil},
-		{"done, as one without a return has counted", func(s *script) {
-			s.latch(Set, 1, 10, 0, "")
-			s.latch(CountDown, "b", 25, 0, "")
-			s.latch(Await, nil, 90, 91, "")
-		}, nil},
-		{"not done, as one that failed has not counted", func(s *script) {
-			s.latch(Set, 1, 10, 20, "")
-			s.latch(CountDown, "a", 23, 24, "no quorum")
-			s.latch(CountDown, "b", 23, 0, "")
-			s.latch(Count, 1, 90, 91, "")
-		}, nil},
-		{"done before one without a return was called", func(s *script) {
-			s.latch(Set, 1, 10, 20, "")
-			s.latch(Await, nil, 21, 22, "")
-			s.latch(CountDown, "a", 23, 0, "")
-		}, []ViolationKind{TooEarly}},
-		{"it was never set", func(s *script) { s.latch(Await, nil, 10, 20, "") }, []ViolationKind{TooEarly}},
-		{"a wait that failed proves nothing", func(s *script) {
-			s.latch(Await, nil, 10, 20, "not set")
-			s.latch(Count, nil, 10, 20, "not set")
-			s.latch(Count, nil, 10, 0, "")
-		}, nil},
-		{"a confirmed count-down is missing", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.latch(CountDown, "a", 23, 24, "")
-			s.latch(Count, 2, 25, 26, "")
-		}, []ViolationKind{Forgotten}},
-		{"more than it was set to", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.latch(Count, 3, 25, 26, "")
-		}, []ViolationKind{Forgotten}},
-		{"a count that rises", func(s *script) {
-			s.latch(Set, 3, 10, 20, "")
-			s.latch(CountDown, "a", 23, 0, "")
-			s.latch(Count, 2, 25, 26, "")
-			s.latch(Count, 3, 27, 28, "")
-		}, []ViolationKind{CountRose}},
-		{"done, and then not", func(s *script) {
-			s.latch(Set, 1, 10, 20, "")
-			s.latch(CountDown, "a", 23, 0, "")
-			s.latch(Await, nil, 25, 26, "")
-			s.latch(Count, 1, 27, 28, "")
-		}, []ViolationKind{CountRose}},
-		{"a count that rises for it was deleted and set", func(s *script) {
-			s.latch(Set, 1, 10, 20, "")
-			s.latch(CountDown, "a", 23, 24, "")
-			s.latch(Await, nil, 25, 26, "")
-			s.latch(Delete, nil, 27, 28, "")
-			s.latch(Set, 3, 29, 30, "")
-			s.latch(Count, 3, 31, 32, "")
-		}, nil},
-		{"a count that rises for it may have been deleted and set", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.latch(CountDown, "a", 23, 24, "")
-			s.latch(Count, 1, 25, 26, "")
-			s.latch(Delete, nil, 27, 28, "no quorum")
-			s.latch(Set, 2, 29, 0, "")
-			s.latch(Count, 2, 90, 91, "")
-		}, nil},
-		{"deleted, and a count-down from before counts", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.latch(CountDown, "a", 23, 24, "")
-			s.latch(Delete, nil, 25, 26, "")
-			s.latch(Set, 2, 27, 28, "")
-			s.latch(Count, 1, 29, 30, "")
-		}, []ViolationKind{TooEarly}},
-		{"deleted, and a count-down that had failed before counts", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.latch(CountDown, "a", 23, 24, "no quorum")
-			s.latch(Delete, nil, 25, 26, "")
-			s.latch(Set, 2, 27, 28, "")
-			s.latch(Count, 1, 29, 30, "")
-		}, []ViolationKind{TooEarly}},
-		{"deleted, and a count-down that was under way counts", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.latch(CountDown, "a", 23, 40, "")
-			s.latch(Delete, nil, 25, 26, "")
-			s.latch(Set, 2, 27, 28, "")
-			s.latch(Count, 1, 29, 30, "")
-		}, nil},
-		{"set to two numbers", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.latch(Set, 3, 15, 30, "")
-		}, []ViolationKind{SetTwice}},
-		{"set to one of two numbers", func(s *script) {
-			s.latch(Set, 2, 10, 20, "set to 3")
-			s.latch(Set, 3, 15, 30, "")
-			s.latch(Count, 3, 31, 32, "")
-		}, nil},
-		{"not set, although it was set", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.refusedBecause(NotSet, 0, s.latch(CountDown, "a", 23, 24, "not set"))
-		}, []ViolationKind{Unfounded}},
-		{"not set, while it is set", func(s *script) {
-			s.latch(Set, 2, 10, 23, "")
-			s.refusedBecause(NotSet, 0, s.latch(CountDown, "a", 23, 24, "not set"))
-		}, nil},
-		{"not set, as it may have been deleted", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.latch(Delete, nil, 21, 0, "")
-			s.refusedBecause(NotSet, 0, s.latch(Await, nil, 23, 24, "not set"))
-		}, nil},
-		{"deleted by no client", func(s *script) {
-			s.latch(Delete, nil, 10, 20, "")
-			s.latch(Set, 2, 21, 22, "")
-			s.refusedBecause(Deleted, 0, s.latch(Await, nil, 23, 24, "deleted"))
-		}, []ViolationKind{Unfounded}},
-		{"deleted while it was awaited", func(s *script) {
-			s.latch(Set, 2, 10, 20, "")
-			s.latch(Delete, nil, 25, 26, "")
-			s.refusedBecause(Deleted, 0, s.latch(Await, nil, 23, 40, "deleted"))
-		}, nil},
-		{"set to a number that no client has set", func(s *script) {
-			s.refusedBecause(SetOtherwise, 3, s.latch(Set, 2, 10, 20, "set to 3"))
-			s.latch(Set, 3, 21, 22, "")
-		}, []ViolationKind{Unfounded}},
-		{"set to a number from before its deletion", func(s *script) {
-			s.latch(Set, 3, 10, 20, "")
-			s.latch(Delete, nil, 21, 22, "")
-			s.refusedBecause(SetOtherwise, 3, s.latch(Set, 2, 23, 24, "set to 3"))
-		}, []ViolationKind{Unfounded}},
-		{"set to a number that another client sets", func(s *script) {
-			s.refusedBecause(SetOtherwise, 3, s.latch(Set, 2, 10, 20, "set to 3"))
-			s.latch(Set, 3, 15, 0, "")
-		}, nil},
-		{"a count-down that no reader missed, but which cannot be between two looks", func(s *script) {
-			s.latch(Set, 3, 10, 20, "")
-			s.latch(CountDown, "a", 21, 0, "")
-			s.latch(Count, 2, 23, 24, "")
-			s.latch(CountDown, "b", 25, 26, "")
-			s.latch(Count, 2, 27, 28, "")
-		}, []ViolationKind{Unexplained}},
+		{"set, counted down, done",
+			`set 2 10..20; count 2 21..22; countdown a 23..24; count 1 25..26; countdown b 27..28; await 11..30; count 31..32`, nil},
+		{"everything again", `set 2 10..20; countdown a 23..24; set 2 25..26; countdown a 27..28; count 1 31..32`, nil},
+		{"done too early", `set 2 10..20; countdown a 23..24; await 25..26`, []ViolationKind{TooEarly}},
+		{"one id counts twice",
+			`set 2 10..20; countdown a 23..24; countdown a 25..26; count 27..28`, []ViolationKind{TooEarly}},
+		{"calls beside a deletion take effect before and after it",
+			`set 1 10..90; countdown a 20..80; count 30..31; delete 40..41; count 1 50..51; count 60..61; delete 62..63; count 70..71`, nil},
+		{"a call takes effect again after its return",
+			`set 1 10..90; countdown a 20..49; count 30..31; delete 40..45; count 1 46..47; count 1 50..51; count 60..61`, []ViolationKind{Unexplained}},
+		{"done, as one that failed has counted",
+			`set 2 10..20; countdown a 23..24; countdown b 25..26 no quorum; count 1 27..28; await 90..91`, nil},
+		{"done, as one without a return has counted", `set 1 10..?; countdown b 25..?; await 90..91`, nil},
+		{"not done, as one that failed has not counted",
+			`set 1 10..20; countdown a 23..24 no quorum; countdown b 23..?; count 1 90..91`, nil},
+		{"done before one without a return was called",
+			`set 1 10..20; await 21..22; countdown a 23..?`, []ViolationKind{TooEarly}},
+		{"it was never set", `await 10..20`, []ViolationKind{TooEarly}},
+		{"a wait that failed proves nothing", `await 10..20 not set; count 10..20 not set; count 10..?`, nil},
+		{"a confirmed count-down is missing",
+			`set 2 10..20; countdown a 23..24; count 2 25..26`, []ViolationKind{Forgotten}},
+		{"more than it was set to", `set 2 10..20; count 3 25..26`, []ViolationKind{Forgotten}},
+		{"a count that rises",
+			`set 3 10..20; countdown a 23..?; count 2 25..26; count 3 27..28`, []ViolationKind{CountRose}},
+		{"done, and then not", `set 1 10..20; countdown a 23..?; await 25..26; count 1 27..28`, []ViolationKind{CountRose}},
+		{"a count that rises for it was deleted and set",
+			`set 1 10..20; countdown a 23..24; await 25..26; delete 27..28; set 3 29..30; count 3 31..32`, nil},
+		{"a count that rises for it may have been deleted and set",
+			`set 2 10..20; countdown a 23..24; count 1 25..26; delete 27..28 no quorum; set 2 29..?; count 2 90..91`, nil},
+		{"deleted, and a count-down from before counts",
+			`set 2 10..20; countdown a 23..24; delete 25..26; set 2 27..28; count 1 29..30`, []ViolationKind{TooEarly}},
+		{"deleted, and a count-down that had failed before counts",
+			`set 2 10..20; countdown a 23..24 no quorum; delete 25..26; set 2 27..28; count 1 29..30`, []ViolationKind{TooEarly}},
+		{"deleted, and a count-down that was under way counts",
+			`set 2 10..20; countdown a 23..40; delete 25..26; set 2 27..28; count 1 29..30`, nil},
+		{"set to two numbers", `set 2 10..20; set 3 15..30`, []ViolationKind{SetTwice}},
+		{"set to one of two numbers", `set 2 10..20 set to 3; set 3 15..30; count 3 31..32`, nil},
+		{"not set, although it was set", `set 2 10..20; countdown a 23..24 refused: not set`, []ViolationKind{Unfounded}},
+		{"not set, while it is set", `set 2 10..23; countdown a 23..24 refused: not set`, nil},
+		{"not set, as it may have been deleted", `set 2 10..20; delete 21..?; await 23..24 refused: not set`, nil},
+		{"deleted by no client", `delete 10..20; set 2 21..22; await 23..24 refused: deleted`, []ViolationKind{Unfounded}},
+		{"deleted while it was awaited", `set 2 10..20; delete 25..26; await 23..40 refused: deleted`, nil},
+		{"set to a number that no client has set",
+			`set 2 10..20 refused: set to 3; set 3 21..22`, []ViolationKind{Unfounded}},
+		{"set to a number from before its deletion",
+			`set 3 10..20; delete 21..22; set 2 23..24 refused: set to 3`, []ViolationKind{Unfounded}},
+		{"set to a number that another client sets", `set 2 10..20 refused: set to 3; set 3 15..?`, nil},
+		{"a count-down that no reader missed, but which cannot be between two looks",
+			`set 3 10..20; countdown a 21..?; count 2 23..24; countdown b 25..26; count 2 27..28`, []ViolationKind{Unexplained}},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.check(t) })
 	}
 }
 
 func TestLatchViolationNamesCounts(t *testing.T) {
-	var s script
-	s.latch(Set, 3, 110, 120, "")
-	s.latch(CountDown, "a", 121, 122, "")
-	s.latch(CountDown, "a", 123, 124, "")
-	s.latch(CountDown, "b", 125, 0, "")
-	s.latch(Await, nil, 130, 131, "")
-	s.latch(CountDown, "c", 140, 141, "no quorum")
-	r := Check(s.history(t), ample)
+	r := Check(play(t, "set 3 110..120; countdown a 121..122; countdown a 123..124; countdown b 125..?; await 130..131; "+
+		"countdown c 140..141 no quorum"), ample)
 	require.Len(t, r.Violations, 1)
 	require.Equal(t, `counted too early of latch "job": client c1/w0 was told that it is done at +20ns..+21ns; `+
 		`it was set to 3 at +0s..+10ns, and by then no more than 2 ids can have counted down: "a", "b"`, r.Violations[0].String())
@@ -225,13 +83,10 @@ func TestLatchViolationNamesCounts(t *testing.T) {
 	require.Contains(t, text, "    > +20ns..+21ns c1/w0 await job -> ok")
 	require.Contains(t, text, `    > +11ns..+12ns c1/w0 countdown job by "a" -> ok`)
 	require.Contains(t, text, `      +30ns..+31ns c1/w0 countdown job by "c" -> no quorum`)
-	require.NoFileExists(t, dir+"/"+VisualFile)
 }
 
 func TestLatchCheckTimeoutIsUndecided(t *testing.T) {
-	var s script
-	s.latch(Set, 3, 10, 20, "")
-	require.EqualError(t, Check(s.history(t), 0).Err(), "faultinject: history: no verdict in time for latch job")
+	require.EqualError(t, Check(play(t, "set 3 10..20"), 0).Err(), "faultinject: history: no verdict in time for latch job")
 }
 
 // latches is a correct latch and its clients.

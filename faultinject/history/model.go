@@ -2,9 +2,7 @@ package history
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -19,17 +17,6 @@ type state struct {
 	// alone is set while a writer holds the lock; otherwise readers counts the readers.
 	alone   bool
 	readers int
-}
-
-func (s state) String() string {
-	switch {
-	case s.alone:
-		return fmt.Sprintf("held with token %d", s.token)
-	case s.readers > 0:
-		return fmt.Sprintf("held by %d readers, largest token %d", s.readers, s.token)
-	default:
-		return fmt.Sprintf("free, largest token %d", s.token)
-	}
 }
 
 // stepKind is a kind of step of the model.
@@ -56,7 +43,6 @@ type step struct {
 	kind  stepKind
 	turn  int
 	lease *lease
-	text  string
 }
 
 // next returns the state after a step, if the step is legal.
@@ -109,8 +95,6 @@ func model() porcupine.Model {
 			ok, next := s.(state).next(do.(*step))
 			return ok, next
 		},
-		DescribeOperation: func(do, _ any) string { return do.(*step).text },
-		DescribeState:     func(s any) string { return s.(state).String() },
 	}
 }
 
@@ -125,8 +109,8 @@ func linearize(m porcupine.Model, deadline time.Time, steps func() []porcupine.O
 
 // operations returns the steps of one name for porcupine. The leases are in the order of their grants. until is a
 // time after all others, for steps that may not have happened yet.
-func operations(leases []*lease, until time.Duration, rows *rows) []porcupine.Operation {
-	o := ordering{until: until, rows: rows}
+func operations(leases []*lease, until time.Duration) []porcupine.Operation {
+	o := ordering{until: until}
 	for _, l := range leases {
 		o.lease(l)
 	}
@@ -146,7 +130,6 @@ func operations(leases []*lease, until time.Duration, rows *rows) []porcupine.Op
 // ordering creates the steps of one name, lease by lease.
 type ordering struct {
 	until    time.Duration
-	rows     *rows
 	ops      []porcupine.Operation
 	earliest []time.Duration // earliest instant of each step
 	// granted is the earliest instant of the grant so far. opened is the earliest instant at which readers may join
@@ -159,19 +142,18 @@ func (o *ordering) lease(l *lease) {
 	if l.writes() {
 		from = max(from, o.free)
 	}
-	o.granted = o.add(l, granted, l.grant, from, "")
+	o.granted = o.add(l, granted, l.grant, from)
 	last := o.granted
 	for _, e := range l.seen {
-		last = max(last, o.add(l, seenValid, e, o.granted, ""))
+		last = max(last, o.add(l, seenValid, e, o.granted))
 	}
 	if l.writes() && l.downgrade != nil {
 		e := *l.downgrade
 		e.Call, e.Return = l.aloneUntil(), o.until
-		at := o.add(l, shared, e, o.granted, l.downgrade.String())
+		at := o.add(l, shared, e, o.granted)
 		o.opened, last = max(o.opened, at), max(last, at)
 	}
-	end, text := l.end(o.until)
-	at := o.add(l, ended, end, last, text)
+	at := o.add(l, ended, l.end(o.until), last)
 	o.free = max(o.free, at)
 	if l.writes() && l.downgrade == nil {
 		o.opened = max(o.opened, at)
@@ -179,51 +161,23 @@ func (o *ordering) lease(l *lease) {
 }
 
 // add adds a step that cannot come before some instant, and returns its earliest instant.
-func (o *ordering) add(l *lease, kind stepKind, e Event, from time.Duration, text string) time.Duration {
-	if text == "" {
-		text = e.String()
-	}
+func (o *ordering) add(l *lease, kind stepKind, e Event, from time.Duration) time.Duration {
 	from = max(from, e.Call)
 	o.earliest = append(o.earliest, from)
 	o.ops = append(o.ops, porcupine.Operation{
-		ClientId: o.rows.of(e, kind), Input: &step{kind: kind, lease: l, text: text}, Call: int64(e.Call), Return: int64(e.Return),
+		ClientId: len(o.ops), Input: &step{kind: kind, lease: l}, Call: int64(e.Call), Return: int64(e.Return),
 	})
 	return from
 }
 
 // end returns the end of a lease as an event: not before the lease was last seen valid, and not after it was seen to
 // have ended. If these contradict each other, the end comes first, and the model finds an act after the end.
-func (l *lease) end(until time.Duration) (e Event, text string) {
-	e = l.grant
+func (l *lease) end(until time.Duration) Event {
+	e := l.grant
 	e.Call, e.Return = l.validUntil(), until
-	why := "not observed"
 	if l.over != nil {
 		e.Return = l.over.Return
 		e.Call = min(e.Call, e.Return)
-		why = "by " + l.over.String()
 	}
-	return e, fmt.Sprintf("%s/w%d end of %s, token %d: %s", e.Client, e.Worker, strings.Join(e.Names, ","), e.Token, why)
-}
-
-// rows gives each worker a row in a visualisation. The ends and downgrades of its leases get further rows, because
-// they overlap with the worker's next calls.
-type rows struct {
-	index map[row]int
-}
-
-type row struct {
-	client string
-	worker int
-	ends   bool
-	opens  bool
-}
-
-func newRows() *rows { return &rows{index: map[row]int{}} }
-
-func (r *rows) of(e Event, kind stepKind) int {
-	key := row{e.Client, e.Worker, kind == ended, kind == shared}
-	if _, ok := r.index[key]; !ok {
-		r.index[key] = len(r.index)
-	}
-	return r.index[key]
+	return e
 }

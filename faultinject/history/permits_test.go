@@ -14,126 +14,48 @@ import (
 
 func TestCheckOfPermits(t *testing.T) {
 	for _, c := range []checkCase{
-		{"two of two", func(s *script) {
-			a := s.permits(5, 10, 20, 0)
-			b := s.permits(4, 10, 20, 1)
-			s.act(a, 30, 31)
-			s.act(b, 30, 31)
-		}, nil},
-		{"three of two, one after the other", func(s *script) {
-			a := s.permits(5, 10, 20, 0, 1)
-			s.release(a, 21, 30)
-			s.permits(6, 22, 31, 1)
-			s.permits(7, 22, 31, 0)
-		}, nil},
-		{"one permit twice", func(s *script) {
-			a := s.permits(5, 10, 20, 0)
-			b := s.permits(6, 21, 30, 0)
-			s.act(a, 31, 32)
-			s.act(b, 31, 32)
-		}, []ViolationKind{Overlap}},
-		{"one permit with an older token", func(s *script) {
-			a := s.permits(5, 10, 20, 0, 1)
-			s.release(a, 21, 22)
-			s.permits(4, 23, 30, 1)
-		}, []ViolationKind{TokenOrder}},
-		{"a permit that there is not", func(s *script) { s.permits(5, 10, 20, 2) }, []ViolationKind{BeyondSize}},
-		{"a permit that there is since", func(s *script) {
-			s.resize(3, 10, 20, "")
-			s.permits(5, 15, 30, 2)
-		}, nil},
-		{"a permit that a failed resize may have added", func(s *script) {
-			s.resize(3, 10, 0, "")
-			s.resize(4, 10, 20, "no quorum")
-			s.permits(5, 90, 91, 2)
-			s.permits(6, 90, 91, 3)
-		}, nil},
-		{"a permit before it was there", func(s *script) {
-			s.permits(5, 10, 20, 2)
-			s.resize(3, 21, 30, "")
-		}, []ViolationKind{BeyondSize}},
-		{"a permit that is not there any more", func(s *script) {
-			s.resize(1, 10, 20, "")
-			s.permits(5, 21, 30, 1)
-		}, []ViolationKind{BeyondSize}},
-		{"a permit that was asked for before it was gone", func(s *script) {
-			s.resize(1, 10, 20, "")
-			s.permits(5, 20, 30, 1)
-		}, nil},
-		{"a permit that is kept when it is gone", func(s *script) {
-			a := s.permits(5, 10, 20, 1)
-			s.resize(1, 21, 22, "")
-			b := s.permits(6, 23, 30, 0)
-			s.act(a, 90, 91)
-			s.act(b, 90, 91)
-		}, nil},
-		{"of two numbers set at the same time either counts", func(s *script) {
-			s.resize(1, 10, 20, "")
-			s.resize(3, 10, 20, "")
-			s.permits(5, 21, 30, 2)
-		}, nil},
-		{"of two numbers set one after the other the second counts", func(s *script) {
-			s.resize(3, 10, 20, "")
-			s.resize(2, 21, 30, "")
-			s.permits(5, 31, 40, 2)
-		}, []ViolationKind{BeyondSize}},
-		{"a number that would have to be set twice", func(s *script) {
-			s.resize(5, 10, 30, "")
-			s.permits(5, 11, 12, 3)
-			s.resize(1, 20, 25, "")
-			s.permits(6, 31, 32, 4)
-		}, []ViolationKind{Unexplained}},
-		{"three holders of two, by a naive counter", func(s *script) {
-			for range 3 {
-				s.act(s.counted(10, 20), 30, 31)
-			}
-		}, []ViolationKind{TooMany}},
-		{"three holders of two, of which one may have been there before", func(s *script) {
-			s.act(s.counted(10, 20), 30, 31)
-			s.act(s.counted(10, 20), 30, 31)
-			s.counted(10, 20)
-		}, nil},
-		{"three holders of two, of which one cannot have been there before", func(s *script) {
-			s.act(s.counted(10, 20), 30, 31)
-			s.act(s.counted(10, 20), 30, 31)
-			s.counted(21, 29)
-		}, []ViolationKind{TooMany}},
-		{"three holders of two, of which one came when another went", func(s *script) {
-			s.act(s.counted(10, 20), 40, 41)
-			s.release(s.counted(10, 20), 30, 31)
-			s.counted(21, 30)
-			s.act(s.counted(21, 30), 31, 32)
-		}, nil},
-		{"a permit beyond every size", func(s *script) {
-			s.add(Event{Kind: Acquire, Of: Semaphore, Size: 2, Permits: 2, Call: 5})
-			s.act(s.counted(10, 20), 30, 31)
-			s.act(s.counted(10, 20), 30, 31)
-		}, nil},
-		{"a counter that was made smaller, and goes by its old number", func(s *script) {
-			old := s.counted(10, 20)
-			s.resize(1, 21, 22, "")
-			a := s.counted(23, 30)
-			b := s.counted(23, 30)
-			s.act(a, 40, 41)
-			s.act(b, 40, 41)
-			s.act(old, 90, 91)
-		}, []ViolationKind{TooMany}},
-		{"a semaphore and a lock of one name", func(s *script) {
-			s.act(s.permits(5, 10, 20, 0), 30, 31)
-			s.act(s.grant(5, 10, 20), 30, 31)
-			s.latch(Set, 3, 10, 20, "")
-		}, nil},
+		{"two of two", `a=permits 5 0 10..20; b=permits 4 1 10..20; act a 30..31; act b 30..31`, nil},
+		{"three of two, one after the other",
+			`a=permits 5 0 1 10..20; release a 21..30; permits 6 1 22..31; permits 7 0 22..31`, nil},
+		{"one permit twice",
+			`a=permits 5 0 10..20; b=permits 6 0 21..30; act a 31..32; act b 31..32`, []ViolationKind{Overlap}},
+		{"one permit with an older token",
+			`a=permits 5 0 1 10..20; release a 21..22; permits 4 1 23..30`, []ViolationKind{TokenOrder}},
+		{"a permit that there is not", `permits 5 2 10..20`, []ViolationKind{BeyondSize}},
+		{"a permit that there is since", `resize 3 10..20; permits 5 2 15..30`, nil},
+		{"a permit that a failed resize may have added",
+			`resize 3 10..?; resize 4 10..20 no quorum; permits 5 2 90..91; permits 6 3 90..91`, nil},
+		{"a permit before it was there", `permits 5 2 10..20; resize 3 21..30`, []ViolationKind{BeyondSize}},
+		{"a permit that is not there any more", `resize 1 10..20; permits 5 1 21..30`, []ViolationKind{BeyondSize}},
+		{"a permit that was asked for before it was gone", `resize 1 10..20; permits 5 1 20..30`, nil},
+		{"a permit that is kept when it is gone",
+			`a=permits 5 1 10..20; resize 1 21..22; b=permits 6 0 23..30; act a 90..91; act b 90..91`, nil},
+		{"of two numbers set at the same time either counts", `resize 1 10..20; resize 3 10..20; permits 5 2 21..30`, nil},
+		{"of two numbers set one after the other the second counts",
+			`resize 3 10..20; resize 2 21..30; permits 5 2 31..40`, []ViolationKind{BeyondSize}},
+		{"a number that would have to be set twice",
+			`resize 5 10..30; permits 5 3 11..12; resize 1 20..25; permits 6 4 31..32`, []ViolationKind{Unexplained}},
+		{"three holders of two, by a naive counter",
+			`a=counted 10..20; b=counted 10..20; c=counted 10..20; act a 30..31; act b 30..31; act c 30..31`, []ViolationKind{TooMany}},
+		{"three holders of two, of which one may have been there before",
+			`x=counted 10..20; act x 30..31; x=counted 10..20; act x 30..31; counted 10..20`, nil},
+		{"three holders of two, of which one cannot have been there before",
+			`x=counted 10..20; act x 30..31; x=counted 10..20; act x 30..31; counted 21..29`, []ViolationKind{TooMany}},
+		{"three holders of two, of which one came when another went",
+			`x=counted 10..20; act x 40..41; x=counted 10..20; release x 30..31; counted 21..30; x=counted 21..30; act x 31..32`, nil},
+		{"two permits that were asked for, and perhaps never granted",
+			`counted 2 5..?; a=counted 10..20; b=counted 10..20; act a 30..31; act b 30..31`, nil},
+		{"a counter that was made smaller, and goes by its old number",
+			`o=counted 10..20; resize 1 21..22; a=counted 23..30; b=counted 23..30; act a 40..41; act b 40..41; act o 90..91`, []ViolationKind{TooMany}},
+		{"a semaphore and a lock of one name",
+			`x=permits 5 0 10..20; act x 30..31; x=grant 5 10..20; act x 30..31; set 3 10..20`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.check(t) })
 	}
 }
 
 func TestPermitViolationNamesHolders(t *testing.T) {
-	var s script
-	for range 3 {
-		s.act(s.counted(110, 120), 130, 131)
-	}
-	r := Check(s.history(t), ample)
+	r := Check(play(t, "a=counted 110..120; b=counted 110..120; c=counted 110..120; act a 130..131; act b 130..131; act c 130..131"), ample)
 	require.Len(t, r.Violations, 1)
 	require.Equal(t, `too many permits of semaphore "job": 3 permits were held at +10ns, and there were no more than 2: `+
 		`1 by lease owner (client c1/w0, token 0), +0s..+10ns to +20ns (act); `+
@@ -147,22 +69,12 @@ func TestPermitViolationNamesHolders(t *testing.T) {
 	require.NoError(t, r.Save(dir))
 	text := read(t, dir, ViolationsFile)
 	require.Contains(t, text, "    > +0s..+10ns c1/w0 acquire 1 of job -> token 0")
-	require.NoFileExists(t, dir+"/"+VisualFile)
 }
 
-func TestPermitViolationIsVisualized(t *testing.T) {
-	var s script
-	a := s.permits(5, 110, 120, 0, 1)
-	b := s.permits(6, 121, 130, 1)
-	s.act(a, 131, 132)
-	s.act(b, 131, 132)
-	r := Check(s.history(t), ample)
+func TestPermitViolationNamesTheSlot(t *testing.T) {
+	r := Check(play(t, "a=permits 5 0 1 110..120; b=permits 6 1 121..130; act a 131..132; act b 131..132"), ample)
 	require.Equal(t, []ViolationKind{TooMany, Overlap}, kindsOf(r))
 	require.Contains(t, r.Violations[1].String(), `overlap of semaphore "job", slot 1: lease owner`)
-	dir := t.TempDir()
-	require.NoError(t, r.Save(dir))
-	require.Contains(t, read(t, dir, VisualFile), "semaphore job, slot 1")
-	require.Contains(t, read(t, dir, ViolationsFile), "    > +0s..+10ns c1/w0 acquire 2 of job -\u003e token 5, slots [0 1]")
 }
 
 // pool is a correct semaphore that changes its size.
@@ -307,11 +219,13 @@ func TestSumsAgreeWithPorcupine(t *testing.T) {
 		var ops []porcupine.Operation
 		for i := range count {
 			call := between(r, 1, 12)
-			l := s.counted(call, between(r, call, 14))
+			l := s.add(Event{Kind: Acquire, Of: Semaphore, Size: 2, Permits: 1, Call: call, Return: between(r, call, 14)})
 			from := l.Call
 			if r.IntN(4) > 0 {
 				from = between(r, l.Return, 18)
-				s.act(l, from, from)
+				e := l
+				e.Kind, e.Lease, e.Call, e.Return = Act, l.Op, from, from
+				s.add(e)
 			}
 			ops = append(ops,
 				porcupine.Operation{ClientId: 2 * i, Input: [2]int{i, 0}, Call: int64(l.Call), Return: int64(l.Return)},
@@ -340,16 +254,16 @@ func TestSizesAgreeWithPorcupine(t *testing.T) {
 			ret := between(r, call, 14)
 			switch r.IntN(5) {
 			case 0:
-				s.permits(1, call, ret, 1+r.IntN(4))
+				s.play(t, fmt.Sprintf("permits 1 %d %d..%d", 1+r.IntN(4), call, ret))
 			case 1:
-				s.resize(1+r.IntN(5), call, 0, "")
+				s.play(t, fmt.Sprintf("resize %d %d..?", 1+r.IntN(5), call))
 			default:
-				s.resize(1+r.IntN(5), call, ret, "")
+				s.play(t, fmt.Sprintf("resize %d %d..%d", 1+r.IntN(5), call, ret))
 			}
 		}
 		for range 1 + r.IntN(2) {
 			call := between(r, 1, 20)
-			s.permits(1, call, between(r, call, 22), 1+r.IntN(4))
+			s.play(t, fmt.Sprintf("permits 1 %d %d..%d", 1+r.IntN(4), call, between(r, call, 22)))
 		}
 		legal := porcupine.CheckOperations(sizeModel(), sizeOperations(s.events, 100))
 		kinds := kindsOf(Check(s.history(t), ample))

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -183,16 +184,20 @@ func TestBothCheckersAgree(t *testing.T) {
 
 // TestBothCheckersAgreeOnAnything takes small random histories, in which times are often equal.
 func TestBothCheckersAgreeOnAnything(t *testing.T) {
-	agreeOn(t, 2000, func(t *testing.T, r *rand.Rand) *History {
+	grants := []string{"a=grant %d", "a=grant %d", "a=read %d"}
+	uses := []string{
+		"act a C..R", "act a C..R", "act a C..R over", "release a C..R", "release a C..R no quorum", "downgrade a C..R", "downgrade a C..?",
+	}
+	agreeOn(t, 4000, func(t *testing.T, r *rand.Rand) *History {
 		var s script
 		for range 1 + r.IntN(4) {
 			call := between(r, 1, 12)
-			l := s.grant(1+r.Uint64N(6), call, between(r, call, 14))
+			granted := between(r, call, 14)
+			s.play(t, fmt.Sprintf(grants[r.IntN(len(grants))]+" %d..%d", 1+r.Uint64N(6), call, granted))
 			for range r.IntN(4) {
-				call := between(r, l.Return, 16)
-				ret := between(r, call, 18)
-				kind := [](func(Event, time.Duration, time.Duration)){s.act, s.act, s.act, s.refused, s.release, s.releaseFailed}[r.IntN(6)]
-				kind(l, call, ret)
+				call := between(r, granted, 16)
+				times := strings.NewReplacer("C", fmt.Sprint(int64(call)), "R", fmt.Sprint(int64(between(r, call, 18))))
+				s.play(t, times.Replace(uses[r.IntN(len(uses))]))
 			}
 		}
 		return s.history(t)

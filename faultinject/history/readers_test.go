@@ -11,178 +11,65 @@ import (
 
 func TestCheckOfReadersAndWriters(t *testing.T) {
 	for _, c := range []checkCase{
-		{"readers at the same time", func(s *script) {
-			a := s.read(5, 10, 20)
-			b := s.read(5, 10, 20)
-			s.act(a, 30, 31)
-			s.act(b, 30, 31)
-			s.release(a, 40, 41)
-			s.act(b, 50, 51)
-		}, nil},
-		{"a reader with the token of the writer before", func(s *script) {
-			a := s.grant(5, 10, 20)
-			s.release(a, 21, 22)
-			b := s.read(5, 23, 30)
-			s.act(b, 31, 32)
-		}, nil},
-		{"readers with growing tokens", func(s *script) {
-			a := s.read(5, 10, 20)
-			b := s.read(7, 21, 30)
-			s.act(a, 31, 32)
-			s.act(b, 31, 32)
-		}, nil},
-		{"a reader beside a writer", func(s *script) {
-			a := s.grant(5, 10, 20)
-			b := s.read(5, 21, 30)
-			s.act(b, 31, 32)
-			s.act(a, 33, 34)
-		}, []ViolationKind{Overlap}},
-		{"a writer beside a reader", func(s *script) {
-			a := s.read(5, 10, 20)
-			b := s.grant(6, 21, 30)
-			s.act(a, 31, 32)
-			s.release(b, 33, 34)
-		}, []ViolationKind{Overlap}},
-		{"a reader that comes while a writer acts, and all that is known of it is its grant", func(s *script) {
-			a := s.grant(5, 10, 20)
-			s.read(5, 22, 30)
-			s.act(a, 33, 34)
-		}, []ViolationKind{Overlap}},
-		{"a writer acts after a reader of its token, which may have come when it was granted", func(s *script) {
-			a := s.grant(5, 10, 40)
-			s.read(5, 10, 30)
-			s.act(a, 41, 42)
-		}, []ViolationKind{ActAfterGrant}},
-		{"a reader acts after a newer writer", func(s *script) {
-			a := s.read(5, 10, 40)
-			s.grant(6, 10, 30)
-			s.act(a, 41, 42)
-		}, []ViolationKind{ActAfterGrant}},
-		{"a reader under a newer token acts beside a writer that comes before it", func(s *script) {
-			a := s.grant(5, 10, 40)
-			b := s.read(6, 10, 30)
-			s.act(b, 31, 32)
-			s.act(a, 41, 42)
-		}, []ViolationKind{ActAfterGrant}},
-		{"a reader acts after another, where a writer must have come between them", func(s *script) {
-			a := s.read(5, 10, 20)
-			s.grant(6, 10, 60)
-			s.read(7, 10, 30)
-			s.act(a, 41, 42)
-		}, []ViolationKind{ActAfterGrant}},
-		{"a reader with an old token, after a writer", func(s *script) {
-			a := s.grant(6, 10, 20)
-			s.release(a, 21, 22)
-			s.read(5, 23, 30)
-		}, []ViolationKind{TokenOrder}},
-		{"a reader with an old token, after a reader", func(s *script) {
-			s.read(6, 10, 20)
-			s.read(5, 21, 30)
-		}, []ViolationKind{TokenOrder}},
-		{"a smaller token of a reader that asked before the other had it", func(s *script) {
-			s.read(6, 10, 20)
-			s.read(5, 20, 30)
-		}, nil},
-		{"a writer with the token of a reader before", func(s *script) {
-			a := s.read(5, 10, 20)
-			s.release(a, 21, 22)
-			s.grant(5, 23, 30)
-		}, []ViolationKind{TokenOrder}},
-		{"writers with one token", func(s *script) {
-			a := s.grant(5, 10, 20)
-			s.release(a, 21, 22)
-			b := s.grant(5, 23, 30)
-			s.release(b, 31, 32)
-			s.read(5, 33, 40)
-		}, []ViolationKind{TokenTwice}},
-		{"readers beside a downgraded writer", func(s *script) {
-			a := s.grant(5, 10, 20)
-			s.downgrade(a, 30, 40)
-			b := s.read(5, 21, 30)
-			s.act(b, 31, 32)
-			s.act(a, 50, 51)
-			s.release(a, 60, 61)
-		}, nil},
-		{"a reader before the downgrade", func(s *script) {
-			a := s.grant(5, 10, 20)
-			b := s.read(5, 21, 29)
-			s.act(b, 30, 31)
-			s.downgrade(a, 30, 40)
-		}, []ViolationKind{Overlap}},
-		{"a writer beside a downgraded one", func(s *script) {
-			a := s.grant(5, 10, 20)
-			s.downgrade(a, 21, 22)
-			b := s.grant(6, 23, 30)
-			s.act(b, 31, 32)
-			s.act(a, 33, 34)
-		}, []ViolationKind{Overlap}},
-		{"a downgrade that failed may have happened", func(s *script) {
-			a := s.grant(5, 10, 20)
-			s.about(a, Downgrade, 21, 22, "no quorum")
-			b := s.read(5, 23, 30)
-			s.act(a, 31, 32)
-			s.act(b, 31, 32)
-		}, nil},
-		{"a downgrade without a return may have happened", func(s *script) {
-			a := s.grant(5, 10, 20)
-			s.about(a, Downgrade, 21, 0, "")
-			b := s.read(5, 23, 30)
-			s.act(a, 31, 32)
-			s.act(b, 31, 32)
-		}, nil},
-		{"a downgrade that failed, as the lease had ended", func(s *script) {
-			a := s.grant(5, 10, 20)
-			s.lost(a, 25)
-			s.about(a, Downgrade, 30, 31, "lost")
-			s.grant(6, 26, 40)
-		}, nil},
-		{"a downgrade that succeeded after the loss", func(s *script) {
-			a := s.grant(5, 10, 20)
-			s.lost(a, 25)
-			s.downgrade(a, 30, 31)
-		}, []ViolationKind{Revived}},
-		{"a failed downgrade is no end", func(s *script) {
-			a := s.grant(5, 10, 20)
-			s.about(a, Downgrade, 21, 22, "no quorum")
-			s.act(a, 30, 31)
-		}, nil},
-		{"a reader downgrades", func(s *script) {
-			a := s.read(5, 10, 20)
-			s.downgrade(a, 21, 22)
-			s.release(a, 30, 31)
-			s.grant(6, 32, 33)
-		}, nil},
-		{"a reader's acquisition without a return proves nothing", func(s *script) {
-			s.add(Event{Kind: Acquire, Reads: true, Call: 10})
-			a := s.grant(5, 15, 20)
-			s.act(a, 90, 91)
-		}, nil},
-		{"a reader whose release is not known may be gone", func(s *script) {
-			a := s.read(5, 10, 20)
-			s.about(a, Release, 30, 0, "")
-			b := s.grant(6, 21, 40)
-			s.act(b, 41, 42)
-		}, nil},
+		{"readers at the same time",
+			`a=read 5 10..20; b=read 5 10..20; act a 30..31; act b 30..31; release a 40..41; act b 50..51`, nil},
+		{"a reader with the token of the writer before",
+			`a=grant 5 10..20; release a 21..22; b=read 5 23..30; act b 31..32`, nil},
+		{"readers with growing tokens", `a=read 5 10..20; b=read 7 21..30; act a 31..32; act b 31..32`, nil},
+		{"a reader beside a writer",
+			`a=grant 5 10..20; b=read 5 21..30; act b 31..32; act a 33..34`, []ViolationKind{Overlap}},
+		{"a writer beside a reader",
+			`a=read 5 10..20; b=grant 6 21..30; act a 31..32; release b 33..34`, []ViolationKind{Overlap}},
+		{"a reader that comes while a writer acts, and all that is known of it is its grant",
+			`a=grant 5 10..20; read 5 22..30; act a 33..34`, []ViolationKind{Overlap}},
+		{"a writer acts after a reader of its token, which may have come when it was granted",
+			`a=grant 5 10..40; read 5 10..30; act a 41..42`, []ViolationKind{ActAfterGrant}},
+		{"a reader acts after a newer writer",
+			`a=read 5 10..40; grant 6 10..30; act a 41..42`, []ViolationKind{ActAfterGrant}},
+		{"a reader under a newer token acts beside a writer that comes before it",
+			`a=grant 5 10..40; b=read 6 10..30; act b 31..32; act a 41..42`, []ViolationKind{ActAfterGrant}},
+		{"a reader acts after another, where a writer must have come between them",
+			`a=read 5 10..20; grant 6 10..60; read 7 10..30; act a 41..42`, []ViolationKind{ActAfterGrant}},
+		{"a reader with an old token, after a writer",
+			`a=grant 6 10..20; release a 21..22; read 5 23..30`, []ViolationKind{TokenOrder}},
+		{"a reader with an old token, after a reader", `read 6 10..20; read 5 21..30`, []ViolationKind{TokenOrder}},
+		{"a smaller token of a reader that asked before the other had it", `read 6 10..20; read 5 20..30`, nil},
+		{"a writer with the token of a reader before",
+			`a=read 5 10..20; release a 21..22; grant 5 23..30`, []ViolationKind{TokenOrder}},
+		{"writers with one token",
+			`a=grant 5 10..20; release a 21..22; b=grant 5 23..30; release b 31..32; read 5 33..40`, []ViolationKind{TokenTwice}},
+		{"readers beside a downgraded writer",
+			`a=grant 5 10..20; downgrade a 30..40; b=read 5 21..30; act b 31..32; act a 50..51; release a 60..61`, nil},
+		{"a reader before the downgrade",
+			`a=grant 5 10..20; b=read 5 21..29; act b 30..31; downgrade a 30..40`, []ViolationKind{Overlap}},
+		{"a writer beside a downgraded one",
+			`a=grant 5 10..20; downgrade a 21..22; b=grant 6 23..30; act b 31..32; act a 33..34`, []ViolationKind{Overlap}},
+		{"a downgrade that failed may have happened",
+			`a=grant 5 10..20; downgrade a 21..22 no quorum; b=read 5 23..30; act a 31..32; act b 31..32`, nil},
+		{"a downgrade without a return may have happened",
+			`a=grant 5 10..20; downgrade a 21..?; b=read 5 23..30; act a 31..32; act b 31..32`, nil},
+		{"a downgrade that failed, as the lease had ended",
+			`a=grant 5 10..20; lost a 25..25 it expired; downgrade a 30..31 lost; grant 6 26..40`, nil},
+		{"a downgrade that succeeded after the loss",
+			`a=grant 5 10..20; lost a 25..25 it expired; downgrade a 30..31`, []ViolationKind{Revived}},
+		{"a failed downgrade is no end", `a=grant 5 10..20; downgrade a 21..22 no quorum; act a 30..31`, nil},
+		{"a reader downgrades", `a=read 5 10..20; downgrade a 21..22; release a 30..31; grant 6 32..33`, nil},
+		{"a reader's acquisition without a return proves nothing", `acquire to read 10..?; a=grant 5 15..20; act a 90..91`, nil},
+		{"a reader whose release is not known may be gone",
+			`a=read 5 10..20; release a 30..?; b=grant 6 21..40; act b 41..42`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { verdict(t, c.check(t)) })
 	}
 }
 
 func TestReaderViolationNamesReaders(t *testing.T) {
-	var s script
-	a := s.grant(5, 110, 120)
-	b := s.read(5, 125, 130)
-	s.act(b, 131, 132)
-	s.downgrade(a, 133, 134)
-	s.act(a, 140, 141)
-	r := Check(s.history(t), ample)
+	r := Check(play(t, "a=grant 5 110..120; b=read 5 125..130; act b 131..132; downgrade a 133..134; act a 140..141"), ample)
 	require.Len(t, r.Violations, 1)
 	require.Equal(t, `overlap of "job": lease owner (client c1/w0, token 5) was valid +10ns..+23ns (downgrade); `+
 		`lease owner (reader, client c1/w0, token 5) was granted within, at +15ns..+20ns, and valid until +21ns (act)`, r.Violations[0].String())
 	dir := t.TempDir()
 	require.NoError(t, r.Save(dir))
 	require.Contains(t, read(t, dir, ViolationsFile), "    > +15ns..+20ns c1/w0 acquire job to read -> token 5")
-	require.Contains(t, read(t, dir, VisualFile), "acquire job to read -\\u003e token 5")
 }
 
 // turn gives the lock to a writer, which may downgrade, or to several readers at once.
@@ -260,27 +147,6 @@ func TestBothCheckersAgreeOnReaders(t *testing.T) {
 		return s.history(t)
 	})
 }
-
-// TestBothCheckersAgreeOnAnythingOfReaders is TestBothCheckersAgreeOnAnything with readers and downgrades.
-func TestBothCheckersAgreeOnAnythingOfReaders(t *testing.T) {
-	agreeOn(t, 2000, func(t *testing.T, r *rand.Rand) *History {
-		var s script
-		for range 1 + r.IntN(4) {
-			call := between(r, 1, 12)
-			ret := between(r, call, 14)
-			l := s.add(Event{Kind: Acquire, Reads: r.IntN(2) == 0, Owner: "owner", Token: 1 + r.Uint64N(4), Call: call, Return: ret})
-			for range r.IntN(4) {
-				call := between(r, l.Return, 16)
-				ret := between(r, call, 18)
-				kinds := []func(Event, time.Duration, time.Duration){s.act, s.act, s.refused, s.release, s.releaseFailed, s.downgrade, s.maybeDowngrade}
-				kinds[r.IntN(len(kinds))](l, call, ret)
-			}
-		}
-		return s.history(t)
-	})
-}
-
-func (s *script) maybeDowngrade(l Event, call, _ time.Duration) { s.about(l, Downgrade, call, 0, "") }
 
 // TestForgetfulReadLockIsIllegal grants a reader beside a writer after a long legal history, so that both
 // see it.

@@ -50,81 +50,34 @@ func TestSaveWritesViolations(t *testing.T) {
 	require.Equal(t, len(r.Violations[0].Events), marked)
 	require.Greater(t, strings.Count(text, "\n"), 2*around)
 	require.Less(t, strings.Count(text, "\n"), 100, "not all of the history")
-
-	page := read(t, dir, VisualFile)
-	require.Contains(t, page, "zombie/w0 acquire a -\\u003e token")
-	require.Contains(t, page, "zombie/w0 end of a")
-	require.Contains(t, page, string(Overlap))
-	acquisitions := strings.Count(page, " acquire a -\\u003e token")
-	require.Greater(t, acquisitions, neighbours)
-	require.Less(t, acquisitions, 5*neighbours, "not all of the history")
-	require.NotContains(t, page, "acquire b", "a name that nothing is wrong with")
-}
-
-// TestEachPictureShowsAnIllegalPart: a picture of a legal part would explain nothing.
-func TestEachPictureShowsAnIllegalPart(t *testing.T) {
-	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
-		s := newSimulation(r, 3, 30, 20)
-		for range 60 {
-			s.lease("a")
-		}
-		for range 3 {
-			corrupt(r, s.events)
-		}
-		if r.IntN(2) == 0 {
-			for range 60 {
-				s.turn()
-			}
-			for range 3 {
-				corrupt(r, s.events)
-			}
-		}
-		h := s.history(t)
-		a := subject{name: "a", slot: none}
-		_, _, leases := h.bySubject()
-		for _, v := range inspect(a, leases[a], 0) {
-			require.NotEmpty(t, inspect(a, v.window(leases[a]), 0), "%s", v)
-		}
-	})
 }
 
 func TestSaveOfALegalHistory(t *testing.T) {
 	dir := t.TempDir()
-	var s script
-	s.grant(5, 10, 20)
-	require.NoError(t, Check(s.history(t), ample).Save(dir))
+	require.NoError(t, Check(play(t, "grant 5 10..20"), ample).Save(dir))
 	require.FileExists(t, filepath.Join(dir, HistoryFile))
 	require.NoFileExists(t, filepath.Join(dir, ViolationsFile))
-	require.NoFileExists(t, filepath.Join(dir, VisualFile))
 }
 
 func TestSaveOfAnUndecidedHistory(t *testing.T) {
 	dir := t.TempDir()
-	var s script
-	s.grant(5, 10, 20)
-	require.NoError(t, Check(s.history(t), 0).Save(dir))
+	require.NoError(t, Check(play(t, "grant 5 10..20"), 0).Save(dir))
 	require.Contains(t, read(t, dir, ViolationsFile), "no verdict in time for job")
-	require.NoFileExists(t, filepath.Join(dir, VisualFile))
 }
 
 func TestSaveShowsPorcupinesViolation(t *testing.T) {
 	dir := t.TempDir()
-	var s script
-	s.grant(5, 10, 20)
-	s.grant(6, 30, 40)
-	r := Check(s.history(t), ample)
+	r := Check(play(t, "grant 5 10..20; grant 6 30..40"), ample)
 	r.Verdict = Illegal
 	r.add(subject{name: "job", slot: none}, "Illegal")
 	require.NoError(t, r.Save(dir))
 	require.Contains(t, read(t, dir, ViolationsFile), string(Unexplained))
-	require.Equal(t, 2, strings.Count(read(t, dir, VisualFile), " acquire job -\\u003e token"))
 }
 
 func TestSaveNamesUnwritableFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	var s script
-	require.ErrorContains(t, Check(s.history(t), ample).Save(path), fmt.Sprintf("faultinject: saving a history: mkdir %s", path))
+	require.ErrorContains(t, Check(play(t, ""), ample).Save(path), fmt.Sprintf("faultinject: saving a history: mkdir %s", path))
 }
 
 func read(t *testing.T, dir, name string) string {

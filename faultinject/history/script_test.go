@@ -2,7 +2,10 @@ package history
 
 import (
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,81 +16,98 @@ import (
 // script is a history written by hand.
 type script struct {
 	events []Event
+	leases map[string]Event
 }
 
 func (s *script) add(e Event) Event {
 	e.Client, e.Op = "c1", uint64(len(s.events)+1)
-	if e.Names == nil {
+	if len(e.Names) == 0 {
 		e.Names = []string{"job"}
+	}
+	if e.granted() {
+		e.Owner = "owner"
 	}
 	s.events = append(s.events, e)
 	return e
 }
 
-func (s *script) grant(token uint64, call, ret time.Duration, names ...string) Event {
-	return s.add(Event{Kind: Acquire, Names: names, Owner: "owner", Token: token, Call: call, Return: ret})
-}
+// call is a call in a text: perhaps a name for its lease, the call, what it is about, its times, and its error.
+var call = regexp.MustCompile(`^(?:(\w)=)?(\w+) (.*?) ?(\d+)\.\.(\d+|\?) ?(refused: )?(.*)$`)
 
-// read is a grant to a reader.
-func (s *script) read(token uint64, call, ret time.Duration) Event {
-	return s.add(Event{Kind: Acquire, Reads: true, Owner: "owner", Token: token, Call: call, Return: ret})
-}
-
-// permits is a grant of permits with these numbers, of two.
-func (s *script) permits(token uint64, call, ret time.Duration, slots ...int) Event {
-	return s.add(Event{
-		Kind: Acquire, Of: Semaphore, Size: 2, Permits: len(slots), Slots: slots, Owner: "owner", Token: token, Call: call, Return: ret,
-	})
-}
-
-// counted is a grant of a permit without a number, of two.
-func (s *script) counted(call, ret time.Duration) Event {
-	return s.add(Event{Kind: Acquire, Of: Semaphore, Size: 2, Permits: 1, Owner: "owner", Call: call, Return: ret})
-}
-
-func (s *script) resize(to int, call, ret time.Duration, err string) {
-	s.add(Event{Kind: Resize, Of: Semaphore, Size: to, Call: call, Return: ret, Error: err})
-}
-
-// latch is a call of a latch about an id or a number. It returns the number of the event.
-func (s *script) latch(kind Kind, about any, call, ret time.Duration, err string) int {
-	e := Event{Kind: kind, Of: Latch, Call: call, Return: ret, Error: err}
-	switch about := about.(type) {
-	case string:
-		e.ID = about
-	case int:
-		e.Count = about
+// play adds the calls of a text such as "a=grant 5 10..20; act a 30..31; release a 40..? no quorum". These are a grant of a
+// lease a with the token 5, an act of that lease, and its release, whose return was not seen. "grant 5 x y 10..20" is
+// a lock of two names, "permits 5 0 1 10..20" a grant of the permits 0 and 1 of two, and "counted 10..20" one of a
+// permit without a number. "refused: " begins an error that tells the state of a latch.
+func (s *script) play(t testing.TB, text string) {
+	t.Helper()
+	for step := range strings.SplitSeq(text, "; ") {
+		m := call.FindStringSubmatch(step)
+		require.NotNil(t, m, step)
+		number := func(text string) int {
+			n, err := strconv.Atoi(text)
+			require.NoError(t, err, step)
+			return n
+		}
+		about := strings.Fields(m[3])
+		e := Event{Kind: Kind(m[2])}
+		switch e.Kind {
+		case "grant", "read":
+			e.Kind, e.Reads, e.Token, e.Names = Acquire, e.Kind == "read", uint64(number(about[0])), about[1:]
+		case Acquire:
+			e.Reads = len(about) > 0
+		case "permits":
+			e.Kind, e.Of, e.Size, e.Token, e.Permits = Acquire, Semaphore, 2, uint64(number(about[0])), len(about)-1
+			for _, slot := range about[1:] {
+				e.Slots = append(e.Slots, number(slot))
+			}
+		case "counted":
+			e.Kind, e.Of, e.Size, e.Permits = Acquire, Semaphore, 2, 1
+			if len(about) > 0 {
+				e.Permits = number(about[0])
+			}
+		case Resize:
+			e.Of, e.Size = Semaphore, number(about[0])
+		case Act, Release, Lost, Downgrade:
+			kind := e.Kind
+			e = s.leases[about[0]]
+			e.Kind, e.Lease, e.Return = kind, e.Op, 0
+		default:
+			e.Of = Latch
+			if e.Kind == CountDown {
+				e.ID = about[0]
+			} else if len(about) > 0 {
+				e.Count = number(about[0])
+			}
+		}
+		e.Call, e.Error = time.Duration(number(m[4])), m[7]
+		if m[5] != "?" {
+			e.Return = time.Duration(number(m[5]))
+		}
+		if m[6] != "" {
+			e.Refusal = Refusal(m[7])
+			if set, ok := strings.CutPrefix(m[7], "set to "); ok {
+				e.Refusal, e.Found = SetOtherwise, number(set)
+			}
+		}
+		e = s.add(e)
+		if m[1] != "" {
+			if s.leases == nil {
+				s.leases = map[string]Event{}
+			}
+			s.leases[m[1]] = e
+		}
 	}
-	return int(s.add(e).Op)
 }
 
-// refusedBecause gives an event the reason of its failure.
-func (s *script) refusedBecause(why Refusal, found, event int) {
-	s.events[event-1].Refusal, s.events[event-1].Found = why, found
+// play returns the history of a text: see [script.play].
+func play(t testing.TB, text string) *History {
+	t.Helper()
+	var s script
+	if text != "" {
+		s.play(t, text)
+	}
+	return s.history(t)
 }
-
-func (s *script) about(l Event, kind Kind, call, ret time.Duration, err string) {
-	e := l
-	e.Kind, e.Lease, e.Call, e.Return, e.Error = kind, l.Op, call, ret, err
-	s.add(e)
-}
-
-func (s *script) downgrade(l Event, call, ret time.Duration) { s.about(l, Downgrade, call, ret, "") }
-
-func (s *script) act(l Event, call, ret time.Duration)     { s.about(l, Act, call, ret, "") }
-func (s *script) refused(l Event, call, ret time.Duration) { s.about(l, Act, call, ret, "over") }
-func (s *script) release(l Event, call, ret time.Duration) { s.about(l, Release, call, ret, "") }
-func (s *script) lost(l Event, at time.Duration)           { s.about(l, Lost, at, at, "it expired") }
-
-func (s *script) releaseFailed(l Event, call, ret time.Duration) {
-	s.about(l, Release, call, ret, "no quorum")
-}
-
-func (s *script) failed(call, ret time.Duration) {
-	s.add(Event{Kind: Acquire, Call: call, Return: ret, Error: "no quorum"})
-}
-
-func (s *script) unanswered(call time.Duration) { s.add(Event{Kind: Acquire, Call: call}) }
 
 func (s *script) history(t testing.TB) *History {
 	t.Helper()
@@ -150,7 +170,7 @@ func judges(h *History) (direct, quick, plain bool) {
 	_, exclusive, leases := h.bySubject()
 	direct, quick, plain = true, true, true
 	for _, s := range exclusive {
-		ops := operations(leases[s], last+1, newRows())
+		ops := operations(leases[s], last+1)
 		direct = direct && len(inspect(s, leases[s], first)) == 0
 		quick = quick && porcupine.CheckOperations(model(), ops)
 		plain = plain && porcupine.CheckOperations(plainModel(), ops)
