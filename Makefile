@@ -2,6 +2,7 @@
 
 GO ?= go
 GOLANGCI_VERSION := v2.15.0
+GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
 PROMTOOL := $(or $(shell command -v promtool),bin/promtool)
 PKG ?= ./...
@@ -60,13 +61,13 @@ TESTED = $(if $(filter ./...,$(PKG)),./internal/realtest ./faultinject/chaos ./c
 	./internal/tests/lease ./internal/tests/waiting ./... \
 	$(addsuffix /...,$(addprefix ./,$(if $(FULL),$(MODULES),$(filter-out bench,$(MODULES))))),$(PKG))
 # What make test leaves out, besides tests that say so themselves. FULL=1, for CI, leaves nothing out.
-LONG := the race detector, thousands of seeds of the simulation, mutants, chaos for a minute: make check
-APART := the module bench, with the tests of Redisson, which need Java and Maven: make check
-WITHOUT = $(if $(FULL),,-without '$(LONG)' $(if $(filter ./...,$(PKG)),-without '$(APART)'))
+LONG := the race detector, thousands of seeds of the simulation, mutants, chaos for a minute
+APART := $(if $(filter ./...,$(PKG)), and the module bench with the tests of Redisson)
 
 .PHONY: test
 test: setup ## Run the tests, in about five minutes, and say what was left out (PKG=./node for one package)
-	$(GO) run ./internal/testrun $(WITHOUT) $(if $(SUMMARY),-summary '$(SUMMARY)') -- \
+	$(if $(FULL),,@echo 'Left out, see make check: $(LONG)$(APART).')
+	$(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg -- \
 		$(if $(FULL),-race,-short) -shuffle=on -p 4 -parallel $(PARALLEL) -timeout 20m $(TESTFLAGS) $(TESTED)
 
 .PHONY: check

@@ -3,9 +3,6 @@ package testkit
 
 import "testing"
 
-// Prefix begins the message of an inconclusive test. internal/testrun counts the tests by it.
-const Prefix = "INCONCLUSIVE: "
-
 // Inconclusive ends a test that saw too little to decide, as the machine was too busy. The
 // test counts as neither passed nor failed, and the summary of make test names it with the reason.
 //
@@ -13,7 +10,7 @@ const Prefix = "INCONCLUSIVE: "
 // A test that has failed before stays failed.
 func Inconclusive(t testing.TB, format string, args ...any) {
 	t.Helper()
-	t.Skipf(Prefix+format, args...)
+	t.Skipf("INCONCLUSIVE: "+format, args...)
 }
 
 // Missing ends a test that needs something that this machine does not have. The test counts as not run, and the
