@@ -42,29 +42,6 @@ func TestSetClockBeforeStart(t *testing.T) {
 	assertClock(t, time.Minute, s)
 }
 
-func TestStepOfTheClockExpiresKeys(t *testing.T) {
-	s := Start(t, WithFaketime())
-	command(t, s, "SET", "k", "v", "EX", "3600")
-	s.SetClock(59 * time.Minute)
-	assert.Equal(t, "v", command(t, s, "GET", "k"))
-	s.SetClock(61 * time.Minute)
-	assert.Equal(t, "(nil)", command(t, s, "GET", "k"))
-
-	Needs7(t, s, "EXPIRE LT")
-	command(t, s, "SET", "k", "v", "EX", "3600")
-	s.SetClock(0)
-	assert.Equal(t, "1", command(t, s, "EXPIRE", "k", "7200", "LT"), "the key would have lived 61 minutes longer")
-	assert.Equal(t, "0", command(t, s, "EXPIRE", "k", "7201", "LT"))
-}
-
-func TestSteppedClockKeepsItsRate(t *testing.T) {
-	s := Start(t, WithClock(time.Hour))
-	begin := time.Now()
-	command(t, s, "BLPOP", "none", "0.3") // for the server to see time pass
-	require.Greater(t, time.Since(begin), 200*time.Millisecond)
-	assertClock(t, time.Hour, s)
-}
-
 // TestOnlyTheWallClockSteps: the server schedules its own work by its monotonic clock, such as the removal of expired
 // keys.
 func TestOnlyTheWallClockSteps(t *testing.T) {
@@ -119,20 +96,4 @@ func TestLaunchWithUnfitLibfaketime(t *testing.T) {
 
 func faketimeAt(patterns ...string) Option {
 	return func(c *config) { c.faketime = patterns }
-}
-
-func TestParseTime(t *testing.T) {
-	texts := func(of ...string) (r reply) {
-		for _, s := range of {
-			r.elems = append(r.elems, reply{scalar: s})
-		}
-		return r
-	}
-	at, err := parseTime(texts("1700000000", "123456"))
-	require.NoError(t, err)
-	assert.True(t, time.Unix(1_700_000_000, 123_456_000).Equal(at))
-	for _, nonsense := range []reply{{}, texts("1"), texts("x", "1"), texts("1", "x")} {
-		_, err := parseTime(nonsense)
-		require.Error(t, err)
-	}
 }

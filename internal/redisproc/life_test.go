@@ -47,39 +47,6 @@ func TestTryStartIsBounded(t *testing.T) {
 	require.NoError(t, s.TryStart(t.Context()))
 }
 
-func TestTrySetMaxMemory(t *testing.T) {
-	s := Start(t)
-	require.NoError(t, s.TrySetMaxMemory(t.Context(), 1))
-	for range 2 {
-		_, err := s.Command("SET", "k", "v")
-		require.ErrorContains(t, err, "OOM")
-		s.Restart()
-	}
-	s.Kill()
-	require.NoError(t, s.TrySetMaxMemory(t.Context(), 0), "the server is down")
-	s.Restart()
-	command(t, s, "SET", "k", "v")
-}
-
-func TestTrySetClock(t *testing.T) {
-	s := Start(t, WithFaketime())
-	for _, offset := range []time.Duration{time.Hour, -time.Hour} {
-		require.NoError(t, s.TrySetClock(t.Context(), offset))
-		assertClock(t, offset, s)
-		require.NoError(t, AwaitClock(t.Context(), "unix", s.Socket(), offset))
-	}
-	s.Pause()
-	require.NoError(t, s.TrySetClock(t.Context(), time.Minute), "a paused server cannot be asked")
-	s.Resume()
-	assertClock(t, time.Minute, s)
-	s.Kill()
-	require.NoError(t, s.TrySetClock(t.Context(), time.Second))
-	s.Restart()
-	assertClock(t, time.Second, s)
-
-	require.ErrorIs(t, Start(t).TrySetClock(t.Context(), 0), errTrueClock)
-}
-
 func TestAwaitClockGivesUp(t *testing.T) {
 	s := Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -26,13 +26,6 @@ func crash(t *testing.T, s *Server, meanwhile func()) {
 
 func nothing() {}
 
-func TestCrashWithoutPersistence(t *testing.T) {
-	s := Start(t)
-	command(t, s, "SET", "k", "v")
-	crash(t, s, nothing)
-	assert.Empty(t, s.Keys())
-}
-
 func TestAOFKeepsEachWrite(t *testing.T) {
 	s := Start(t, WithAOF())
 	var want []string

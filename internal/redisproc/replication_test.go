@@ -25,16 +25,6 @@ func TestReplicaFollows(t *testing.T) {
 	assert.Equal(t, []string{"before", "later"}, replica.Keys(), "the replica follows again")
 }
 
-func TestReplicationIDChangesWithTheFirstReplica(t *testing.T) {
-	master := Start(t)
-	alone := master.ReplicationID()
-	StartReplica(t, master)
-	first := master.ReplicationID()
-	assert.NotEqual(t, alone, first)
-	StartReplica(t, master)
-	assert.Equal(t, first, master.ReplicationID())
-}
-
 func TestReplicationLeavesNoDump(t *testing.T) {
 	master := Start(t)
 	command(t, master, "SET", "k", "v")
@@ -107,17 +97,6 @@ func assertAllDiffer(t *testing.T, ids []string) {
 		seen[id] = true
 	}
 	assert.Len(t, seen, len(ids), "%v", ids)
-}
-
-func TestPauseReplication(t *testing.T) {
-	master := Start(t, WithPassword("pw"))
-	replica := StartReplica(t, master)
-	replica.PauseReplication()
-	replica.PauseReplication() // once more changes nothing
-	command(t, master, "SET", "k", "v")
-	assert.Empty(t, replica.Keys())
-	replica.Follow(master)
-	assert.Equal(t, []string{"k"}, replica.Keys())
 }
 
 func TestRestartEndsPauseOfReplication(t *testing.T) {

@@ -16,6 +16,8 @@ func TestReadReply(t *testing.T) {
 		"$0\r\n\r\n":                    "",
 		"$-1\r\n":                       "(nil)",
 		"*-1\r\n":                       "(nil)",
+		"*0\r\n":                        "",
+		"$10\r\ntwo\r\nlines\r\n":       "two\r\nlines",
 		"*2\r\n-ERR one\r\n+two\r\n":    "ERR one\ntwo",
 		"*2\r\n*1\r\n:1\r\n$1\r\n2\r\n": "1\n2",
 	} {

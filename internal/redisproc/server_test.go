@@ -1,7 +1,6 @@
 package redisproc
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -49,12 +48,6 @@ func TestStartAnswersOnPortAndSocket(t *testing.T) {
 	assert.Less(t, len(s.Socket()), 100)
 	assert.Empty(t, s.TLSAddr())
 	assert.Empty(t, s.CAFile())
-}
-
-func TestStartKeepsNothing(t *testing.T) {
-	s := Start(t)
-	assert.Equal(t, "save\n", command(t, s, "CONFIG", "GET", "save"))
-	assert.Equal(t, "appendonly\nno", command(t, s, "CONFIG", "GET", "appendonly"))
 }
 
 func TestStartNGivesIndependentServers(t *testing.T) {
@@ -182,19 +175,6 @@ func TestPauseHangsAndResumeGoesOn(t *testing.T) {
 	}
 }
 
-func TestKillOfPausedServerDropsUnreadCommands(t *testing.T) {
-	s := Start(t, WithArgs("--appendonly", "yes", "--appendfsync", "always"))
-	command(t, s, "SET", "before", "1")
-	s.Pause()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	_, err := s.Do(ctx, "SET", "during", "1")
-	requireTimeout(t, err)
-	s.Kill()
-	s.Restart()
-	assert.Equal(t, []string{"before"}, s.Keys())
-}
-
 func TestRestartLosesMemory(t *testing.T) {
 	s := Start(t)
 	addr, pid := s.Addr(), s.PID()
@@ -211,13 +191,6 @@ func TestRestartLosesMemory(t *testing.T) {
 	s.Pause()
 	s.Restart()
 	require.NoError(t, pingTCP(s.Addr(), commandTimeout))
-}
-
-func TestRestartKeepsWhatIsPersisted(t *testing.T) {
-	s := Start(t, WithArgs("--appendonly", "yes", "--appendfsync", "always"))
-	command(t, s, "SET", "k", "v")
-	s.Restart()
-	assert.Equal(t, "v", command(t, s, "GET", "k"))
 }
 
 func TestConcurrentUse(t *testing.T) {
@@ -289,41 +262,6 @@ func TestSentinel(t *testing.T) {
 	sentinel.Restart()
 	assert.Equal(t, want, command(t, sentinel, "SENTINEL", "get-master-addr-by-name", "m"))
 	require.NoError(t, pingTCP(sentinel.Addr(), commandTimeout))
-}
-
-func TestSentinelFailsOver(t *testing.T) {
-	master := Start(t)
-	host, port, err := net.SplitHostPort(master.Addr())
-	require.NoError(t, err)
-	replica := Start(t, WithArgs("--replicaof", host, port))
-	sentinel := StartSentinel(t, "m", master)
-	require.Eventually(t, func() bool {
-		return strings.Contains(command(t, sentinel, "SENTINEL", "replicas", "m"), replica.Addr())
-	}, startTimeout, 50*time.Millisecond, "the sentinel learns of the replica from the master")
-
-	master.Kill()
-	require.Eventually(t, func() bool {
-		now := command(t, sentinel, "SENTINEL", "get-master-addr-by-name", "m")
-		return strings.ReplaceAll(now, "\n", ":") == replica.Addr()
-	}, startTimeout, 50*time.Millisecond)
-}
-
-func TestCommandRendersReplies(t *testing.T) {
-	s := Start(t)
-	for _, c := range []struct{ script, want string }{
-		{`return {ok='fine'}`, "fine"},
-		{`return 'two\r\nlines'`, "two\r\nlines"},
-		{`return -7`, "-7"},
-		{`return false`, "(nil)"},
-		{`return {}`, ""},
-		{`return {1, 'a', {2, 'b'}}`, "1\na\n2\nb"},
-	} {
-		assert.Equal(t, c.want, command(t, s, "EVAL", c.script, "0"), c.script)
-	}
-	_, err := s.Command("EVAL", `return {err='OOPS no'}`, "0")
-	require.Equal(t, ReplyError("OOPS no"), err)
-	_, err = s.Command()
-	require.Error(t, err)
 }
 
 func TestConfig(t *testing.T) {
