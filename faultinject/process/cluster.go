@@ -54,8 +54,11 @@ func (d *clusterDriver) Tag() string { return slotTag }
 
 func (d *clusterDriver) Addresses() []string { return d.cluster.Addresses() }
 
-func (d *clusterDriver) owner(ctx context.Context) (*redisproc.Server, error) {
-	return d.cluster.TryOwner(ctx, node.MarkerKey(slotTag))
+var marker = node.MarkerKey(slotTag)
+
+func (d *clusterDriver) owner(ctx context.Context) (owner *redisproc.Server, err error) {
+	err = d.cluster.Try(ctx, func(c *redisproc.Cluster) { owner = c.Owner(marker) })
+	return owner, err
 }
 
 func (d *clusterDriver) Command(ctx context.Context, args ...string) (string, error) {
@@ -88,7 +91,7 @@ func (d *clusterDriver) mends(ctx context.Context, repair func(*redisproc.Server
 		return err
 	}
 	d.broken = nil
-	return d.cluster.TryAwaitHealthy(ctx)
+	return d.change(ctx, func(*redisproc.Cluster) {})
 }
 
 func (d *clusterDriver) Kill(ctx context.Context) error {
@@ -122,17 +125,16 @@ func (d *clusterDriver) Rejoin(ctx context.Context) error {
 }
 
 func (d *clusterDriver) Failover(ctx context.Context) error {
-	_, err := d.cluster.TryFailover(ctx, node.MarkerKey(slotTag))
-	return errors.Join(err, d.cluster.TryAwaitHealthy(ctx))
+	return d.change(ctx, func(c *redisproc.Cluster) { c.Failover(marker) })
 }
 
 func (d *clusterDriver) Move(ctx context.Context) error {
-	marker := node.MarkerKey(slotTag)
-	to, err := d.cluster.TryOtherMaster(ctx, marker)
-	if err == nil {
-		err = d.cluster.TryMove(ctx, marker, to, nil)
-	}
-	return errors.Join(err, d.cluster.TryAwaitHealthy(ctx))
+	return d.change(ctx, func(c *redisproc.Cluster) { c.Move(marker, c.OtherMaster(marker), nil) })
+}
+
+// change makes a change, and waits until the cluster is healthy in any case.
+func (d *clusterDriver) change(ctx context.Context, steps func(*redisproc.Cluster)) error {
+	return errors.Join(d.cluster.Try(ctx, steps), d.cluster.Try(ctx, (*redisproc.Cluster).AwaitHealthy))
 }
 
 func (d *clusterDriver) StepClock(context.Context, time.Duration) error {

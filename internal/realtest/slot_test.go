@@ -152,7 +152,7 @@ func (l *slotLoad) describe() (lines []string) {
 			lines = append(lines, fmt.Sprintf("\n%s: %v: %v\n%s", server.Addr(), command, err, text))
 		}
 	}
-	return append(lines, l.s.Views(l.ctx)...)
+	return append(lines, l.s.Views()...)
 }
 
 func (l *slotLoad) end() {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -36,17 +37,61 @@ func WithNodeTimeout(d time.Duration) Option {
 func WithPatience() Option { return WithNodeTimeout(15 * time.Second) }
 
 // Cluster is a Redis Cluster of three masters with a replica each. All messages between its servers go through
-// proxies, so that [Cluster.CutOff] can isolate a server. As in [Server], methods whose name begins
-// with Try need no test.
+// proxies, so that [Cluster.CutOff] can isolate a server. A method that fails ends the test, or the steps of
+// [Cluster.Try].
 type Cluster struct {
+	*members
+	ctx  context.Context
+	fail func(error)
+}
+
+// members are the servers of a cluster.
+type members struct {
 	servers []*Server
 	ids     []string
 	buses   []*bus
-	fail    func(format string, args ...any)
 
 	mu sync.Mutex
 	// cutOff has the ids of the servers that are isolated.
 	cutOff map[string]bool
+}
+
+// StartCluster is [TryLaunchCluster] for a test. It closes the servers when the test ends.
+func StartCluster(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	c, err := TryLaunchCluster(context.Background(), opts...)
+	if err != nil {
+		t.Fatalf("redisproc: %v", err)
+	}
+	c.fail = func(err error) {
+		t.Helper()
+		t.Fatalf("redisproc: %v", err)
+	}
+	for _, b := range c.buses {
+		t.Cleanup(b.close)
+	}
+	for _, s := range c.servers {
+		s.adopt(t)
+	}
+	return c
+}
+
+// failure is the error of a step of [Cluster.Try].
+type failure struct{ error }
+
+// Try does steps without a test around them. The first that fails ends them, and is the error.
+func (c *Cluster) Try(ctx context.Context, steps func(c *Cluster)) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case failure:
+			err = p.error
+		default:
+			panic(p)
+		}
+	}()
+	steps(&Cluster{members: c.members, ctx: ctx, fail: func(err error) { panic(failure{err}) }})
+	return nil
 }
 
 // TryLaunchCluster forms a cluster without a test around it. The caller must close it. It returns once all servers
@@ -68,14 +113,16 @@ func TryLaunchCluster(ctx context.Context, opts ...Option) (*Cluster, error) {
 // to meet others may forget them on a busy machine.
 func launchCluster(ctx context.Context, opts []Option) (*Cluster, error) {
 	const n = 2 * clusterMasters
-	c := &Cluster{servers: make([]*Server, n), ids: make([]string, n), buses: make([]*bus, n), fail: panicf, cutOff: make(map[string]bool)}
+	c := &Cluster{ctx: context.Background(), members: &members{
+		servers: make([]*Server, n), ids: make([]string, n), buses: make([]*bus, n), cutOff: make(map[string]bool),
+	}}
 	ports := make([]int, n)
 	for i := range n {
 		var err error
 		// The ids are random, because servers refuse to talk to one with another id. It may be of another cluster.
 		c.ids[i] = fmt.Sprintf("%016x%016x%08x", rand.Uint64(), rand.Uint64(), i)
 		if ports[i], err = freePort(highestPort-busOffset, busOffset); err == nil {
-			c.buses[i], err = newBus(c)
+			c.buses[i], err = newBus(c.members)
 		}
 		if err != nil {
 			return nil, errors.Join(err, c.TryClose())
@@ -92,7 +139,7 @@ func launchCluster(ctx context.Context, opts []Option) (*Cluster, error) {
 	wg.Wait()
 	err := errors.Join(errs...)
 	if err == nil {
-		err = c.TryAwaitHealthy(ctx)
+		err = c.Try(ctx, (*Cluster).AwaitHealthy)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.TryClose())
@@ -101,7 +148,7 @@ func launchCluster(ctx context.Context, opts []Option) (*Cluster, error) {
 }
 
 // options are the options of one server.
-func (c *Cluster) options(i int, ports []int) []Option {
+func (c *members) options(i int, ports []int) []Option {
 	return []Option{
 		func(conf *config) { conf.member = &member{port: ports[i], file: c.file(i, ports)} },
 		WithArgs(
@@ -124,7 +171,7 @@ type member struct {
 const clusterFile = "nodes.conf"
 
 // file is the content of that file for one server: a line as of CLUSTER NODES for each server.
-func (c *Cluster) file(of int, ports []int) string {
+func (c *members) file(of int, ports []int) string {
 	var b strings.Builder
 	for i, id := range c.ids {
 		role, slots := "master -", ""
@@ -144,7 +191,7 @@ func (c *Cluster) file(of int, ports []int) string {
 }
 
 // TryClose closes all servers. It may be called more than once.
-func (c *Cluster) TryClose() error {
+func (c *members) TryClose() error {
 	errs := make([]error, len(c.servers))
 	var wg sync.WaitGroup
 	for i, s := range c.servers {
@@ -162,10 +209,10 @@ func (c *Cluster) TryClose() error {
 }
 
 // Servers returns all servers: first the masters at the start, then a replica of each.
-func (c *Cluster) Servers() []*Server { return c.servers }
+func (c *members) Servers() []*Server { return c.servers }
 
 // Addresses returns the addresses of all servers.
-func (c *Cluster) Addresses() []string {
+func (c *members) Addresses() []string {
 	addresses := make([]string, len(c.servers))
 	for i, s := range c.servers {
 		addresses[i] = s.Addr()
@@ -173,23 +220,28 @@ func (c *Cluster) Addresses() []string {
 	return addresses
 }
 
-// tryAwait polls until a condition holds. The error has the state of the cluster.
-func (c *Cluster) tryAwait(ctx context.Context, what string, cond func() bool) error {
+func (c *Cluster) must(err error) {
+	if err != nil {
+		c.fail(err)
+	}
+}
+
+// Await polls until a condition holds. The failure has the state of the cluster.
+func (c *Cluster) Await(what string, cond func() bool) {
 	held := false
 	poll(startTimeout, func() bool {
 		held = cond()
-		return held || ctx.Err() != nil
+		return held || c.ctx.Err() != nil
 	})
-	if held {
-		return nil
+	if !held {
+		c.fail(errors.Join(c.ctx.Err(), fmt.Errorf("not seen within %v: %s%s", startTimeout, what, strings.Join(c.views("NODES"), ""))))
 	}
-	return errors.Join(ctx.Err(), fmt.Errorf("not seen within %v: %s%s", startTimeout, what, strings.Join(c.views(ctx, "NODES"), "")))
 }
 
 // Views returns what each server says about the cluster and the other servers, and its log since its last start, for the
 // message of a test that fails.
-func (c *Cluster) Views(ctx context.Context) []string {
-	views := append(c.views(ctx, "INFO"), c.views(ctx, "NODES")...)
+func (c *Cluster) Views() []string {
+	views := append(c.views("INFO"), c.views("NODES")...)
 	for _, s := range c.servers {
 		log, err := os.ReadFile(s.logFile())
 		views = append(views, fmt.Sprintf("\n%s: log: %v\n%s", s.Addr(), err, log))
@@ -198,27 +250,53 @@ func (c *Cluster) Views(ctx context.Context) []string {
 }
 
 // views returns what each server replies to a subcommand of CLUSTER.
-func (c *Cluster) views(ctx context.Context, subcommand string) []string {
+func (c *Cluster) views(subcommand string) []string {
 	views := make([]string, len(c.servers))
 	for i, s := range c.servers {
-		text, err := c.command(ctx, s, "CLUSTER", subcommand)
+		text, err := c.ask(s, "CLUSTER", subcommand)
 		views[i] = fmt.Sprintf("\n%s: %v\n%s", s.Addr(), err, text)
 	}
 	return views
 }
 
-// TryAwaitHealthy waits until all servers that run see the cluster serve all slots, three of them are masters, the
+// ask sends a command that may fail.
+func (c *Cluster) ask(s *Server, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, commandTimeout)
+	defer cancel()
+	text, err := s.Do(ctx, args...)
+	if err != nil {
+		return "", fmt.Errorf("%s: %v: %w", s.Addr(), args[:min(4, len(args))], err)
+	}
+	return text, nil
+}
+
+// command sends a command that must not fail.
+func (c *Cluster) command(s *Server, args ...string) string {
+	text, err := c.ask(s, args...)
+	c.must(err)
+	return text
+}
+
+// number sends a command that returns a number in its last line.
+func (c *Cluster) number(s *Server, args ...string) int {
+	text := c.command(s, args...)
+	n, err := strconv.Atoi(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
+	c.must(err)
+	return n
+}
+
+// AwaitHealthy waits until all servers that run see the cluster serve all slots, three of them are masters, the
 // others follow a master, and all know that. A master that was replaced a moment ago does not know it yet. And masters
 // do not vote for a replica that they take for a master.
-func (c *Cluster) TryAwaitHealthy(ctx context.Context) error {
-	return c.tryAwait(ctx, "the cluster is healthy", func() bool {
+func (c *Cluster) AwaitHealthy() {
+	c.Await("the cluster is healthy", func() bool {
 		var masters, replicas, running []*Server
 		for _, s := range c.servers {
 			if s.PID() == 0 {
 				continue
 			}
-			state, err1 := c.command(ctx, s, "CLUSTER", "INFO")
-			is, err2 := s.info(ctx, "replication")
+			state, err1 := c.ask(s, "CLUSTER", "INFO")
+			is, err2 := s.info(c.ctx, "replication")
 			if err1 != nil || err2 != nil || !strings.Contains(state, "cluster_state:ok") {
 				return false
 			}
@@ -230,7 +308,7 @@ func (c *Cluster) TryAwaitHealthy(ctx context.Context) error {
 			}
 		}
 		return len(masters) == clusterMasters && !slices.ContainsFunc(running, func(s *Server) bool {
-			seen := c.seenBy(ctx, s)
+			seen := c.seenBy(s)
 			return slices.ContainsFunc(replicas, func(r *Server) bool { return !strings.Contains(seen[r].flags, "slave") })
 		})
 	})
@@ -243,11 +321,11 @@ type sight struct {
 }
 
 // seenBy returns what a server says about all. It returns nothing if the server does not run.
-func (c *Cluster) seenBy(ctx context.Context, s *Server) map[*Server]sight {
+func (c *Cluster) seenBy(s *Server) map[*Server]sight {
 	if s.PID() == 0 {
 		return nil
 	}
-	text, err := c.command(ctx, s, "CLUSTER", "NODES")
+	text, err := c.ask(s, "CLUSTER", "NODES")
 	if err != nil {
 		return nil
 	}
@@ -270,204 +348,153 @@ func (of sight) owns(slot int) bool {
 	})
 }
 
-// slot returns the number of the slot of a key.
-func (c *Cluster) slot(ctx context.Context, key string) (int, error) {
+// Slot returns the number of the slot of a key.
+func (c *Cluster) Slot(key string) int {
 	i := slices.IndexFunc(c.servers, func(s *Server) bool { return s.PID() != 0 })
-	text, err := c.command(ctx, c.servers[max(i, 0)], "CLUSTER", "KEYSLOT", key)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(text)
+	return c.number(c.servers[max(i, 0)], "CLUSTER", "KEYSLOT", key)
 }
 
-// TryOwner returns the master that serves the slot of a key, as the majority of the servers sees it.
-func (c *Cluster) TryOwner(ctx context.Context, key string) (*Server, error) {
-	slot, err := c.slot(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return c.owner(ctx, slot, func(votes, _ int) bool { return votes > len(c.servers)/2 })
+// Owner returns the master that serves the slot of a key, as the majority of the servers sees it.
+func (c *Cluster) Owner(key string) *Server {
+	return c.awaitOwner(c.Slot(key), func(_ *Server, votes, _ int) bool { return votes > len(c.servers)/2 })
 }
 
-// owner waits until enough of the servers that run name the same owner of a slot.
-func (c *Cluster) owner(ctx context.Context, slot int, enough func(votes, running int) bool) (owner *Server, err error) {
-	err = c.tryAwait(ctx, fmt.Sprintf("the servers name the same owner of slot %d", slot), func() bool {
+// awaitOwner waits until enough of the servers that run name the same owner of a slot.
+func (c *Cluster) awaitOwner(slot int, enough func(s *Server, votes, running int) bool) (owner *Server) {
+	c.Await(fmt.Sprintf("the servers name the same owner of slot %d", slot), func() bool {
 		votes, running := make(map[*Server]int), 0
 		for _, s := range c.servers {
 			if s.PID() != 0 {
 				running++
 			}
-			for other, is := range c.seenBy(ctx, s) {
+			for other, is := range c.seenBy(s) {
 				if is.owns(slot) {
 					votes[other]++
 				}
 			}
 		}
 		for s, n := range votes {
-			if enough(n, running) {
+			if enough(s, n, running) {
 				owner = s
 			}
 		}
 		return owner != nil
 	})
-	return owner, err
+	return owner
+}
+
+// awaitTakeover waits until most servers name this owner of a slot.
+func (c *Cluster) awaitTakeover(slot int, by *Server) {
+	c.awaitOwner(slot, func(s *Server, votes, _ int) bool { return s == by && votes > len(c.servers)/2 })
 }
 
 // find returns a server of which INFO replication tells this.
-func (c *Cluster) find(ctx context.Context, what string, told func(s *Server, is map[string]string) bool) (*Server, error) {
+func (c *Cluster) find(what string, told func(s *Server, is map[string]string) bool) *Server {
 	for _, s := range c.servers {
-		if is, err := s.info(ctx, "replication"); err == nil && told(s, is) {
-			return s, nil
+		if is, err := s.info(c.ctx, "replication"); err == nil && told(s, is) {
+			return s
 		}
 	}
-	return nil, fmt.Errorf("there is no %s", what)
+	c.fail(fmt.Errorf("there is no %s", what))
+	return nil
 }
 
-// tryReplicaOf returns a server that follows the master.
-func (c *Cluster) tryReplicaOf(ctx context.Context, master *Server) (*Server, error) {
-	return c.find(ctx, "replica of "+master.Addr(), func(_ *Server, is map[string]string) bool {
+// ReplicaOf returns a server that follows the master.
+func (c *Cluster) ReplicaOf(master *Server) *Server {
+	return c.find("replica of "+master.Addr(), func(_ *Server, is map[string]string) bool {
 		return is["role"] == "slave" && is["master_port"] == strconv.Itoa(master.port)
 	})
 }
 
-// TryOtherMaster returns a master that does not serve the slot of the key.
-func (c *Cluster) TryOtherMaster(ctx context.Context, key string) (*Server, error) {
-	owner, err := c.TryOwner(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return c.find(ctx, "master but "+owner.Addr(), func(s *Server, is map[string]string) bool {
+// OtherMaster returns a master that does not serve the slot of the key.
+func (c *Cluster) OtherMaster(key string) *Server {
+	owner := c.Owner(key)
+	return c.find("master but "+owner.Addr(), func(s *Server, is map[string]string) bool {
 		return s != owner && is["role"] == "master"
 	})
 }
 
-// tryAwaitOwner waits until a server owns the slot of a key.
-func (c *Cluster) tryAwaitOwner(ctx context.Context, key string, want *Server) error {
-	return c.tryAwait(ctx, want.Addr()+" owns the slot", func() bool {
-		owner, err := c.TryOwner(ctx, key)
-		return err == nil && owner == want
-	})
-}
-
-// TryFailover makes a replica of the owner of a key's slot take over from it, without a loss, and returns the replica.
+// Failover makes a replica of the owner of a key's slot take over from it, without a loss, and returns the replica.
 // A server gives a failover up if the machine is too busy, so it may take several attempts. A master votes once in two node
 // timeouts. So the attempts are further apart than that: otherwise each may get the vote of one master only.
-func (c *Cluster) TryFailover(ctx context.Context, key string) (*Server, error) {
-	owner, err := c.TryOwner(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	replica, err := c.tryReplicaOf(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	nodeTimeout, err := c.nodeTimeout(ctx, replica)
-	if err != nil {
-		return nil, err
-	}
+func (c *Cluster) Failover(key string) *Server {
+	replica := c.ReplicaOf(c.Owner(key))
+	nodeTimeout := time.Duration(c.number(replica, "CONFIG", "GET", "cluster-node-timeout")) * time.Millisecond
 	for range failoverAttempts {
 		// While the master looks dead, the replica refuses this, and may take over by itself.
-		if _, err := c.command(ctx, replica, "CLUSTER", "FAILOVER"); err != nil && !strings.Contains(err.Error(), "Master is down") {
-			return nil, err
+		if _, err := c.ask(replica, "CLUSTER", "FAILOVER"); err != nil && !strings.Contains(err.Error(), "Master is down") {
+			c.fail(err)
 		}
 		if poll(failoverTimeout+2*nodeTimeout, func() bool {
-			is, err := replica.info(ctx, "replication")
+			is, err := replica.info(c.ctx, "replication")
 			return err == nil && is["role"] == "master"
 		}) {
-			return replica, c.tryAwaitOwner(ctx, key, replica)
+			c.awaitTakeover(c.Slot(key), replica)
+			return replica
 		}
 	}
-	return nil, fmt.Errorf("%s did not take over", replica.Addr())
+	c.fail(fmt.Errorf("%s did not take over", replica.Addr()))
+	return nil
 }
 
-// nodeTimeout asks a server how long another may be silent, before it takes it for dead.
-func (c *Cluster) nodeTimeout(ctx context.Context, s *Server) (time.Duration, error) {
-	text, err := c.command(ctx, s, "CONFIG", "GET", "cluster-node-timeout")
-	if err != nil {
-		return 0, err
-	}
-	_, value, _ := strings.Cut(text, "\n")
-	ms, err := strconv.Atoi(strings.TrimSpace(value))
-	return time.Duration(ms) * time.Millisecond, err
-}
-
-// TryMove moves the slot of a key to another master, with all keys in it, as redis-cli does. It calls during with the
+// Move moves the slot of a key to another master, with all keys in it, as redis-cli does. It calls during with the
 // old owner while half of the keys are at either server.
-func (c *Cluster) TryMove(ctx context.Context, key string, to *Server, during func(from *Server)) error {
-	slot, err := c.slot(ctx, key)
-	if err != nil {
-		return err
-	}
+func (c *Cluster) Move(key string, to *Server, during func(from *Server)) {
+	slot := c.Slot(key)
 	// A server that imports a slot takes no news of it. If it had not heard of a failover before, the slot would have no
 	// owner in its view, and the cluster would be down.
-	from, err := c.owner(ctx, slot, func(votes, running int) bool { return votes == running })
-	if err != nil {
-		return err
+	from := c.awaitOwner(slot, func(_ *Server, votes, running int) bool { return votes == running })
+	set := func(at *Server, state string, other *Server) {
+		c.command(at, "CLUSTER", "SETSLOT", strconv.Itoa(slot), state, c.idOf(other))
 	}
-	if err := c.setSlot(ctx, slot, to, "IMPORTING", from); err != nil {
-		return err
-	}
-	if err := c.setSlot(ctx, slot, from, "MIGRATING", to); err != nil {
-		return err
-	}
-	if err := c.moveKeys(ctx, slot, from, to, during); err != nil {
-		return err
-	}
-	return errors.Join(c.setSlot(ctx, slot, to, "NODE", to), c.setSlot(ctx, slot, from, "NODE", to))
-}
-
-// TryMoveAtOnce moves the slot of a key to another master in one step, by CLUSTER MIGRATESLOTS of Valkey 9.0. It does
-// nothing if the servers have no such command.
-func (c *Cluster) TryMoveAtOnce(ctx context.Context, key string, to *Server) (moved bool, err error) {
-	from, err := c.TryOwner(ctx, key)
-	if err != nil {
-		return false, err
-	}
-	slot, err := c.slot(ctx, key)
-	if err != nil {
-		return false, err
-	}
-	_, err = c.command(ctx, from, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", strconv.Itoa(slot), strconv.Itoa(slot), "NODE", c.idOf(to))
-	if err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown subcommand") {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return true, c.tryAwaitOwner(ctx, key, to)
-}
-
-func (c *Cluster) setSlot(ctx context.Context, slot int, at *Server, state string, other *Server) error {
-	_, err := c.command(ctx, at, "CLUSTER", "SETSLOT", strconv.Itoa(slot), state, c.idOf(other))
-	return err
-}
-
-// moveKeys moves all keys of a slot, and calls during after the first half.
-func (c *Cluster) moveKeys(ctx context.Context, slot int, from, to *Server, during func(from *Server)) error {
+	set(to, "IMPORTING", from)
+	set(from, "MIGRATING", to)
 	for i := 0; ; i++ {
-		text, err := c.command(ctx, from, "CLUSTER", "GETKEYSINSLOT", strconv.Itoa(slot), "100")
-		keys := strings.Fields(text)
-		if err != nil || len(keys) == 0 {
-			return err
+		keys := strings.Fields(c.command(from, "CLUSTER", "GETKEYSINSLOT", strconv.Itoa(slot), "100"))
+		if len(keys) == 0 {
+			break
 		}
 		if i == 0 {
 			keys = keys[:(len(keys)+1)/2]
 		}
-		args := append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.port), "", "0", "5000", "KEYS"}, keys...)
-		if err := c.patiently(ctx, from, args...); err != nil {
-			return err
-		}
+		c.patiently(from, append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.port), "", "0", "5000", "KEYS"}, keys...)...)
 		if i == 0 && during != nil {
 			during(from)
 		}
 	}
+	set(to, "NODE", to)
+	set(from, "NODE", to)
 }
 
-func (c *Cluster) idOf(s *Server) string { return c.ids[slices.Index(c.servers, s)] }
+// MoveAtOnce moves the slot of a key to another master in one step, by CLUSTER MIGRATESLOTS of Valkey 9.0. It does
+// nothing if the servers have no such command.
+func (c *Cluster) MoveAtOnce(key string, to *Server) (moved bool) {
+	slot := c.Slot(key)
+	_, err := c.ask(c.Owner(key), "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", strconv.Itoa(slot), strconv.Itoa(slot), "NODE", c.idOf(to))
+	if err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown subcommand") {
+		return false
+	}
+	c.must(err)
+	c.awaitTakeover(slot, to)
+	return true
+}
+
+// patiently runs a command again once the cluster is healthy, if a server says that it is down. On a busy machine, the
+// servers may take each other for dead.
+func (c *Cluster) patiently(s *Server, args ...string) {
+	_, err := c.ask(s, args...)
+	if err != nil && strings.Contains(err.Error(), "CLUSTERDOWN") {
+		c.AwaitHealthy()
+		_, err = c.ask(s, args...)
+	}
+	c.must(err)
+}
+
+func (c *members) idOf(s *Server) string { return c.ids[slices.Index(c.servers, s)] }
 
 // CutOff isolates a server from all others of the cluster, until Rejoin. Clients still reach it, and its replica still
 // receives its writes.
-func (c *Cluster) CutOff(s *Server) {
+func (c *members) CutOff(s *Server) {
 	c.mu.Lock()
 	c.cutOff[c.idOf(s)] = true
 	c.mu.Unlock()
@@ -477,39 +504,15 @@ func (c *Cluster) CutOff(s *Server) {
 }
 
 // Rejoin ends CutOff.
-func (c *Cluster) Rejoin(s *Server) {
+func (c *members) Rejoin(s *Server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.cutOff, c.idOf(s))
 }
 
 // isCutOff reports whether a message must not pass.
-func (c *Cluster) isCutOff(sender string, receiver *bus) bool {
+func (c *members) isCutOff(sender string, receiver *bus) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cutOff[sender] || c.cutOff[c.ids[slices.Index(c.buses, receiver)]]
-}
-
-// patiently runs a command again once the cluster is healthy, if a server says that it is down. On a busy machine, the
-// servers may take each other for dead.
-func (c *Cluster) patiently(ctx context.Context, s *Server, args ...string) error {
-	_, err := c.command(ctx, s, args...)
-	if err == nil || !strings.Contains(err.Error(), "CLUSTERDOWN") {
-		return err
-	}
-	if err := c.TryAwaitHealthy(ctx); err != nil {
-		return err
-	}
-	_, err = c.command(ctx, s, args...)
-	return err
-}
-
-func (c *Cluster) command(ctx context.Context, s *Server, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
-	defer cancel()
-	text, err := s.Do(ctx, args...)
-	if err != nil {
-		return "", fmt.Errorf("%s: %v: %w", s.Addr(), args[:min(4, len(args))], err)
-	}
-	return text, nil
 }

@@ -14,7 +14,7 @@ const acceptAgain = 10 * time.Millisecond
 // bus is a proxy before the port at which a server of a cluster gets the messages of the others. Each connection
 // carries the messages of one sender, and the answers to them.
 type bus struct {
-	cluster  *Cluster
+	cluster  *members
 	listener net.Listener
 	done     sync.WaitGroup
 
@@ -24,7 +24,7 @@ type bus struct {
 	closed  bool
 }
 
-func newBus(c *Cluster) (*bus, error) {
+func newBus(c *members) (*bus, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
