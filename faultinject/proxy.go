@@ -26,14 +26,9 @@ import (
 // stopped reading, with more data sent than its system buffers, notices the end only when it reads on. To deliver a
 // RST at once, call [Proxy.Reset].
 type Proxy struct {
-	target, addr string
-	running      sync.WaitGroup // the connections
-
-	// door guards the listener, which is nil while connections are refused. ended is closed when the goroutine of the
-	// listener has ended. door is locked before mu.
-	door     sync.Mutex
+	target   string
 	listener net.Listener
-	ended    chan struct{}
+	running  sync.WaitGroup // the listener and the connections
 
 	mu sync.Mutex
 	// changed is signalled when counters change and when a write ends.
@@ -54,14 +49,14 @@ func NewProxy(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("faultinject: proxy before %s: %w", target, err)
 	}
-	p := &Proxy{target: target, addr: l.Addr().String(), conns: make(map[*proxyConn]struct{})}
+	p := &Proxy{target: target, listener: l, conns: make(map[*proxyConn]struct{})}
 	p.changed = sync.NewCond(&p.mu)
-	p.serve(l)
+	p.running.Go(p.serve)
 	return p, nil
 }
 
-// listen listens at a free port of loopback below the ports for outgoing connections. Such a port could be lost while
-// the proxy refuses connections, even to a client that redials and reaches itself.
+// listen listens at a free port of loopback below the ports for outgoing connections. A client that redials a closed
+// proxy at such a port could reach itself.
 func listen() (net.Listener, error) {
 	const lowest, count, attempts = 10_000, 20_000, 100
 	for range attempts {
@@ -74,7 +69,7 @@ func listen() (net.Listener, error) {
 }
 
 // Addr returns the proxy's address for clients, as host:port. It never changes.
-func (p *Proxy) Addr() string { return p.addr }
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Close ends all connections, and drops withheld data and data in flight. It returns when all goroutines of the proxy
 // have ended, even if the peers do nothing. The error is always nil, and closing more than once does nothing.
@@ -86,64 +81,24 @@ func (p *Proxy) Close() error {
 	}
 	p.changed.Broadcast()
 	p.mu.Unlock()
-	p.Refuse()
+	_ = p.listener.Close() // fails only if closed already
 	p.running.Wait()
 	return nil
 }
 
-// Refuse makes new connections fail, as on a host without a listener. Established ones stay; use [Proxy.Reset] to end
-// them. No connection is accepted after Refuse has returned. It does nothing if the proxy refuses already.
-func (p *Proxy) Refuse() {
-	p.door.Lock()
-	defer p.door.Unlock()
-	if p.listener == nil {
-		return
-	}
-	_ = p.listener.Close() // fails only if closed already
-	<-p.ended
-	p.listener = nil
-}
-
-// Accept ends [Proxy.Refuse]. It does nothing if the proxy does not refuse. It fails if another process took the port
-// meanwhile, or the proxy is closed.
-func (p *Proxy) Accept() error {
-	p.door.Lock()
-	defer p.door.Unlock()
-	if p.listener != nil {
-		return nil
-	}
-	p.mu.Lock()
-	closed := p.closed
-	p.mu.Unlock()
-	if closed {
-		return fmt.Errorf("faultinject: proxy at %s: accept: %w", p.addr, net.ErrClosed)
-	}
-	l, err := net.Listen("tcp", p.addr)
-	if err != nil {
-		return fmt.Errorf("faultinject: proxy: %w", err)
-	}
-	p.serve(l)
-	return nil
-}
-
 // serve accepts connections until the listener is closed.
-func (p *Proxy) serve(l net.Listener) {
-	ended := make(chan struct{})
-	p.listener, p.ended = l, ended
-	go func() {
-		defer close(ended)
-		for {
-			conn, err := l.Accept()
-			switch {
-			case err == nil:
-				p.admit(conn.(*net.TCPConn))
-			case errors.Is(err, net.ErrClosed):
-				return
-			default:
-				time.Sleep(10 * time.Millisecond) // out of file descriptors: there may be some later
-			}
+func (p *Proxy) serve() {
+	for {
+		conn, err := p.listener.Accept()
+		switch {
+		case err == nil:
+			p.admit(conn.(*net.TCPConn))
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			time.Sleep(10 * time.Millisecond) // out of file descriptors: there may be some later
 		}
-	}()
+	}
 }
 
 // admit accepts a client.

@@ -132,11 +132,10 @@ func (p *Proxy) Reset() {
 	}
 }
 
-// Heal returns to plain forwarding: no latency and no cut in either direction. It accepts new connections, with the
-// errors of [Proxy.Accept]. Withheld data passes. Connections that were reset or closed stay so.
-func (p *Proxy) Heal() error {
+// Heal returns to plain forwarding: no latency and no cut in either direction. Withheld data passes. Connections that
+// were reset or closed stay so.
+func (p *Proxy) Heal() {
 	p.change(BothWays, func(c *conditions) { c.latency, c.jitter, c.held, c.limit = 0, 0, false, nil })
-	return p.Accept()
 }
 
 // change changes conditions, also for data in flight. When it returns, no earlier write is in progress.

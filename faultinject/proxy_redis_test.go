@@ -107,7 +107,7 @@ func TestLateReplyInTwoPartsAnswersNoOtherCommand(t *testing.T) {
 		cancel()
 		require.Equalf(t, node.Unknown, r.Outcome, "after %d of %d bytes", n, size)
 		require.ErrorIs(t, r.Err, node.ErrTimeout)
-		require.NoError(t, b.proxy.Heal())
+		b.proxy.Heal()
 		b.knows("b")
 	}
 }

