@@ -102,7 +102,7 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	if len(unseen) > 0 {
-		strain.Broken(t, time.Second, "%s", strings.Join(unseen, "; "))
+		strain.Missing(t, time.Second, "%s", strings.Join(unseen, "; "))
 	}
 }
 

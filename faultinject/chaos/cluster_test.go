@@ -40,7 +40,7 @@ func scenarioOnCluster(t *testing.T, kind string, cfg chaos.Config, unseen func(
 		}
 		t.Logf("not seen in this run: %v", lacks)
 	}
-	strain.Missing(t, "%v", lacks)
+	strain.Missing(t, 0, "%v", lacks)
 }
 
 var epoch = regexp.MustCompile(`cluster_current_epoch:(\d+)`)

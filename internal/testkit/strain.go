@@ -84,43 +84,18 @@ func (s *Strain) quantile(part float64) time.Duration {
 // quiet is how late one wake-up in ten is on a machine that has time left.
 const quiet = time.Millisecond
 
-// Missing ends a test that has not seen the progress or the latency that it looks for. The test fails, but
-// is inconclusive on a machine that was busy while s measured.
-func (s *Strain) Missing(t testing.TB, expected string, args ...any) {
+// Missing ends a test that has not seen the progress or the latency that it looks for. The test fails, unless the machine
+// was busy while s measured. It is also inconclusive if one stall explains it, as of a lease that must be renewed: if a
+// goroutine was once late by stall or more. A stall of 0 is for progress that a stall only delays.
+func (s *Strain) Missing(t testing.TB, stall time.Duration, expected string, args ...any) {
 	t.Helper()
-	late := s.quantile(0.9)
-	if late <= quiet {
-		t.Fatalf("expected: "+expected, args...)
-		return
-	}
-	Inconclusive(t, "expected: "+expected+"; one goroutine in ten was late by %v or more", append(args, late)...)
-}
-
-// Broken is Missing for what one stall of the machine can break: a lease that must be renewed, or an answer that must
-// come in time. The test is inconclusive also if a goroutine was once late by stall or more, even if the machine had
-// time left at all other moments. Progress that a test waits for is not like that: use Missing there.
-func (s *Strain) Broken(t testing.TB, stall time.Duration, expected string, args ...any) {
-	t.Helper()
-	if worst := s.Worst(); worst >= stall {
-		Inconclusive(t, "expected: "+expected+"; the machine stalled for %v", append(args, worst)...)
-		return
-	}
-	s.Missing(t, expected, args...)
-}
-
-// hops is how many wake-ups of goroutines and processes an operation takes at most, one after another.
-const hops = 20
-
-// Within requires that an operation took no longer than a bound. The test is inconclusive where it took
-// longer by no more than the delay of all its wake-ups.
-func (s *Strain) Within(t testing.TB, took, bound time.Duration, what string) {
-	t.Helper()
-	allowance := hops * s.Worst()
+	late, worst := s.quantile(0.9), s.Worst()
 	switch {
-	case took <= bound:
-	case took <= bound+allowance:
-		Inconclusive(t, "%s: %v and not %v, while goroutines were late by up to %v", what, took, bound, allowance/hops)
+	case stall > 0 && worst >= stall:
+		Inconclusive(t, "expected: "+expected+"; the machine stalled for %v", append(args, worst)...)
+	case late > quiet:
+		Inconclusive(t, "expected: "+expected+"; one goroutine in ten was late by %v or more", append(args, late)...)
 	default:
-		t.Fatalf("%s: %v and not %v, while goroutines were late by no more than %v", what, took, bound, allowance/hops)
+		t.Fatalf("expected: "+expected, args...)
 	}
 }

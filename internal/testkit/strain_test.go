@@ -52,54 +52,27 @@ type ending struct {
 
 func (e *ending) Fatalf(string, ...any) { e.fatal = true }
 
-func TestBounds(t *testing.T) {
-	busy, idle := &Strain{late: []time.Duration{time.Second}}, &Strain{late: []time.Duration{time.Microsecond}}
-	for what, test := range map[string]struct {
-		strain              *Strain
-		took                time.Duration
-		fatal, inconclusive bool
-	}{
-		"in time":                       {idle, time.Second, false, false},
-		"late on an idle machine":       {idle, 2 * time.Second, true, false},
-		"late on a busy machine":        {busy, 2 * time.Second, false, true},
-		"very late on a busy machine":   {busy, time.Minute, true, false},
-		"in time on a busy machine too": {busy, time.Second, false, false},
-	} {
-		var e ending
-		test.strain.Within(&e, test.took, time.Second, "it")
-		require.Equal(t, test.fatal, e.fatal, what)
-		require.Equal(t, test.inconclusive, e.format != "", what)
-	}
-	var e ending
-	busy.Missing(&e, "%d sections", 3)
-	require.False(t, e.fatal)
-	require.Equal(t, []any{3, time.Second}, e.args)
-	idle.Missing(&e, "%d sections", 3)
-	require.True(t, e.fatal)
-}
-
-// A machine that is idle but for one stall explains what the stall can break, and nothing else.
-func TestOneStallOfAnIdleMachine(t *testing.T) {
+func TestMissing(t *testing.T) {
 	const stall = 300 * time.Millisecond
+	busy, idle := &Strain{late: []time.Duration{2 * time.Millisecond}}, &Strain{late: []time.Duration{time.Microsecond}}
 	stalled := &Strain{late: append(make([]time.Duration, 100), stall)}
-	for what, test := range map[string]struct {
-		broken func(e *ending)
-		fatal  bool
+	for what, c := range map[string]struct {
+		strain *Strain
+		stall  time.Duration
+		late   time.Duration // the explanation, 0 if the test fails
 	}{
-		"the lease ended, and the stall was long enough for that": {func(e *ending) { stalled.Broken(e, stall, "a lease %d", 3) }, false},
-		"the lease ended, and the stall was too short for that":   {func(e *ending) { stalled.Broken(e, stall+1, "a lease %d", 3) }, true},
-		"progress is missing, which a stall only delays":          {func(e *ending) { stalled.Missing(e, "a section %d", 3) }, true},
+		"a busy machine":                                   {busy, 0, 2 * time.Millisecond},
+		"a busy machine that did not stall":                {busy, stall, 2 * time.Millisecond},
+		"an idle machine":                                  {idle, stall, 0},
+		"a stall that was long enough":                     {stalled, stall, stall},
+		"a stall that was too short":                       {stalled, stall + 1, 0},
+		"a stall, and progress, which a stall only delays": {stalled, 0, 0},
 	} {
 		var e ending
-		test.broken(&e)
-		require.Equal(t, test.fatal, e.fatal, what)
-		require.Equal(t, !test.fatal, e.format != "", what)
-		if !test.fatal {
-			require.Equal(t, []any{3, stall}, e.args, what)
+		c.strain.Missing(&e, c.stall, "%d sections", 3)
+		require.Equal(t, c.late == 0, e.fatal, what)
+		if c.late != 0 {
+			require.Equal(t, []any{3, c.late}, e.args, what)
 		}
 	}
-	var e ending
-	busy := &Strain{late: []time.Duration{2 * time.Millisecond}}
-	busy.Broken(&e, stall, "a lease %d", 3)
-	require.False(t, e.fatal, "a busy machine explains it without a stall")
 }
