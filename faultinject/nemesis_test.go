@@ -10,11 +10,22 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
+// draw draws a plan. Its steps end in time, no target is broken again before it is whole, and a printed plan can be
+// replayed.
 func draw(t *testing.T, n faultinject.Nemesis) faultinject.Plan {
 	t.Helper()
 	plan, err := n.Plan(time.Minute)
 	require.NoError(t, err)
 	require.NoError(t, plan.Check(n.Nodes, n.Clients))
+	free := make(map[string]time.Duration)
+	for _, s := range plan {
+		require.GreaterOrEqual(t, s.At, free[s.Target()], "seed %d: %s", n.Seed, s)
+		require.LessOrEqual(t, s.End(), time.Minute, "seed %d: %s", n.Seed, s)
+		free[s.Target()] = s.End()
+	}
+	read, err := faultinject.ParsePlan(strings.NewReader(plan.String()))
+	require.NoError(t, err)
+	require.Equal(t, plan.String(), read.String())
 	return plan
 }
 
@@ -27,29 +38,6 @@ func TestNemesisRepeatsItself(t *testing.T) {
 	require.NotEmpty(t, plan)
 	require.Equal(t, plan, draw(t, nemesis(1)))
 	require.NotEqual(t, plan, draw(t, nemesis(2)))
-}
-
-// TestNemesisPlansAreReadable: a printed plan can be replayed.
-func TestNemesisPlansAreReadable(t *testing.T) {
-	for seed := range uint64(50) {
-		plan := draw(t, nemesis(seed))
-		read, err := faultinject.ParsePlan(strings.NewReader(plan.String()))
-		require.NoError(t, err, "seed %d", seed)
-		require.Equal(t, plan.String(), read.String(), "seed %d", seed)
-		require.Len(t, read, len(plan), "seed %d", seed)
-	}
-}
-
-// TestNemesisStepsDoNotOverlap: no target is broken again before it is whole, and all steps end in time.
-func TestNemesisStepsDoNotOverlap(t *testing.T) {
-	for seed := range uint64(50) {
-		free := make(map[string]time.Duration)
-		for _, s := range draw(t, nemesis(seed)) {
-			require.GreaterOrEqual(t, s.At, free[s.Target()], "seed %d: %s", seed, s)
-			require.LessOrEqual(t, s.End(), time.Minute, "seed %d: %s", seed, s)
-			free[s.Target()] = s.End()
-		}
-	}
 }
 
 // TestNemesisDrawsEachFault: over some seeds, each fault occurs. Options for clock steps and episodes are respected.
@@ -97,9 +85,6 @@ func TestNemesisOfClusters(t *testing.T) {
 		n := nemesis(seed)
 		n.Shards = 1
 		plan := draw(t, n)
-		read, err := faultinject.ParsePlan(strings.NewReader(plan.String()))
-		require.NoError(t, err)
-		require.Equal(t, plan.String(), read.String())
 		for _, s := range plan {
 			if s.Node == 0 {
 				count[s.Fault]++

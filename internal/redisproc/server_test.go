@@ -7,9 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -48,20 +46,6 @@ func TestStartAnswersOnPortAndSocket(t *testing.T) {
 	assert.Less(t, len(s.Socket()), 100)
 	assert.Empty(t, s.TLSAddr())
 	assert.Empty(t, s.CAFile())
-}
-
-func TestStartNGivesIndependentServers(t *testing.T) {
-	servers := StartN(t, 5)
-	addrs, pids := map[string]bool{}, map[int]bool{}
-	for i, s := range servers {
-		addrs[s.Addr()], pids[s.PID()] = true, true
-		command(t, s, "SET", "i", strconv.Itoa(i))
-	}
-	assert.Len(t, addrs, 5)
-	assert.Len(t, pids, 5)
-	for i, s := range servers {
-		assert.Equal(t, strconv.Itoa(i), command(t, s, "GET", "i"))
-	}
 }
 
 func TestStartCleansUp(t *testing.T) {
@@ -155,26 +139,6 @@ func TestServerThatEndedItself(t *testing.T) {
 	assert.Equal(t, "PONG", command(t, s, "PING"))
 }
 
-// requireTimeout requires that nothing answered, whether the time was up while connecting or later.
-func requireTimeout(t *testing.T, err error) {
-	t.Helper()
-	var failure net.Error
-	require.ErrorAs(t, err, &failure)
-	require.True(t, failure.Timeout(), "%v", err)
-}
-
-func TestPauseHangsAndResumeGoesOn(t *testing.T) {
-	s := Start(t)
-	for range 20 {
-		s.Pause()
-		requireTimeout(t, pingTCP(s.Addr(), 20*time.Millisecond))
-		s.Pause() // once more changes nothing
-		s.Resume()
-		require.NoError(t, pingTCP(s.Addr(), commandTimeout))
-		s.Resume()
-	}
-}
-
 func TestRestartLosesMemory(t *testing.T) {
 	s := Start(t)
 	addr, pid := s.Addr(), s.PID()
@@ -191,21 +155,6 @@ func TestRestartLosesMemory(t *testing.T) {
 	s.Pause()
 	s.Restart()
 	require.NoError(t, pingTCP(s.Addr(), commandTimeout))
-}
-
-func TestConcurrentUse(t *testing.T) {
-	s := Start(t)
-	var wg sync.WaitGroup
-	for _, f := range []func(){
-		s.Restart, s.Resume, s.Kill, s.Restart,
-		func() { _, _ = s.Command("PING") },
-		func() { _ = s.PID() },
-	} {
-		wg.Go(f)
-	}
-	wg.Wait()
-	s.Restart()
-	assert.Equal(t, "PONG", command(t, s, "PING"))
 }
 
 func TestPassword(t *testing.T) {
