@@ -59,7 +59,7 @@ func Start(ctx context.Context, source Source, n int, network time.Duration, fau
 			latency += SlowBy
 		}
 		if latency > 0 {
-			proxy, err := faultinject.NewProxy(address) //nolint:contextcheck // the proxy outlives this call
+			proxy, err := faultinject.NewProxy(address)
 			if err != nil {
 				return nil, errors.Join(err, c.Close())
 			}

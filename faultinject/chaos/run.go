@@ -139,7 +139,7 @@ func (a *activeRun) setUp(ctx context.Context) error {
 		return err
 	}
 	for i := range a.Clients {
-		if err := a.join(i); err != nil { //nolint:contextcheck // the proxies outlive this call
+		if err := a.join(i); err != nil {
 			return err
 		}
 	}

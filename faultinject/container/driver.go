@@ -54,7 +54,7 @@ func (g *group) startServer(ctx context.Context, name string) (faultinject.Serve
 		err = control.Failed(kind, name, "start", err)
 		return nil, errors.Join(err, d.Close()) //nolint:contextcheck // it is closed even if ctx has ended
 	}
-	return control.New(kind, name, d.direct(), d) //nolint:contextcheck // the proxy outlives ctx
+	return control.New(kind, name, d.direct(), d)
 }
 
 // launch starts the container for the first time. It looks for ports until the engine could bind one.

@@ -14,41 +14,27 @@ import (
 
 func TestCheckOfLatches(t *testing.T) {
 	for _, c := range []checkCase{
-		{"set, counted down, done",
-			`set 2 10..20; count 2 21..22; countdown a 23..24; count 1 25..26; countdown b 27..28; await 11..30; count 31..32`, nil},
+		{"set, counted down, done", `set 2 10..20; count 2 21..22; countdown a 23..24; count 1 25..26; countdown b 27..28; await 11..30; count 31..32`, nil},
 		{"everything again", `set 2 10..20; countdown a 23..24; set 2 25..26; countdown a 27..28; count 1 31..32`, nil},
 		{"done too early", `set 2 10..20; countdown a 23..24; await 25..26`, []ViolationKind{TooEarly}},
-		{"one id counts twice",
-			`set 2 10..20; countdown a 23..24; countdown a 25..26; count 27..28`, []ViolationKind{TooEarly}},
-		{"calls beside a deletion take effect before and after it",
-			`set 1 10..90; countdown a 20..80; count 30..31; delete 40..41; count 1 50..51; count 60..61; delete 62..63; count 70..71`, nil},
-		{"a call takes effect again after its return",
-			`set 1 10..90; countdown a 20..49; count 30..31; delete 40..45; count 1 46..47; count 1 50..51; count 60..61`, []ViolationKind{Unexplained}},
-		{"done, as one that failed has counted",
-			`set 2 10..20; countdown a 23..24; countdown b 25..26 no quorum; count 1 27..28; await 90..91`, nil},
+		{"one id counts twice", `set 2 10..20; countdown a 23..24; countdown a 25..26; count 27..28`, []ViolationKind{TooEarly}},
+		{"calls beside a deletion take effect before and after it", `set 1 10..90; countdown a 20..80; count 30..31; delete 40..41; count 1 50..51; count 60..61; delete 62..63; count 70..71`, nil},
+		{"a call takes effect again after its return", `set 1 10..90; countdown a 20..49; count 30..31; delete 40..45; count 1 46..47; count 1 50..51; count 60..61`, []ViolationKind{Unexplained}},
+		{"done, as one that failed has counted", `set 2 10..20; countdown a 23..24; countdown b 25..26 no quorum; count 1 27..28; await 90..91`, nil},
 		{"done, as one without a return has counted", `set 1 10..?; countdown b 25..?; await 90..91`, nil},
-		{"not done, as one that failed has not counted",
-			`set 1 10..20; countdown a 23..24 no quorum; countdown b 23..?; count 1 90..91`, nil},
-		{"done before one without a return was called",
-			`set 1 10..20; await 21..22; countdown a 23..?`, []ViolationKind{TooEarly}},
+		{"not done, as one that failed has not counted", `set 1 10..20; countdown a 23..24 no quorum; countdown b 23..?; count 1 90..91`, nil},
+		{"done before one without a return was called", `set 1 10..20; await 21..22; countdown a 23..?`, []ViolationKind{TooEarly}},
 		{"it was never set", `await 10..20`, []ViolationKind{TooEarly}},
 		{"a wait that failed proves nothing", `await 10..20 not set; count 10..20 not set; count 10..?`, nil},
-		{"a confirmed count-down is missing",
-			`set 2 10..20; countdown a 23..24; count 2 25..26`, []ViolationKind{Forgotten}},
+		{"a confirmed count-down is missing", `set 2 10..20; countdown a 23..24; count 2 25..26`, []ViolationKind{Forgotten}},
 		{"more than it was set to", `set 2 10..20; count 3 25..26`, []ViolationKind{Forgotten}},
-		{"a count that rises",
-			`set 3 10..20; countdown a 23..?; count 2 25..26; count 3 27..28`, []ViolationKind{CountRose}},
+		{"a count that rises", `set 3 10..20; countdown a 23..?; count 2 25..26; count 3 27..28`, []ViolationKind{CountRose}},
 		{"done, and then not", `set 1 10..20; countdown a 23..?; await 25..26; count 1 27..28`, []ViolationKind{CountRose}},
-		{"a count that rises for it was deleted and set",
-			`set 1 10..20; countdown a 23..24; await 25..26; delete 27..28; set 3 29..30; count 3 31..32`, nil},
-		{"a count that rises for it may have been deleted and set",
-			`set 2 10..20; countdown a 23..24; count 1 25..26; delete 27..28 no quorum; set 2 29..?; count 2 90..91`, nil},
-		{"deleted, and a count-down from before counts",
-			`set 2 10..20; countdown a 23..24; delete 25..26; set 2 27..28; count 1 29..30`, []ViolationKind{TooEarly}},
-		{"deleted, and a count-down that had failed before counts",
-			`set 2 10..20; countdown a 23..24 no quorum; delete 25..26; set 2 27..28; count 1 29..30`, []ViolationKind{TooEarly}},
-		{"deleted, and a count-down that was under way counts",
-			`set 2 10..20; countdown a 23..40; delete 25..26; set 2 27..28; count 1 29..30`, nil},
+		{"a count that rises for it was deleted and set", `set 1 10..20; countdown a 23..24; await 25..26; delete 27..28; set 3 29..30; count 3 31..32`, nil},
+		{"a count that rises for it may have been deleted and set", `set 2 10..20; countdown a 23..24; count 1 25..26; delete 27..28 no quorum; set 2 29..?; count 2 90..91`, nil},
+		{"deleted, and a count-down from before counts", `set 2 10..20; countdown a 23..24; delete 25..26; set 2 27..28; count 1 29..30`, []ViolationKind{TooEarly}},
+		{"deleted, and a count-down that had failed before counts", `set 2 10..20; countdown a 23..24 no quorum; delete 25..26; set 2 27..28; count 1 29..30`, []ViolationKind{TooEarly}},
+		{"deleted, and a count-down that was under way counts", `set 2 10..20; countdown a 23..40; delete 25..26; set 2 27..28; count 1 29..30`, nil},
 		{"set to two numbers", `set 2 10..20; set 3 15..30`, []ViolationKind{SetTwice}},
 		{"set to one of two numbers", `set 2 10..20 set to 3; set 3 15..30; count 3 31..32`, nil},
 		{"not set, although it was set", `set 2 10..20; countdown a 23..24 refused: not set`, []ViolationKind{Unfounded}},
@@ -56,13 +42,10 @@ func TestCheckOfLatches(t *testing.T) {
 		{"not set, as it may have been deleted", `set 2 10..20; delete 21..?; await 23..24 refused: not set`, nil},
 		{"deleted by no client", `delete 10..20; set 2 21..22; await 23..24 refused: deleted`, []ViolationKind{Unfounded}},
 		{"deleted while it was awaited", `set 2 10..20; delete 25..26; await 23..40 refused: deleted`, nil},
-		{"set to a number that no client has set",
-			`set 2 10..20 refused: set to 3; set 3 21..22`, []ViolationKind{Unfounded}},
-		{"set to a number from before its deletion",
-			`set 3 10..20; delete 21..22; set 2 23..24 refused: set to 3`, []ViolationKind{Unfounded}},
+		{"set to a number that no client has set", `set 2 10..20 refused: set to 3; set 3 21..22`, []ViolationKind{Unfounded}},
+		{"set to a number from before its deletion", `set 3 10..20; delete 21..22; set 2 23..24 refused: set to 3`, []ViolationKind{Unfounded}},
 		{"set to a number that another client sets", `set 2 10..20 refused: set to 3; set 3 15..?`, nil},
-		{"a count-down that no reader missed, but which cannot be between two looks",
-			`set 3 10..20; countdown a 21..?; count 2 23..24; countdown b 25..26; count 2 27..28`, []ViolationKind{Unexplained}},
+		{"a count-down that no reader missed, but which cannot be between two looks", `set 3 10..20; countdown a 21..?; count 2 23..24; countdown b 25..26; count 2 27..28`, []ViolationKind{Unexplained}},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.check(t) })
 	}
@@ -79,7 +62,7 @@ func TestLatchViolationNamesCounts(t *testing.T) {
 
 	dir := t.TempDir()
 	require.NoError(t, r.Save(dir))
-	text := read(t, dir, ViolationsFile)
+	text := violations(t, dir)
 	require.Contains(t, text, "    > +20ns..+21ns c1/w0 await job -> ok")
 	require.Contains(t, text, `    > +11ns..+12ns c1/w0 countdown job by "a" -> ok`)
 	require.Contains(t, text, `      +30ns..+31ns c1/w0 countdown job by "c" -> no quorum`)
@@ -101,10 +84,10 @@ type latches struct {
 // call makes a call that takes effect at once. A call that fails or has no return may instead take effect later, or
 // never.
 func (l *latches) call() {
-	l.now += 1 + l.upTo(2*l.slack)
+	l.now += 1 + l.upTo(2*slack)
 	e := Event{
-		Client: "c" + strconv.Itoa(l.IntN(l.clients)), Of: Latch, Names: []string{"a"},
-		Call: max(1, l.now-l.upTo(3*l.slack)), Return: l.now + l.upTo(3*l.slack),
+		Client: "c" + strconv.Itoa(l.IntN(clients)), Of: Latch, Names: []string{"a"},
+		Call: max(1, l.now-l.upTo(3*slack)), Return: l.now + l.upTo(3*slack),
 	}
 	switch n := l.IntN(20); {
 	case n == 0:
@@ -178,7 +161,7 @@ func (l *latches) tell(e Event) {
 }
 
 func newLatches(r *rand.Rand) *latches {
-	return &latches{simulation: newSimulation(r, 3, 1, 20), ids: map[string]bool{}}
+	return &latches{simulation: newSimulation(r, 1), ids: map[string]bool{}}
 }
 
 func TestSoundLatchIsLegal(t *testing.T) {

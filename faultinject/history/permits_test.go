@@ -15,40 +15,26 @@ import (
 func TestCheckOfPermits(t *testing.T) {
 	for _, c := range []checkCase{
 		{"two of two", `a=permits 5 0 10..20; b=permits 4 1 10..20; act a 30..31; act b 30..31`, nil},
-		{"three of two, one after the other",
-			`a=permits 5 0 1 10..20; release a 21..30; permits 6 1 22..31; permits 7 0 22..31`, nil},
-		{"one permit twice",
-			`a=permits 5 0 10..20; b=permits 6 0 21..30; act a 31..32; act b 31..32`, []ViolationKind{Overlap}},
-		{"one permit with an older token",
-			`a=permits 5 0 1 10..20; release a 21..22; permits 4 1 23..30`, []ViolationKind{TokenOrder}},
+		{"three of two, one after the other", `a=permits 5 0 1 10..20; release a 21..30; permits 6 1 22..31; permits 7 0 22..31`, nil},
+		{"one permit twice", `a=permits 5 0 10..20; b=permits 6 0 21..30; act a 31..32; act b 31..32`, []ViolationKind{Overlap}},
+		{"one permit with an older token", `a=permits 5 0 1 10..20; release a 21..22; permits 4 1 23..30`, []ViolationKind{TokenOrder}},
 		{"a permit that there is not", `permits 5 2 10..20`, []ViolationKind{BeyondSize}},
 		{"a permit that there is since", `resize 3 10..20; permits 5 2 15..30`, nil},
-		{"a permit that a failed resize may have added",
-			`resize 3 10..?; resize 4 10..20 no quorum; permits 5 2 90..91; permits 6 3 90..91`, nil},
+		{"a permit that a failed resize may have added", `resize 3 10..?; resize 4 10..20 no quorum; permits 5 2 90..91; permits 6 3 90..91`, nil},
 		{"a permit before it was there", `permits 5 2 10..20; resize 3 21..30`, []ViolationKind{BeyondSize}},
 		{"a permit that is not there any more", `resize 1 10..20; permits 5 1 21..30`, []ViolationKind{BeyondSize}},
 		{"a permit that was asked for before it was gone", `resize 1 10..20; permits 5 1 20..30`, nil},
-		{"a permit that is kept when it is gone",
-			`a=permits 5 1 10..20; resize 1 21..22; b=permits 6 0 23..30; act a 90..91; act b 90..91`, nil},
+		{"a permit that is kept when it is gone", `a=permits 5 1 10..20; resize 1 21..22; b=permits 6 0 23..30; act a 90..91; act b 90..91`, nil},
 		{"of two numbers set at the same time either counts", `resize 1 10..20; resize 3 10..20; permits 5 2 21..30`, nil},
-		{"of two numbers set one after the other the second counts",
-			`resize 3 10..20; resize 2 21..30; permits 5 2 31..40`, []ViolationKind{BeyondSize}},
-		{"a number that would have to be set twice",
-			`resize 5 10..30; permits 5 3 11..12; resize 1 20..25; permits 6 4 31..32`, []ViolationKind{Unexplained}},
-		{"three holders of two, by a naive counter",
-			`a=counted 10..20; b=counted 10..20; c=counted 10..20; act a 30..31; act b 30..31; act c 30..31`, []ViolationKind{TooMany}},
-		{"three holders of two, of which one may have been there before",
-			`x=counted 10..20; act x 30..31; x=counted 10..20; act x 30..31; counted 10..20`, nil},
-		{"three holders of two, of which one cannot have been there before",
-			`x=counted 10..20; act x 30..31; x=counted 10..20; act x 30..31; counted 21..29`, []ViolationKind{TooMany}},
-		{"three holders of two, of which one came when another went",
-			`x=counted 10..20; act x 40..41; x=counted 10..20; release x 30..31; counted 21..30; x=counted 21..30; act x 31..32`, nil},
-		{"two permits that were asked for, and perhaps never granted",
-			`counted 2 5..?; a=counted 10..20; b=counted 10..20; act a 30..31; act b 30..31`, nil},
-		{"a counter that was made smaller, and goes by its old number",
-			`o=counted 10..20; resize 1 21..22; a=counted 23..30; b=counted 23..30; act a 40..41; act b 40..41; act o 90..91`, []ViolationKind{TooMany}},
-		{"a semaphore and a lock of one name",
-			`x=permits 5 0 10..20; act x 30..31; x=grant 5 10..20; act x 30..31; set 3 10..20`, nil},
+		{"of two numbers set one after the other the second counts", `resize 3 10..20; resize 2 21..30; permits 5 2 31..40`, []ViolationKind{BeyondSize}},
+		{"a number that would have to be set twice", `resize 5 10..30; permits 5 3 11..12; resize 1 20..25; permits 6 4 31..32`, []ViolationKind{Unexplained}},
+		{"three holders of two, by a naive counter", `a=counted 10..20; b=counted 10..20; c=counted 10..20; act a 30..31; act b 30..31; act c 30..31`, []ViolationKind{TooMany}},
+		{"three holders of two, of which one may have been there before", `x=counted 10..20; act x 30..31; x=counted 10..20; act x 30..31; counted 10..20`, nil},
+		{"three holders of two, of which one cannot have been there before", `x=counted 10..20; act x 30..31; x=counted 10..20; act x 30..31; counted 21..29`, []ViolationKind{TooMany}},
+		{"three holders of two, of which one came when another went", `x=counted 10..20; act x 40..41; x=counted 10..20; release x 30..31; counted 21..30; x=counted 21..30; act x 31..32`, nil},
+		{"two permits that were asked for, and perhaps never granted", `counted 2 5..?; a=counted 10..20; b=counted 10..20; act a 30..31; act b 30..31`, nil},
+		{"a counter that was made smaller, and goes by its old number", `o=counted 10..20; resize 1 21..22; a=counted 23..30; b=counted 23..30; act a 40..41; act b 40..41; act o 90..91`, []ViolationKind{TooMany}},
+		{"a semaphore and a lock of one name", `x=permits 5 0 10..20; act x 30..31; x=grant 5 10..20; act x 30..31; set 3 10..20`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.check(t) })
 	}
@@ -67,7 +53,7 @@ func TestPermitViolationNamesHolders(t *testing.T) {
 
 	dir := t.TempDir()
 	require.NoError(t, r.Save(dir))
-	text := read(t, dir, ViolationsFile)
+	text := violations(t, dir)
 	require.Contains(t, text, "    > +0s..+10ns c1/w0 acquire 1 of job -> token 0")
 }
 
@@ -88,12 +74,12 @@ type pool struct {
 
 func newPool(r *rand.Rand, numbered bool) *pool {
 	size := 1 + r.IntN(4)
-	return &pool{simulation: newSimulation(r, 3, 1, 20), size: size, set: size, busy: make([]time.Duration, 8), numbered: numbered}
+	return &pool{simulation: newSimulation(r, 1), size: size, set: size, busy: make([]time.Duration, 8), numbered: numbered}
 }
 
 // acquire lets a client acquire permits, if some are free.
 func (p *pool) acquire() {
-	p.now += 1 + p.upTo(2*p.slack)
+	p.now += 1 + p.upTo(2*slack)
 	var free []int
 	for slot, until := range p.busy[:p.set] {
 		if until < p.now {
@@ -120,11 +106,11 @@ func (p *pool) acquire() {
 
 // resize changes the size, whatever result its client gets.
 func (p *pool) resize() {
-	p.now += 1 + p.upTo(p.slack)
+	p.now += 1 + p.upTo(slack)
 	size := 1 + p.IntN(len(p.busy))
 	e := Event{
 		Client: "admin", Kind: Resize, Of: Semaphore, Names: []string{"a"}, Size: size,
-		Call: p.now - p.upTo(5*p.slack), Return: p.now + p.upTo(5*p.slack),
+		Call: p.now - p.upTo(5*slack), Return: p.now + p.upTo(5*slack),
 	}
 	took := true
 	switch p.IntN(4) {
@@ -158,7 +144,7 @@ func TestSoundSemaphoreIsLegal(t *testing.T) {
 // clients get two permits, and all of them see it.
 func TestNaiveCounterIsIllegal(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
-		s := newSimulation(r, 3, 1, 20)
+		s := newSimulation(r, 1)
 		const permits = 2
 		var nodes [3]int
 		var holders []Event

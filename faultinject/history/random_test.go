@@ -17,16 +17,21 @@ import (
 // around these instants.
 type simulation struct {
 	*rand.Rand
-	clients, acts int
-	slack         time.Duration // how far call and return may be from the instant
-	events        []Event
-	ops           map[string]uint64
-	now           time.Duration
-	token         uint64
+	acts   int
+	events []Event
+	ops    map[string]uint64
+	now    time.Duration
+	token  uint64
 }
 
-func newSimulation(r *rand.Rand, clients, acts int, slack time.Duration) *simulation {
-	return &simulation{Rand: r, clients: clients, acts: acts, slack: slack, ops: map[string]uint64{}, now: 10 * slack}
+// clients is the number of clients, and slack how far call and return may be from the instant.
+const (
+	clients = 3
+	slack   = 20 * time.Nanosecond
+)
+
+func newSimulation(r *rand.Rand, acts int) *simulation {
+	return &simulation{Rand: r, acts: acts, ops: map[string]uint64{}, now: 10 * slack}
 }
 
 func (s *simulation) upTo(d time.Duration) time.Duration {
@@ -43,16 +48,16 @@ func (s *simulation) add(e Event) Event {
 // lease gives the lock to a client, from a grant to an end of any kind. All events of the lease come after the return
 // of the grant, because the client learns of the lease by that.
 func (s *simulation) lease(names ...string) {
-	s.now += 1 + s.upTo(s.slack)
+	s.now += 1 + s.upTo(slack)
 	s.token += 1 + s.Uint64N(3)
 	s.hold(s.grant(Event{Names: names}))
 }
 
 // grant is a grant that happens now, with the last token.
 func (s *simulation) grant(e Event) Event {
-	e.Client, e.Worker, e.Kind = fmt.Sprintf("c%d", s.IntN(s.clients)), s.IntN(4), Acquire
+	e.Client, e.Worker, e.Kind = fmt.Sprintf("c%d", s.IntN(clients)), s.IntN(4), Acquire
 	e.Owner, e.Token = "o"+strconv.FormatUint(s.token, 36), s.token
-	e.Call, e.Return = s.now-s.upTo(5*s.slack), s.now+s.upTo(s.slack)
+	e.Call, e.Return = s.now-s.upTo(5*slack), s.now+s.upTo(slack)
 	return s.add(e)
 }
 
@@ -61,21 +66,21 @@ func (s *simulation) hold(grant Event) {
 	about := grant
 	about.Lease = grant.Op
 	for range s.IntN(2*s.acts + 1) {
-		s.now += 1 + s.upTo(s.slack)
+		s.now += 1 + s.upTo(slack)
 		if s.now < grant.Return {
 			continue
 		}
 		e := about
-		e.Kind, e.Call, e.Return = Act, max(grant.Return, s.now-s.upTo(s.slack)), s.now+s.upTo(s.slack)
+		e.Kind, e.Call, e.Return = Act, max(grant.Return, s.now-s.upTo(slack)), s.now+s.upTo(slack)
 		s.add(e)
 	}
-	s.now += 1 + s.upTo(s.slack)
+	s.now += 1 + s.upTo(slack)
 	s.end(about, grant.Return)
 }
 
 func (s *simulation) end(e Event, from time.Duration) {
-	earliest := max(from, s.now-s.upTo(s.slack))
-	e.Kind, e.Call, e.Return = Release, earliest, max(from, s.now)+s.upTo(s.slack)
+	earliest := max(from, s.now-s.upTo(slack))
+	e.Kind, e.Call, e.Return = Release, earliest, max(from, s.now)+s.upTo(slack)
 	switch s.IntN(10) {
 	case 0: // killed
 		return
@@ -130,7 +135,7 @@ var namesOf = [][]string{{"a"}, {"b"}, {"a", "b"}, {"c", "a"}}
 
 func TestSoundLockIsLegal(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
-		s := newSimulation(r, 3, 2, 20)
+		s := newSimulation(r, 2)
 		for range 30 {
 			s.lease(namesOf[r.IntN(len(namesOf))]...)
 		}
@@ -171,7 +176,7 @@ func corrupt(r *rand.Rand, events []Event) {
 
 func TestBothCheckersAgree(t *testing.T) {
 	agreeOn(t, 300, func(t *testing.T, r *rand.Rand) *History {
-		s := newSimulation(r, 3, 2, 20)
+		s := newSimulation(r, 2)
 		for range 12 {
 			s.lease(namesOf[r.IntN(len(namesOf))]...)
 		}
@@ -229,7 +234,7 @@ func verdict(t *testing.T, h *History) (legal bool) {
 // TestForgetfulLockIsIllegal gives a lock to two clients at once, so that both see it.
 func TestForgetfulLockIsIllegal(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
-		s := newSimulation(r, 3, 2, 20)
+		s := newSimulation(r, 2)
 		for range 10 {
 			s.lease("a")
 		}

@@ -13,7 +13,7 @@ import (
 
 // longIllegal is a history of two names. On the first, a holder acts long after later leases have come and gone.
 func longIllegal(t *testing.T) *History {
-	s := newSimulation(rand.New(rand.NewPCG(3, 4)), 3, 2, 20)
+	s := newSimulation(rand.New(rand.NewPCG(3, 4)), 2)
 	for range 100 {
 		s.lease("a")
 	}
@@ -43,7 +43,7 @@ func TestSaveWritesViolations(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, h.Events(), again.Events())
 
-	text := read(t, dir, ViolationsFile)
+	text := violations(t, dir)
 	require.Contains(t, text, r.Violations[0].String())
 	require.Contains(t, text, "zombie/w0 act a")
 	marked := strings.Count(text, "    > ")
@@ -62,7 +62,7 @@ func TestSaveOfALegalHistory(t *testing.T) {
 func TestSaveOfAnUndecidedHistory(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, Check(play(t, "grant 5 10..20"), 0).Save(dir))
-	require.Contains(t, read(t, dir, ViolationsFile), "no verdict in time for job")
+	require.Contains(t, violations(t, dir), "no verdict in time for job")
 }
 
 func TestSaveShowsPorcupinesViolation(t *testing.T) {
@@ -71,7 +71,7 @@ func TestSaveShowsPorcupinesViolation(t *testing.T) {
 	r.Verdict = Illegal
 	r.add(subject{name: "job", slot: none}, "Illegal")
 	require.NoError(t, r.Save(dir))
-	require.Contains(t, read(t, dir, ViolationsFile), string(Unexplained))
+	require.Contains(t, violations(t, dir), string(Unexplained))
 }
 
 func TestSaveNamesUnwritableFile(t *testing.T) {
@@ -80,9 +80,10 @@ func TestSaveNamesUnwritableFile(t *testing.T) {
 	require.ErrorContains(t, Check(play(t, ""), ample).Save(path), fmt.Sprintf("faultinject: saving a history: mkdir %s", path))
 }
 
-func read(t *testing.T, dir, name string) string {
+// violations is the text of the violations that Save wrote.
+func violations(t *testing.T, dir string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, name))
+	text, err := os.ReadFile(filepath.Join(dir, ViolationsFile))
 	require.NoError(t, err)
 	return string(text)
 }

@@ -47,7 +47,7 @@ func startCluster(ctx context.Context, name string) (faultinject.Server, error) 
 	if err != nil {
 		return nil, control.Failed("cluster", name, "start", err)
 	}
-	return control.NewShard("cluster", name, &clusterDriver{cluster: cluster}) //nolint:contextcheck // the proxies outlive ctx
+	return control.NewShard("cluster", name, &clusterDriver{cluster: cluster})
 }
 
 func (d *clusterDriver) Tag() string { return slotTag }
@@ -57,7 +57,7 @@ func (d *clusterDriver) Addresses() []string { return d.cluster.Addresses() }
 var marker = node.MarkerKey(slotTag)
 
 func (d *clusterDriver) owner(ctx context.Context) (owner *redisproc.Server, err error) {
-	err = d.cluster.Try(ctx, func(c *redisproc.Cluster) { owner = c.Owner(marker) })
+	err = d.cluster.Try(ctx, func(c *redisproc.Cluster) { owner = c.Owner(marker) }) //nolint:contextcheck // Try bounds the steps by ctx
 	return owner, err
 }
 

@@ -33,7 +33,7 @@ func start(ctx context.Context, name string, conf config) (faultinject.Server, e
 	if d.redis, err = redisproc.TryLaunch(ctx, opts...); err != nil {
 		return nil, control.Failed(kind, name, "start", err)
 	}
-	return control.New(kind, name, d.redis.Addr(), d) //nolint:contextcheck // the proxy outlives ctx
+	return control.New(kind, name, d.redis.Addr(), d)
 }
 
 // trueClock returns why the server runs with the true clock, empty if it does not.
