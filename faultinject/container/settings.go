@@ -71,5 +71,5 @@ func (d *driver) StepClock(ctx context.Context, offset time.Duration) error {
 	if err != nil || !state.Running || state.Paused {
 		return err
 	}
-	return redisproc.AwaitClock(ctx, "tcp", d.direct(), offset)
+	return redisproc.AwaitClock(ctx, offset, func(ctx context.Context) (string, error) { return d.Command(ctx, "TIME") })
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -40,7 +39,7 @@ func (s *Server) TrySetClock(ctx context.Context, offset time.Duration) error {
 	if err := s.writeClock(); err != nil || !s.running() || s.stopped() {
 		return err
 	}
-	return awaitClock(ctx, offset, s.askTime)
+	return AwaitClock(ctx, offset, s.askTime)
 }
 
 func (s *Server) clockFile() string { return filepath.Join(s.dir, "clock") }
@@ -73,59 +72,37 @@ func (s *Server) checkClock(ctx context.Context) error {
 	return nil
 }
 
-func (s *Server) askTime(ctx context.Context) (reply, error) { return s.doContext(ctx, "TIME") }
+func (s *Server) askTime(ctx context.Context) (string, error) { return s.Do(ctx, "TIME") }
 
-// AwaitClock waits a little until the wall clock of the server, reached as by [Exchange], is off by offset.
-func AwaitClock(ctx context.Context, network, address string, offset time.Duration) error {
-	return awaitClock(ctx, offset, func(ctx context.Context) (reply, error) {
-		return exchangeContext(ctx, network, address, [][]string{{"TIME"}})
-	})
-}
-
-func awaitClock(ctx context.Context, want time.Duration, ask func(context.Context) (reply, error)) (err error) {
+// AwaitClock waits a little until the wall clock of a server is off by offset. ask sends it the command TIME.
+func AwaitClock(ctx context.Context, offset time.Duration, ask func(context.Context) (string, error)) (err error) {
 	poll(commandTimeout, func() bool {
-		err = compareClock(ctx, want, ask)
+		err = compareClock(ctx, offset, ask)
 		return err == nil || ctx.Err() != nil
 	})
 	return err
 }
 
-func compareClock(ctx context.Context, want time.Duration, ask func(context.Context) (reply, error)) error {
-	least, most, err := clockOffset(ctx, ask)
-	if err != nil {
-		return fmt.Errorf("ask for the time: %w", err)
-	}
-	if want < least-clockPrecision || want > most+clockPrecision {
-		return fmt.Errorf("the clock is off by %v to %v, not by %v", least, most, want)
-	}
-	return nil
-}
-
-// clockOffset measures the offset of a server's clock: the server read it at some time between the question and the
+// compareClock checks the offset of a server's clock: the server read it at some time between the question and the
 // answer.
-func clockOffset(ctx context.Context, ask func(context.Context) (reply, error)) (least, most time.Duration, err error) {
+func compareClock(ctx context.Context, want time.Duration, ask func(context.Context) (string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	before := time.Now()
-	r, err := ask(ctx)
+	text, err := ask(ctx)
 	after := time.Now()
+	var seconds, micros int64
+	if err == nil {
+		_, err = fmt.Sscan(text, &seconds, &micros)
+	}
 	if err != nil {
-		return 0, 0, err
+		return fmt.Errorf("ask for the time: %w", err)
 	}
-	shown, err := parseTime(r)
-	return shown.Sub(after), shown.Sub(before), err
-}
-
-func parseTime(r reply) (time.Time, error) {
-	if len(r.elems) != 2 {
-		return time.Time{}, fmt.Errorf("not a time: %q", r.text())
+	shown := time.Unix(seconds, micros*1000)
+	if least, most := shown.Sub(after), shown.Sub(before); want < least-clockPrecision || want > most+clockPrecision {
+		return fmt.Errorf("the clock is off by %v to %v, not by %v", least, most, want)
 	}
-	sec, err := strconv.ParseInt(r.elems[0].scalar, 10, 64)
-	if err != nil {
-		return time.Time{}, err
-	}
-	usec, err := strconv.ParseInt(r.elems[1].scalar, 10, 64)
-	return time.Unix(sec, usec*1000), err
+	return nil
 }
 
 // faketimePatterns tells where libfaketime may be, as the Makefile does. The variant for programs

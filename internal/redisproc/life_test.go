@@ -51,7 +51,7 @@ func TestAwaitClockGivesUp(t *testing.T) {
 	s := Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	require.Error(t, AwaitClock(ctx, "unix", s.Socket(), time.Hour))
+	require.Error(t, AwaitClock(ctx, time.Hour, s.askTime))
 }
 
 func TestExchange(t *testing.T) {
