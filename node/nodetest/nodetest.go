@@ -8,6 +8,9 @@
 //			return nodetest.Subject{Node: n, Pass: ..., Plant: ..., Keys: ..., Forget: ..., Restart: ...}
 //		})
 //	}
+//
+// The promises are the files below testdata; see story.go for their language. Promises about contexts, about Close,
+// and about many callers at once are in Go.
 package nodetest
 
 import (
@@ -31,6 +34,7 @@ type Subject struct {
 	// planted keys.
 	Keys func() []string
 	// Forget makes the deployment lose everything, its marker too, and keep its identity, as FLUSHALL does.
+	// Inboxes stay open.
 	Forget func()
 	// Restart brings the deployment back with all its data and another identity, like a restart from disk or
 	// a failover. Handles may lose their connections, but work again when it returns.
@@ -43,68 +47,34 @@ type Subject struct {
 // Run runs every subtest on a Subject of its own. It calls open once for each, with the subtest's t.
 func Run(t *testing.T, open func(t *testing.T) Subject) {
 	t.Helper()
-	for _, group := range []struct {
-		name     string
-		promises []promise
-		// fresh says that the subtests begin with a new node; otherwise the node gives rights.
-		fresh bool
-		// waits says that the subtests need a node.Listener; they are skipped for other nodes. client is a client whose
-		// inbox is open, if the subtests need just one.
-		waits  bool
-		client string
-	}{
-		{name: "acquire", promises: acquiring},
-		{name: "renew", promises: renewing},
-		{name: "release", promises: releasing},
-		{name: "shorten", promises: shortening},
-		{name: "inspect", promises: inspecting},
-		{name: "force-release", promises: forcing},
-		{name: "force-release messages", promises: forcedMessages, waits: true, client: "c"},
-		{name: "wrong type", promises: wrongType},
-		{name: "batch", promises: batching},
-		{name: "names", promises: naming},
-		{name: "life", promises: living},
-		{name: "recovery", promises: recovery, fresh: true},
-		{name: "limits", promises: limiting, fresh: true},
-		{name: "marker", promises: marking, fresh: true},
-		{name: "fence", promises: fencing},
-		{name: "fence times", promises: fenceTimes},
-		{name: "fence blocks", promises: fenceBlocks},
-		{name: "queue", promises: queueing, waits: true, client: "c"},
-		{name: "queue wakes", promises: queueWakes, waits: true, client: "c"},
-		{name: "fair", promises: fairness, waits: true, client: "c"},
-		{name: "inbox", promises: listening, waits: true},
-		{name: "pool", promises: pooling},
-		{name: "pool queue", promises: pooledWaits, waits: true, client: "c"},
-		{name: "read", promises: readAndWrite},
-		{name: "read fence", promises: readFences},
-		{name: "read queue", promises: readQueues, waits: true, client: "c"},
-		{name: "follow", promises: followed, waits: true},
-		{name: "latch", promises: latching},
-		{name: "latch messages", promises: latchMessages, waits: true},
-	} {
-		t.Run(group.name, func(t *testing.T) {
-			for _, p := range group.promises {
+	for _, g := range groups() {
+		t.Run(g.name, func(t *testing.T) {
+			for _, p := range g.promises {
 				t.Run(p.name, func(t *testing.T) {
-					x := &trial{T: t, Subject: open(t), limits: limits}
-					if _, ok := x.Node.(node.Listener); group.waits && !ok {
-						t.Skip("this node has no waiters")
-					}
-					if !group.fresh {
-						x.open(limits)
-					}
-					if group.client != "" {
-						x.inbox = x.listen(group.client)
-					}
-					p.kept(x)
+					p.kept(&trial{T: t, Subject: open(t), limits: limits, boxes: map[string]*box{}})
 				})
 			}
 		})
 	}
 }
 
+// group is the promises about one subject.
+type group struct {
+	name     string
+	promises []promise
+}
+
 // promise is one behaviour of every node.
 type promise struct {
 	name string
 	kept func(x *trial)
+}
+
+// groups returns all promises: those in text, and behind them those in Go about the same subject.
+func groups() []group {
+	groups := append(stories(), group{name: "life"})
+	for i, g := range groups {
+		groups[i].promises = append(g.promises, inGo[g.name]...)
+	}
+	return groups
 }

@@ -1,15 +1,13 @@
 package nodetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
+	"strconv"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/node"
@@ -29,247 +27,229 @@ const (
 // limits are the suite's limits. A recovery with them takes too long for a test on a real clock.
 var limits = node.Limits{MaxTTL: 2 * time.Minute, MaxClockSkew: 30 * time.Second}
 
-// fleeting are limits for a recovery that must end within a test.
-var fleeting = node.Limits{MaxTTL: 60 * time.Millisecond, MaxClockSkew: 20 * time.Millisecond}
+// attempts bounds how often a test repeats a step that must be quick on a real clock.
+const attempts = 1000
 
 // trial is one subtest with its subject.
 type trial struct {
 	*testing.T
 	Subject
-	// limits are the defaults of the operations.
+	// limits are the defaults of the operations, and pool is the size of the pool.
 	limits node.Limits
-	// inbox is the client's inbox in a group of promises with one.
-	inbox *box
-	// began is the node's clock when the node was opened; 0 before that.
-	began uint64
+	pool   int
+	// began is the node's clock when the node was marked; 0 before that. tokens are the tokens since.
+	began, tokens uint64
+	// vars are the variables of the promise, ids those with an identity, loops those of the loops around the line.
+	vars  map[string]uint64
+	ids   map[string]string
+	loops map[string]string
+	boxes map[string]*box
+	// batch collects the operations below a line "batch".
+	batch *batch
+}
+
+// errSlow says that steps took so long on a real clock that they say nothing about the node.
+var errSlow = errors.New("the machine is too slow")
+
+// tell runs the steps of a promise. It repeats them on a node that has forgotten everything if the machine was
+// too slow.
+func (x *trial) tell(begin, body []step) {
+	x.vars, x.ids, x.loops = map[string]uint64{}, map[string]string{}, map[string]string{}
+	err := x.run(begin)
+	for range attempts {
+		if err == nil {
+			err = x.run(body)
+		}
+		if !errors.Is(err, errSlow) {
+			break
+		}
+		x.Forget()
+		x.limits, x.batch = limits, nil
+		clear(x.vars)
+		if err = open(x, nil, nil); err == nil {
+			for _, b := range x.boxes {
+				b.received()
+			}
+		}
+	}
+	require.NoError(x, err)
+}
+
+// run runs steps until one fails.
+func (x *trial) run(steps []step) error {
+	for _, s := range steps {
+		words := x.words(s.text)
+		var err error
+		if statement, ok := statements[words[0].text]; ok && !(words[0].is("open") && len(words) > 1) {
+			err = statement(x, words[1:], s.body)
+		} else {
+			err = x.operate(words)
+		}
+		if err != nil && s.body == nil {
+			return fmt.Errorf("%s: %s: %w", s.at, s.text, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// statements are the lines that are no operations.
+var statements map[string]func(x *trial, args []word, body []step) error
+
+func init() {
+	statements = map[string]func(x *trial, args []word, body []step) error{
+		// open lets a node give rights, as an administrator does with a new one.
+		"open": open,
+		// limits sets the limits of the following operations: MaxTTL,MaxClockSkew.
+		"limits": func(x *trial, args []word, _ []step) (err error) {
+			x.limits, err = parseLimits(args[0].text)
+			return err
+		},
+		// pool sets the size of the pool for the following operations.
+		"pool": func(x *trial, args []word, _ []step) (err error) {
+			x.pool, err = strconv.Atoi(args[0].text)
+			return err
+		},
+		"pass":    func(x *trial, args []word, _ []step) error { d, err := x.duration(args[0].text); x.Pass(d); return err },
+		"forget":  func(x *trial, _ []word, _ []step) error { x.Forget(); return nil },
+		"restart": func(x *trial, _ []word, _ []step) error { x.Restart(); return nil },
+		"plant":   func(x *trial, args []word, _ []step) error { x.Plant(args[0].text); return nil },
+		// tokens gives variables new tokens, in this order.
+		"tokens": func(x *trial, args []word, _ []step) error {
+			for _, w := range args {
+				delete(x.vars, w.text)
+				x.number(w.text)
+			}
+			return nil
+		},
+		// keys NAME... requires that exactly these names are held.
+		"keys": func(x *trial, args []word, _ []step) error {
+			want := texts(args)
+			slices.Sort(want)
+			if got := slices.Sorted(slices.Values(x.Keys())); !slices.Equal(got, want) {
+				return fmt.Errorf("%.500q are held", got)
+			}
+			return nil
+		},
+		// lives TTL NAME... requires that names with one holder have about this TTL left.
+		"lives": func(x *trial, args []word, _ []step) error {
+			return x.each(args[1:], "inspect %q -> inspected holders=1 "+args[0].text)
+		},
+		// fence TOKEN NAME... requires this fence for names that are held: a denial tells it.
+		"fence": func(x *trial, args []word, _ []step) error {
+			return x.each(args[1:], "acquire another %q ttl=1ms -> denied token="+args[0].text)
+		},
+		// readers NAME OWNER... requires that exactly these owners read a name, and that it has no other holder.
+		"readers": func(x *trial, args []word, _ []step) error {
+			var found []string
+			r := x.do(node.Op{Kind: node.Inspect, Names: []string{args[0].text}})[0]
+			for _, h := range r.Holders {
+				if !h.Reads || h.TTL <= 0 {
+					return fmt.Errorf("a strange reader: %+v", h)
+				}
+				found = append(found, h.Owner)
+			}
+			if want := texts(args[1:]); r.Err != nil || !slices.Equal(slices.Sorted(slices.Values(found)), slices.Sorted(slices.Values(want))) {
+				return fmt.Errorf("%q read: %v", found, r.Err)
+			}
+			return nil
+		},
+		// line NAME ID... lets o1 hold a name, and others wait for it in this order.
+		"line": func(x *trial, args []word, _ []step) error {
+			err := x.operate(x.words(fmt.Sprintf("acquire o1 %q -> granted", args[0].text)))
+			for i, id := range args[1:] {
+				if err == nil {
+					err = x.operate(x.words(fmt.Sprintf("queue %s#%d %q -> denied rank=%d", id.text, i+1, args[0].text, i)))
+				}
+			}
+			return err
+		},
+		"for": loop,
+		// within DURATION repeats the promise if the steps below take longer on a real clock.
+		"within": func(x *trial, args []word, body []step) error {
+			d, err := x.duration(args[0].text)
+			began := time.Now()
+			if err == nil {
+				err = x.run(body)
+			}
+			if time.Since(began) > d {
+				return errSlow
+			}
+			return err
+		},
+		// batch runs the operations below in one exchange.
+		"batch": func(x *trial, _ []word, body []step) error {
+			x.batch = &batch{}
+			err := x.run(body)
+			b := x.batch
+			if x.batch = nil; err == nil {
+				err = b.run(x)
+			}
+			return err
+		},
+		// until clock repeats the steps until the token of the first is refused as too old.
+		"until": func(x *trial, _ []word, body []step) error {
+			for range attempts {
+				parts := split(x.words(body[0].text), "->")
+				ops, err := x.ops(parts[0])
+				if err != nil {
+					return err
+				}
+				r := x.do(x.complete(ops[0]))[0]
+				if errors.Is(r.Err, node.ErrClock) {
+					return nil
+				}
+				if err = x.check(ops[0], r, parts[1]); err == nil {
+					err = x.run(body[1:])
+				}
+				if err != nil {
+					return fmt.Errorf("%s: %w", body[0].at, err)
+				}
+			}
+			return errors.New("the token is never too old")
+		},
+		"listen":   listen,
+		"close":    func(x *trial, args []word, _ []step) error { return x.boxes[args[0].text].Close() },
+		"follow":   follow,
+		"unfollow": unfollow,
+		"told":     told,
+		"hears":    hears,
+	}
+}
+
+// each runs a line for each name.
+func (x *trial) each(names []word, line string) error {
+	for _, name := range names {
+		if err := x.operate(x.words(fmt.Sprintf(line, name.text))); err != nil {
+			return fmt.Errorf("%.100q: %w", name.text, err)
+		}
+	}
+	return nil
 }
 
 // open makes the node give rights, as an administrator does with a new one.
-func (x *trial) open(limits node.Limits) {
-	x.Helper()
-	x.limits = limits
-	fresh := x.mark()
-	x.began = uint64(fresh.Until - fresh.Limits.Recovery().Microseconds())
-	x.want(node.Granted, opening(fresh))
-}
-
-// tokens makes each default token unique.
-var tokens atomic.Uint64
-
-// token returns a token that is larger than all before it, and not far from the node's clock.
-func (x *trial) token() uint64 { return x.began + tokens.Add(1) }
-
-// complete fills in the defaults of an operation.
-func (x *trial) complete(op node.Op) node.Op {
-	if op.Limits == (node.Limits{}) {
-		op.Limits = x.limits
+func open(x *trial, _ []word, _ []step) error {
+	r := x.do(x.complete(node.Op{Kind: node.Mark}))[0]
+	if r.Err != nil {
+		return r.Err
 	}
-	if op.Token == 0 {
-		op.Token = x.token()
+	x.began = uint64(r.Marker.Until - r.Marker.Left.Microseconds())
+	return x.operate(x.words(fmt.Sprintf("open %q %d -> granted", r.Marker.Identity, r.Marker.Until)))
+}
+
+// loop runs the steps for each value, or each group of values: for VAR... in VALUE...
+func loop(x *trial, args []word, body []step) error {
+	in := slices.IndexFunc(args, func(w word) bool { return w.is("in") })
+	vars := texts(args[:in])
+	for values := range slices.Chunk(texts(args[in+1:]), len(vars)) {
+		for i, name := range vars {
+			x.loops[name] = values[i]
+		}
+		if err := x.run(body); err != nil {
+			return fmt.Errorf("%q are %.100q: %w", vars, values, err)
+		}
 	}
-	return op
-}
-
-func acquire(owner string, ttl time.Duration, names ...string) node.Op {
-	return node.Op{Kind: node.Acquire, Names: names, Owner: owner, TTL: ttl}
-}
-
-func renew(owner string, ttl time.Duration, names ...string) node.Op {
-	return node.Op{Kind: node.Renew, Names: names, Owner: owner, TTL: ttl}
-}
-
-func release(owner string, names ...string) node.Op {
-	return node.Op{Kind: node.Release, Names: names, Owner: owner}
-}
-
-func inspect(names ...string) node.Op {
-	return node.Op{Kind: node.Inspect, Names: names}
-}
-
-// force is a forced release with tombstones that live for ttl. The caller may set Buried on the result.
-func force(ttl time.Duration, names ...string) node.Op {
-	return node.Op{Kind: node.ForceRelease, Names: names, TTL: ttl}
-}
-
-// from makes a forced release one of a single owner.
-func from(owner string, op node.Op) node.Op {
-	op.Owner = owner
-	return op
-}
-
-func burying(op node.Op, owners ...string) node.Op {
-	op.Buried = owners
-	return op
-}
-
-// opening opens a node that has this marker, as an administrator does.
-func opening(found *node.Marker) node.Op {
-	return node.Op{Kind: node.Open, Marker: found}
-}
-
-// under makes the operation one of a client with these limits.
-func under(limits node.Limits, op node.Op) node.Op {
-	op.Limits = limits
-	return op
-}
-
-// proposing makes the operation one with this token.
-func proposing(token uint64, op node.Op) node.Op {
-	op.Token = token
-	return op
-}
-
-// junk is in a reply before the node fills it. A caller that reuses a slice leaves old replies there too.
-var junk = node.Reply{
-	Outcome:    node.Granted,
-	Holder:     node.Holder{Name: "junk", Owner: "junk", TTL: 1, Token: 1},
-	Holders:    []node.Holder{{Name: "junk", Owner: "junk", TTL: 1, Token: 1}},
-	Rank:       1,
-	Pool:       node.PoolState{Size: 1, Version: 1, Free: []byte{1}},
-	Token:      1,
-	Recovering: 1,
-	HadMarker:  true,
-	Unmarked:   true,
-	Marker:     &node.Marker{Identity: "junk", Until: 1},
-	Err:        fmt.Errorf("junk"),
-	Unsent:     true,
-}
-
-// do runs one batch.
-func (x *trial) do(ops ...node.Op) []node.Reply {
-	x.Helper()
-	return x.doOn(x.Node, ops...)
-}
-
-func (x *trial) doOn(n node.Node, ops ...node.Op) []node.Reply {
-	x.Helper()
-	return x.doWith(context.Background(), n, ops...)
-}
-
-func (x *trial) doWith(ctx context.Context, n node.Node, ops ...node.Op) []node.Reply {
-	x.Helper()
-	replies := make([]node.Reply, len(ops))
-	ops = slices.Clone(ops)
-	for i := range replies {
-		replies[i], ops[i] = junk, x.complete(ops[i])
-	}
-	n.Do(ctx, ops, replies)
-	return replies
-}
-
-// want runs operations one after the other, and requires the outcome of each. It returns the last reply.
-func (x *trial) want(outcome node.Outcome, ops ...node.Op) (r node.Reply) {
-	x.Helper()
-	for _, op := range ops {
-		r = x.do(op)[0]
-		x.outcome(outcome, r)
-	}
-	return r
-}
-
-// outcome requires an outcome of a node that is not recovering. It also requires that a token was accepted if
-// there was one, and that the reply has no field that does not belong to it.
-func (x *trial) outcome(outcome node.Outcome, r node.Reply) {
-	x.Helper()
-	x.answered(outcome, r)
-	assert.Zero(x, r.Recovering)
-	assert.Zero(x, r.Token)
-}
-
-// answered requires an outcome of a node that may be recovering. The token does not matter.
-func (x *trial) answered(outcome node.Outcome, r node.Reply) {
-	x.Helper()
-	require.NoError(x, r.Err)
-	require.Equal(x, outcome, r.Outcome, "%v instead of %v: %+v", r.Outcome, outcome, r)
-	assert.False(x, r.Unsent, "an answer, and yet unsent")
-	if outcome != node.Denied {
-		assert.Zero(x, r.Holder)
-		assert.Zero(x, r.Rank)
-		assert.Zero(x, r.Pool)
-	}
-	if outcome != node.Inspected && outcome != node.Released {
-		assert.Empty(x, r.Holders)
-	}
-	if outcome != node.Inspected && outcome != node.Denied {
-		assert.Zero(x, r.Marker)
-	}
-	if r.Recovering == 0 {
-		assert.False(x, r.HadMarker)
-	}
-	if outcome != node.Inspected || r.Recovering == 0 {
-		assert.False(x, r.Unmarked)
-	}
-}
-
-// outcomes requires the outcomes of a batch.
-func (x *trial) outcomes(replies []node.Reply, outcomes ...node.Outcome) {
-	x.Helper()
-	require.Len(x, replies, len(outcomes))
-	for i, o := range outcomes {
-		x.outcome(o, replies[i])
-	}
-}
-
-// denied requires that an operation is denied because of the owner of a name.
-func (x *trial) denied(op node.Op, name, owner string) node.Holder {
-	x.Helper()
-	r := x.want(node.Denied, op)
-	assert.Equal(x, name, r.Holder.Name)
-	assert.Equal(x, owner, r.Holder.Owner)
-	return r.Holder
-}
-
-// fails requires that an operation fails for a reason.
-func (x *trial) fails(reason error, op node.Op) node.Reply {
-	x.Helper()
-	r := x.do(op)[0]
-	x.failed(reason, op, r)
-	return r
-}
-
-// failed requires the form that all errors have.
-func (x *trial) failed(reason error, op node.Op, r node.Reply) {
-	x.Helper()
-	require.ErrorIs(x, r.Err, reason)
-	assert.Equal(x, node.Unknown, r.Outcome)
-	assert.Zero(x, r.Holder)
-	assert.Empty(x, r.Holders)
-	assert.Zero(x, r.Rank)
-	assert.Zero(x, r.Pool)
-	assert.Zero(x, r.Token)
-	assert.Zero(x, r.Marker)
-	if !errors.Is(reason, node.ErrRecovering) {
-		assert.Zero(x, r.Recovering)
-		assert.False(x, r.HadMarker)
-	}
-	assert.False(x, r.Unmarked)
-	var err *node.Error
-	require.ErrorAs(x, r.Err, &err)
-	assert.Equal(x, x.Node.Name(), err.Node)
-	assert.Equal(x, op.Kind, err.Op)
-}
-
-// left returns the remaining TTL of a held name.
-func (x *trial) left(name string) time.Duration {
-	x.Helper()
-	r := x.do(inspect(name))[0]
-	x.answered(node.Inspected, r)
-	require.Len(x, r.Holders, 1, "%q must have one holder", name)
-	return r.Holders[0].TTL
-}
-
-// lives requires that names have about ttl left, and no more.
-func (x *trial) lives(ttl time.Duration, names ...string) {
-	x.Helper()
-	for _, name := range names {
-		left := x.left(name)
-		assert.LessOrEqual(x, left, ttl, "%q lives too long", name)
-		assert.Greater(x, left, ttl-slack, "%q does not live long enough", name)
-	}
-}
-
-// keys requires that exactly these names are held.
-func (x *trial) keys(names ...string) {
-	x.Helper()
-	assert.ElementsMatch(x, names, x.Keys())
+	return nil
 }

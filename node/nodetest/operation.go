@@ -1,0 +1,458 @@
+package nodetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// batch is operations for one exchange, each with what checks its reply.
+type batch struct {
+	ops    []node.Op
+	checks []func(r node.Reply) error
+}
+
+func (b *batch) add(op node.Op, check func(r node.Reply) error) {
+	b.ops, b.checks = append(b.ops, op), append(b.checks, check)
+}
+
+func (b *batch) run(x *trial) error {
+	for i, r := range x.do(b.ops...) {
+		if err := b.checks[i](r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// operate runs the operations of a line, and checks their replies. The word "timely" before them repeats them while
+// the token is refused because the machine was too slow for it.
+func (x *trial) operate(words []word) error {
+	if !words[0].is("timely") {
+		return x.exchange(words)
+	}
+	for range attempts {
+		if err := x.exchange(words[1:]); !errors.Is(err, node.ErrClock) {
+			return err
+		}
+	}
+	return errors.New("the machine is too slow, or the node too strict")
+}
+
+func (x *trial) exchange(words []word) error {
+	parts := append(split(words, "->"), []word{{"-", true}})
+	asked, wanted := split(parts[0], ";"), split(parts[1], ",")
+	together := x.batch
+	if one := split(parts[0], "&"); len(one) > 1 {
+		asked = one
+		if together == nil {
+			together = &batch{}
+		}
+	}
+	if len(wanted) != 1 && len(wanted) != len(asked) {
+		return fmt.Errorf("%d expectations of %d operations", len(wanted), len(asked))
+	}
+	for i, words := range asked {
+		ops, err := x.ops(words)
+		if err != nil {
+			return err
+		}
+		b := together
+		if b == nil {
+			b = &batch{}
+		}
+		for _, op := range ops[:len(ops)-1] {
+			b.add(x.complete(op), func(node.Reply) error { return nil })
+		}
+		op := x.complete(ops[len(ops)-1])
+		b.add(op, func(r node.Reply) error { return x.check(op, r, wanted[min(i, len(wanted)-1)]) })
+		if together == nil {
+			if err := b.run(x); err != nil {
+				return err
+			}
+		}
+	}
+	if together != nil && x.batch == nil {
+		return together.run(x)
+	}
+	return nil
+}
+
+// complete fills in the defaults of an operation.
+func (x *trial) complete(op node.Op) node.Op {
+	if op.Limits == (node.Limits{}) {
+		op.Limits = x.limits
+	}
+	if op.Token == 0 {
+		op.Token = x.token()
+	}
+	return op
+}
+
+// token returns a token that is larger than all before it, and not far from the node's clock.
+func (x *trial) token() uint64 {
+	x.tokens++
+	return x.began + x.tokens
+}
+
+// spacious returns such a token with room before and behind it for others.
+func (x *trial) spacious() uint64 {
+	x.tokens += 2000
+	return x.began + x.tokens - 1000
+}
+
+// junk is in a reply before the node fills it. A caller that reuses a slice leaves old replies there too.
+var junk = node.Reply{
+	Outcome:    node.Granted,
+	Holder:     node.Holder{Name: "junk", Owner: "junk", TTL: 1, Token: 1},
+	Holders:    []node.Holder{{Name: "junk", Owner: "junk", TTL: 1, Token: 1}},
+	Rank:       1,
+	Pool:       node.PoolState{Size: 1, Version: 1, Free: []byte{1}},
+	Token:      1,
+	Recovering: 1,
+	HadMarker:  true,
+	Unmarked:   true,
+	Marker:     &node.Marker{Identity: "junk", Until: 1},
+	Err:        fmt.Errorf("junk"),
+	Unsent:     true,
+}
+
+// do runs one batch.
+func (x *trial) do(ops ...node.Op) []node.Reply {
+	return x.doWith(context.Background(), x.Node, ops...)
+}
+
+func (x *trial) doWith(ctx context.Context, n node.Node, ops ...node.Op) []node.Reply {
+	replies := make([]node.Reply, len(ops))
+	for i := range replies {
+		replies[i] = junk
+	}
+	n.Do(ctx, ops, replies)
+	return replies
+}
+
+// verbs make the operations from the words behind the first. The words "fair", "announce" and, for a latch, "chosen",
+// "void" and "list" may stand before it.
+var verbs = map[string]func(op *node.Op, args []string){
+	"acquire": owned(node.Acquire, false),
+	"read":    owned(node.Acquire, true), // as a reader
+	"renew":   owned(node.Renew, false),
+	"keep":    owned(node.Renew, true), // as a reader
+	"release": owned(node.Release, false),
+	"unread":  owned(node.Release, true), // as a reader
+	"shorten": owned(node.Shorten, false),
+	"inspect": func(op *node.Op, args []string) { op.Kind, op.Names = node.Inspect, args },
+	"force":   func(op *node.Op, args []string) { op.Kind, op.Names = node.ForceRelease, args },
+	"mark":    func(op *node.Op, _ []string) { op.Kind = node.Mark },
+	// The following have a waiter as CLIENT:TEXT#TICKET, which is also the owner. queue is an attempt that takes a free
+	// name past the waiters before it, fairly is one that does not.
+	"queue":    waiting(node.Acquire, false, false),
+	"fairly":   waiting(node.Acquire, true, false),
+	"fairread": waiting(node.Acquire, true, true),
+	"leave":    waiting(node.Leave, false, false),
+	"done":     waiting(node.Release, false, false), // It waits no more.
+	"undo":     waiting(node.Release, false, false), // It keeps its place.
+	"unreads":  waiting(node.Release, false, true),
+	// take OWNER SLOT..., give OWNER SLOT..., quit WAITER and resize VERSION are for the pool.
+	"take": func(op *node.Op, args []string) { owned(node.Acquire, false)(op, args); inPool(op) },
+	"give": func(op *node.Op, args []string) { owned(node.Release, false)(op, args); inPool(op) },
+	"quit": func(op *node.Op, args []string) {
+		waiting(node.Leave, false, false)(op, append(args, node.PoolName("pool")))
+		inPool(op)
+	},
+	"resize": func(op *node.Op, args []string) {
+		op.Kind = node.Resize
+		op.Pool.Version, _ = strconv.ParseUint(args[0], 10, 64)
+		inPool(op)
+		op.Names = []string{op.Pool.Name}
+	},
+	// set LATCH COUNT sets it for the first time, count LATCH ID... counts down, look LATCH lists the ids, await LATCH
+	// CLIENT registers an inbox, latch LATCH ID... has options.
+	"set": func(op *node.Op, args []string) {
+		latched(op, args[:1])
+		op.Latch.First = true
+		op.Latch.Count, _ = strconv.Atoi(args[1])
+	},
+	"count": latched,
+	"latch": latched,
+	"look":  func(op *node.Op, args []string) { latched(op, args); op.Latch.List = true },
+	"await": func(op *node.Op, args []string) {
+		latched(op, args[:1])
+		op.Latch.Inbox, op.Latch.Keep = args[1], middle
+	},
+	"unlatch": func(op *node.Op, args []string) { op.Kind, op.Names, op.TTL = node.Unlatch, args, long },
+}
+
+func owned(kind node.Kind, reads bool) func(*node.Op, []string) {
+	return func(op *node.Op, args []string) {
+		op.Kind, op.Reads, op.Owner, op.Names = kind, reads, args[0], args[1:]
+	}
+}
+
+func waiting(kind node.Kind, fair, reads bool) func(*node.Op, []string) {
+	return func(op *node.Op, args []string) {
+		op.Kind, op.Fair, op.Reads, op.Names = kind, fair, reads, args[1:]
+		op.Waiter = waiter(args[0])
+		if kind != node.Leave {
+			op.Owner = node.WaiterKey(op.Waiter.ID)
+		}
+	}
+}
+
+// waiter is one with a ticket that waits on, or one that does not.
+func waiter(text string) node.Waiter {
+	id, ticket, waits := strings.Cut(text, "#")
+	if !waits {
+		return node.Waiter{ID: id}
+	}
+	n, _ := strconv.ParseInt(ticket, 10, 64)
+	return node.Waiter{ID: id, Ticket: n, Keep: long}
+}
+
+// inPool makes the names of an operation slots of the pool.
+func inPool(op *node.Op) {
+	op.Pool.Name = node.PoolName("pool")
+	if op.Kind == node.Leave {
+		return
+	}
+	for i, slot := range op.Names {
+		n, _ := strconv.Atoi(slot)
+		op.Names[i] = node.SlotName(op.Pool.Name, n)
+	}
+}
+
+func latched(op *node.Op, args []string) {
+	op.Kind, op.Names, op.TTL, op.Latch = node.Latch, args[:1], long, &node.LatchOp{IDs: args[1:]}
+}
+
+// ops makes the operations of some words. There is only one, but for: freed NAME ID..., which lets waiters queue for a name
+// and then releases it, so that the first is woken.
+func (x *trial) ops(words []word) (ops []node.Op, err error) {
+	if words[0].is("freed") {
+		name := strconv.Quote(words[1].text)
+		lines := []string{"acquire o1 " + name}
+		for i, id := range texts(words[2:]) {
+			lines = append(lines, fmt.Sprintf("fairly %s#%d %s", id, i+1, name))
+		}
+		for _, line := range append(lines, "release o1 "+name) {
+			one, err := x.ops(scan(line))
+			if err != nil {
+				return nil, err
+			}
+			ops = append(ops, one...)
+		}
+		return ops, nil
+	}
+	var op node.Op
+	var adverbs, args []string
+	var options [][]string
+	for len(words) > 1 && slices.Contains([]string{"fair", "announce", "chosen", "void", "list"}, words[0].text) {
+		adverbs, words = append(adverbs, words[0].text), words[1:]
+	}
+	verb := words[0].text
+	for _, w := range words[1:] {
+		if m := field.FindStringSubmatch(w.text); w.plain && m != nil {
+			options = append(options, m)
+		} else {
+			args = append(args, w.text)
+		}
+	}
+	if verb == "open" {
+		op.Kind = node.Open
+		err = x.found(&op, args)
+	} else if words, ok := verbs[verb]; ok {
+		words(&op, args)
+	} else {
+		return nil, fmt.Errorf("no such operation: %q", verb)
+	}
+	switch op.Kind {
+	case node.Acquire, node.Renew, node.ForceRelease:
+		op.TTL = long
+	case node.Shorten:
+		op.TTL = brief
+	}
+	if op.Pool.Name != "" {
+		op.Pool.Size = x.pool
+	}
+	if verb == "set" {
+		op.Token = x.spacious()
+	}
+	for _, adverb := range adverbs {
+		switch adverb {
+		case "fair":
+			op.Fair = true
+		case "announce":
+			op.Announce = true
+		case "chosen":
+			op.Latch.Chosen = true
+		case "void":
+			op.Latch.Void = true
+		case "list":
+			op.Latch.List = true
+		}
+	}
+	for _, o := range options {
+		if err == nil {
+			err = x.option(&op, o[1], o[3])
+		}
+	}
+	if verb == "set" {
+		op.Latch.Since = op.Token
+	}
+	return []node.Op{op}, err
+}
+
+// found fills in the marker of an Open: ID UNTIL, where both may be variables, or "nothing".
+func (x *trial) found(op *node.Op, args []string) (err error) {
+	if args[0] == "nothing" {
+		return nil
+	}
+	op.Marker = &node.Marker{Identity: args[0]}
+	if id, ok := x.ids[args[0]]; ok {
+		op.Marker.Identity = id
+	}
+	until, err := x.number(args[1])
+	op.Marker.Until = int64(until)
+	return err
+}
+
+// option sets an option of an operation.
+func (x *trial) option(op *node.Op, key, value string) (err error) {
+	switch key {
+	case "token":
+		op.Token, err = x.number(value)
+	case "ttl":
+		op.TTL, err = x.duration(value)
+	case "limits":
+		op.Limits, err = parseLimits(value)
+	case "reserve":
+		op.Reserve, err = x.number(value)
+	case "floor":
+		op.Floor, err = x.number(value)
+	case "owner":
+		op.Owner = value
+		if value == "readers" {
+			op.Owner = node.Readers
+		}
+	case "buried":
+		op.Buried = strings.Split(value, ",")
+	case "for":
+		op.Waiter = waiter(value)
+	case "keep":
+		var d time.Duration
+		if d, err = x.duration(value); op.Latch != nil {
+			op.Latch.Keep = d
+		} else {
+			op.Waiter.Keep = d
+		}
+	case "of", "version":
+		var n uint64
+		if n, err = x.number(value); key == "of" {
+			op.Pool.Size = int(n)
+		} else {
+			op.Pool.Version = n
+		}
+	case "pool":
+		for i, name := range op.Names {
+			op.Names[i] = node.SlotName(node.PoolName(value), node.SlotOf(op.Pool.Name, name))
+		}
+		if op.Pool.Name = node.PoolName(value); op.Kind == node.Resize {
+			op.Names = []string{op.Pool.Name}
+		}
+	case "exact":
+		op.Latch.Exact = true
+		op.Latch.Generation, err = x.number(value)
+	case "to":
+		op.Latch.Count, err = strconv.Atoi(value)
+	case "since":
+		op.Latch.Since, err = x.number(value)
+	case "whole":
+		var until uint64
+		until, err = x.number(value)
+		op.Latch.Whole = int64(until)
+	default:
+		err = fmt.Errorf("no such option: %q", key)
+	}
+	return err
+}
+
+// number evaluates A, A+B, A-B, or NAME:=A.
+func (x *trial) number(text string) (uint64, error) {
+	if name, value, ok := strings.Cut(text, ":="); ok {
+		n, err := x.number(value)
+		x.vars[name] = n
+		return n, err
+	}
+	at := strings.IndexAny(text, "+-")
+	if at < 0 {
+		return x.operand(text)
+	}
+	a, err := x.operand(text[:at])
+	if err != nil {
+		return 0, err
+	}
+	b, err := x.operand(text[at+1:])
+	if text[at] == '-' {
+		b = -b
+	}
+	return a + b, err
+}
+
+func (x *trial) operand(text string) (uint64, error) {
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return n, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return uint64(d.Microseconds()), nil
+	}
+	switch n, ok := x.vars[text]; {
+	case ok:
+		return n, nil
+	case text == "old":
+		return x.old(), nil
+	case text == "now":
+		return x.now()
+	default:
+		x.vars[text] = x.spacious()
+		return x.vars[text], nil
+	}
+}
+
+// old returns a token that is young enough, and smaller than all from token.
+func (x *trial) old() uint64 { return x.began - uint64((limits.MaxTTL / 2).Microseconds()) }
+
+// now returns the node's clock, from its refusal of an old token.
+func (x *trial) now() (uint64, error) {
+	op := x.complete(node.Op{Kind: node.Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Millisecond, Token: 1})
+	r := x.do(op)[0]
+	if !errors.Is(r.Err, node.ErrClock) {
+		return 0, fmt.Errorf("the node does not tell its clock: %+v", r)
+	}
+	return clockOf(1, r), nil
+}
+
+func (x *trial) duration(text string) (time.Duration, error) {
+	n, err := x.number(text)
+	return time.Duration(n) * time.Microsecond, err
+}
+
+func parseLimits(text string) (l node.Limits, err error) {
+	ttl, skew, _ := strings.Cut(text, ",")
+	if l.MaxTTL, err = time.ParseDuration(ttl); err == nil {
+		l.MaxClockSkew, err = time.ParseDuration(skew)
+	}
+	return l, err
+}
+
+func texts(words []word) (texts []string) {
+	for _, w := range words {
+		texts = append(texts, w.text)
+	}
+	return texts
+}
