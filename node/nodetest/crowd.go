@@ -1,8 +1,6 @@
 package nodetest
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -28,7 +26,7 @@ func (x *trial) race() {
 		var wg sync.WaitGroup
 		for i := range owners {
 			ops[i] = x.acquisition(fmt.Sprintf("o%d", i), name)
-			wg.Go(func() { replies[i] = x.doWith(context.Background(), handles[i%len(handles)], ops[i])[0] })
+			wg.Go(func() { replies[i] = x.doOn(handles[i%len(handles)], ops[i])[0] })
 		}
 		wg.Wait()
 		winner := ""
@@ -60,7 +58,7 @@ func (x *trial) grow() {
 		wg.Go(func() {
 			n := handles[i%len(handles)]
 			acquire := func(owner string, token uint64) node.Reply {
-				return x.doWith(context.Background(), n, node.Op{
+				return x.doOn(n, node.Op{
 					Kind: node.Acquire, Names: []string{"a"}, Owner: owner, TTL: long, Limits: limits, Token: token,
 				})[0]
 			}
@@ -82,7 +80,7 @@ func (x *trial) grow() {
 				mu.Lock()
 				taken = append(taken, token)
 				mu.Unlock()
-				x.doWith(context.Background(), n, node.Op{Kind: node.Release, Names: []string{"a"}, Owner: owner})
+				x.doOn(n, node.Op{Kind: node.Release, Names: []string{"a"}, Owner: owner})
 			}
 		})
 	}
@@ -111,7 +109,7 @@ func (x *trial) firstOfMany() {
 		for i := range ops {
 			ops[i] = x.acquisition(fmt.Sprint(i), "a")
 			ops[i].Limits = clients[i/2]
-			wg.Go(func() { replies[i] = x.doWith(context.Background(), handles[i%len(handles)], ops[i])[0] })
+			wg.Go(func() { replies[i] = x.doOn(handles[i%len(handles)], ops[i])[0] })
 		}
 		wg.Wait()
 		set := x.do(x.complete(node.Op{Kind: node.Mark}))[0].Marker.Limits
@@ -130,9 +128,7 @@ func (x *trial) firstOfMany() {
 // crowd requires that all of many waiting readers are woken. A reader that is not in before its patience ends may be
 // told again.
 func (x *trial) crowd() {
-	x.ask("open")
-	x.ask("listen c")
-	x.ask("acquire o1 a -> granted")
+	x.ask("open", "listen c", "acquire o1 a -> granted")
 	const readers = 250
 	for i := range readers {
 		x.ask(fmt.Sprintf("fairread c:%d@500r#%d a -> denied", i, i+1))
@@ -150,113 +146,24 @@ func (x *trial) crowd() {
 	}
 }
 
-var following = []promise{
-	{"many follow and end that at once", func(x *trial) {
-		x.ask("open")
-		x.ask("listen c")
-		x.ask("follow c")
-		f := x.boxes["c"].Inbox.(node.Follower) //nolint:forcetypeassert // it follows
-		names := make([]string, 10)
-		var wg sync.WaitGroup
-		for i := range names {
-			names[i] = fmt.Sprint("n", i)
-			for range 3 {
-				wg.Go(func() {
-					for range 20 {
-						if err := f.Follow(names[i]); err != nil {
-							x.Error(err)
-						}
-						f.Unfollow(names[i])
-					}
-				})
-			}
+// followAtOnce lets many follow locks and end that at once. Afterwards the inbox still follows as told.
+func (x *trial) followAtOnce() {
+	x.ask("open", "listen c", "follow c")
+	f := x.boxes["c"].Inbox.(node.Follower) //nolint:forcetypeassert // it follows
+	names := make([]string, 10)
+	var wg sync.WaitGroup
+	for i := range names {
+		names[i] = fmt.Sprint("n", i)
+		for range 3 {
+			wg.Go(func() {
+				for range 20 {
+					assert.NoError(x, f.Follow(names[i]))
+					f.Unfollow(names[i])
+				}
+			})
 		}
-		wg.Wait()
-		x.ask("follow c n{0..9}")
-		x.ask("acquire o1 n{0..9}; announce release o1 n{0..9} -> granted, released")
-		x.ask("told announced " + strings.Join(names, "; announced "))
-	}},
-	{"a closed inbox follows nothing", func(x *trial) {
-		x.ask("open")
-		x.ask("listen c")
-		x.ask("follow c a")
-		b := x.boxes["c"]
-		f := b.Inbox.(node.Follower) //nolint:forcetypeassert // it follows
-		require.NoError(x, b.Close())
-		x.probeFailed(node.ErrClosed, f.Follow("b"))
-		x.probeFailed(node.ErrClosed, f.Follow("a"))
-		f.Unfollow("a")
-		f.Unfollow("b")
-		x.ask("acquire o1 a; announce release o1 a -> granted, released")
-		assert.Empty(x, b.messages)
-	}},
-}
-
-var listening = []promise{
-	{"messages reach inboxes on other handles", func(x *trial) {
-		x.ask("open")
-		x.ask("listen other")
-		handles := x.handles()
-		require.NoError(x, x.listen(handles[len(handles)-1], "c", "c"))
-		x.ask("line a c:1")
-		x.ask("release o1 a -> released")
-		x.ask("told woken c:1 a")
-	}},
-	{"a closed inbox receives nothing", func(x *trial) {
-		x.ask("open")
-		x.ask("listen c d")
-		x.ask("line a c:1 d:1")
-		b := x.boxes["c"]
-		require.NoError(x, b.Close())
-		require.NoError(x, b.Close())
-		x.eventuallyDead()
-		x.ask("release o1 a -> released")
-		x.ask("told d: woken d:1 a")
-		assert.Empty(x, b.messages)
-	}},
-	{"a closed node closes its inboxes", func(x *trial) {
-		x.ask("listen c")
-		require.NoError(x, x.Node.Close())
-		require.NoError(x, x.boxes["c"].Close())
-		_, err := node.Listen(context.Background(), x.Node, "c", func(node.Message) {})
-		x.probeFailed(node.ErrClosed, err)
-	}},
-	{"an invalid client id is refused", func(x *trial) {
-		x.ask("listen c")
-		for _, client := range []string{"", "c:", ":", "c:1"} {
-			_, err := node.Listen(context.Background(), x.Node, client, func(node.Message) {})
-			x.probeFailed(node.ErrMisconfigured, err)
-		}
-	}},
-	{"a context that has ended opens no inbox", func(x *trial) {
-		x.ask("listen c")
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_, err := node.Listen(ctx, x.Node, "c", func(node.Message) {})
-		x.probeFailed(node.ErrCanceled, err)
-	}},
-	{"the context bounds nothing but the opening", func(x *trial) {
-		x.ask("open")
-		x.ask("listen d")
-		ctx, cancel := context.WithCancel(context.Background())
-		messages := make(chan node.Message, 1)
-		inbox, err := node.Listen(ctx, x.Node, "c", func(m node.Message) { messages <- m })
-		require.NoError(x, err)
-		cancel()
-		x.ask("line a c:1")
-		x.ask("release o1 a -> released")
-		assert.Equal(x, "c:1", (<-messages).Waiter)
-		require.NoError(x, inbox.Close())
-	}},
-}
-
-// eventuallyDead waits until the inbox of the client c has no subscriber: a server notices a closed connection a
-// little later.
-func (x *trial) eventuallyDead() {
-	dead := errors.New("it still listens")
-	for end := time.Now().Add(patience); dead != nil && time.Now().Before(end); {
-		x.ask("acquire o9 probe")
-		dead = x.run([]step{{at: "probe", text: "queue c:dead#1 probe & release o9 probe & leave c:dead probe -> denied, released, absent"}})
 	}
-	require.NoError(x, dead)
+	wg.Wait()
+	x.ask("follow c n{0..9}", "acquire o1 n{0..9}; announce release o1 n{0..9} -> granted, released",
+		"told announced "+strings.Join(names, "; announced "))
 }

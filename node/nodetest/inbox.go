@@ -1,10 +1,10 @@
 package nodetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,33 +25,36 @@ const patience = 30 * time.Second
 // endOf begins the names about which a test is told only that there are no earlier messages.
 const endOf = "end "
 
-// listen opens inboxes of clients: CLIENT or NAME=CLIENT... The promise is skipped if the node has none.
+// listen opens inboxes of clients: CLIENT or NAME=CLIENT... [-> REASON] The promise is skipped if the node has none.
 func listen(x *trial, args []word, _ []step) error {
 	if _, ok := x.Node.(node.Listener); !ok {
 		x.Skip("this node has no waiters")
 	}
-	for _, w := range args {
+	clients, want := until(args)
+	for _, w := range clients {
 		name, client, named := strings.Cut(w.text, "=")
 		if !named {
 			client = name
 		}
-		if err := x.listen(x.Node, name, client); err != nil {
+		b := &box{x: x, client: client, messages: make(chan node.Message, 10_000)}
+		inbox, err := node.Listen(x.ctx, x.Node, client, func(m node.Message) { b.messages <- m })
+		if err == nil {
+			b.Inbox, x.boxes[name] = inbox, b
+			x.Cleanup(func() { _ = inbox.Close() })
+		}
+		if err := x.refused(err, want); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (x *trial) listen(n node.Node, name, client string) error {
-	b := &box{x: x, client: client, messages: make(chan node.Message, 10_000)}
-	inbox, err := node.Listen(context.Background(), n, client, func(m node.Message) { b.messages <- m })
-	if err != nil {
-		return err
+// until returns the words before the arrow, and the rest.
+func until(args []word) (before, rest []word) {
+	if at := slices.IndexFunc(args, func(w word) bool { return w.is("->") }); at >= 0 {
+		return args[:at], args[at:]
 	}
-	b.Inbox = inbox
-	x.boxes[name] = b
-	x.Cleanup(func() { _ = inbox.Close() })
-	return nil
+	return args, nil
 }
 
 // next returns the next message.
@@ -84,9 +87,16 @@ func (b *box) received() (messages []node.Message, err error) {
 	return messages, err
 }
 
-// told requires these messages since the last call: [INBOX:] KIND WAITER NAME; ... or "nothing". The inbox is c
-// unless told otherwise.
+// told requires these messages since the last call: [INBOX:] KIND WAITER NAME; ... or "nothing", or "at most" a number.
+// The inbox is c unless told otherwise.
 func told(x *trial, args []word, _ []step) error {
+	if args[0].is("at") {
+		got, err := x.boxes["c"].received()
+		if most, _ := strconv.Atoi(args[2].text); err == nil && len(got) > most {
+			err = fmt.Errorf("%d were told", len(got))
+		}
+		return err
+	}
 	b, want, err := x.expected(args)
 	if err != nil {
 		return err
@@ -148,14 +158,28 @@ func (x *trial) expected(args []word) (b *box, messages []node.Message, err erro
 	return x.boxes[name], messages, nil
 }
 
-// follow lets an inbox follow locks: INBOX NAME... The promise is skipped if the node cannot.
+// gone waits until the inbox of a client that is closed has no subscriber: a server notices a closed connection a
+// little later.
+func gone(x *trial, args []word, _ []step) error {
+	line := fmt.Sprintf("queue %s:gone#1 probe & release o9 probe & leave %[1]s:gone probe -> denied, released, absent", args[0].text)
+	err := errSlow
+	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {
+		if err = x.operate(x.words("acquire o9 probe -> granted")); err == nil {
+			err = x.operate(x.words(line))
+		}
+	}
+	return err
+}
+
+// follow lets an inbox follow locks: INBOX NAME... [-> REASON] The promise is skipped if the node cannot.
 func follow(x *trial, args []word, _ []step) error {
 	f, ok := x.boxes[args[0].text].Inbox.(node.Follower)
 	if !ok {
 		x.Skip("this node lets no client follow a lock")
 	}
-	for _, name := range args[1:] {
-		if err := f.Follow(name.text); err != nil {
+	names, want := until(args[1:])
+	for _, name := range names {
+		if err := x.refused(f.Follow(name.text), want); err != nil {
 			return err
 		}
 	}

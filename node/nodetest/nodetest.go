@@ -9,11 +9,12 @@
 //		})
 //	}
 //
-// The promises are the files below testdata; see story.go for their language. Promises about contexts, about Close,
-// and about many callers at once are in Go.
+// The promises are the files below testdata; see story.go for their language. A few promises, mostly about many callers
+// at once, are in Go.
 package nodetest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		t.Run(g.name, func(t *testing.T) {
 			for _, p := range g.promises {
 				t.Run(p.name, func(t *testing.T) {
-					p.kept(&trial{T: t, Subject: open(t), limits: limits, boxes: map[string]*box{}})
+					p.kept(&trial{T: t, Subject: open(t), limits: limits, ctx: context.Background(), boxes: map[string]*box{}})
 				})
 			}
 		})
@@ -72,7 +73,7 @@ type promise struct {
 
 // groups returns all promises: those in text, and behind them those in Go about the same subject.
 func groups() []group {
-	groups := append(stories(), group{name: "life"})
+	groups := stories()
 	for i, g := range groups {
 		groups[i].promises = append(g.promises, inGo[g.name]...)
 	}

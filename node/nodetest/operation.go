@@ -1,7 +1,6 @@
 package nodetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -125,15 +124,15 @@ var junk = node.Reply{
 
 // do runs one batch.
 func (x *trial) do(ops ...node.Op) []node.Reply {
-	return x.doWith(context.Background(), x.Node, ops...)
+	return x.doOn(x.Node, ops...)
 }
 
-func (x *trial) doWith(ctx context.Context, n node.Node, ops ...node.Op) []node.Reply {
+func (x *trial) doOn(n node.Node, ops ...node.Op) []node.Reply {
 	replies := make([]node.Reply, len(ops))
 	for i := range replies {
 		replies[i] = junk
 	}
-	n.Do(ctx, ops, replies)
+	n.Do(x.ctx, ops, replies)
 	return replies
 }
 
@@ -283,19 +282,10 @@ func (x *trial) ops(words []word) (ops []node.Op, err error) {
 	if verb == "set" {
 		op.Token = x.spacious()
 	}
-	for _, adverb := range adverbs {
-		switch adverb {
-		case "fair":
-			op.Fair = true
-		case "announce":
-			op.Announce = true
-		case "chosen":
-			op.Latch.Chosen = true
-		case "void":
-			op.Latch.Void = true
-		case "list":
-			op.Latch.List = true
-		}
+	has := func(adverb string) bool { return slices.Contains(adverbs, adverb) }
+	op.Fair, op.Announce = op.Fair || has("fair"), has("announce")
+	if l := op.Latch; l != nil {
+		l.Chosen, l.Void, l.List = has("chosen"), has("void"), l.List || has("list")
 	}
 	for _, o := range options {
 		if err == nil {

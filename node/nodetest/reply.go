@@ -1,9 +1,13 @@
 package nodetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,7 +17,7 @@ import (
 // reasons are the words for failures.
 var reasons = map[string]error{
 	"recovering": node.ErrRecovering, "settings": node.ErrSettings, "clock": node.ErrClock,
-	"wrongtype": node.ErrWrongType, "closed": node.ErrClosed, "canceled": node.ErrCanceled,
+	"wrongtype": node.ErrWrongType, "closed": node.ErrClosed, "canceled": node.ErrCanceled, "misconfigured": node.ErrMisconfigured,
 }
 
 // privilege is how long a free name is left to a woken waiter.
@@ -37,7 +41,9 @@ func expect(words []word) (want expected) {
 			want.group = append(want.group, words[i+1:end])
 			i = end
 		case w.plain && field.MatchString(w.text):
-			want.fields = append(want.fields, field.FindStringSubmatch(w.text))
+			f := field.FindStringSubmatch(w.text)
+			f[3] = rangeIn.ReplaceAllStringFunc(f[3], listed)
+			want.fields = append(want.fields, f)
 		case w.text == "": // a variable that stands for nothing
 		case slices.Contains([]string{"recovering", "restarted", "unmarked", "partial", "whole", "unsent"}, w.text):
 			want.flags[w.text] = true
@@ -46,6 +52,14 @@ func expect(words []word) (want expected) {
 		}
 	}
 	return want
+}
+
+// rangeIn is a range of numbers in a list, and listed the numbers of it.
+var rangeIn = regexp.MustCompile(`\d+\.\.\d+`)
+
+func listed(text string) string {
+	from, to, _ := strings.Cut(text, "..")
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers(from, to)), " ", ","), "[]")
 }
 
 // says reports whether the line has this field.
@@ -74,10 +88,10 @@ func (x *trial) check(op node.Op, r node.Reply, words []word) error {
 	}
 	for _, f := range want.fields {
 		if err == nil {
-			err = x.field(op, r, f[1], f[2], f[3])
+			err = x.field(r, f[1], f[2], f[3])
 		}
 	}
-	if err == nil && want.says("free") && !want.says("of") && r.Pool.Size != op.Pool.Size {
+	if free := len(r.Pool.Free); err == nil && want.says("free") && (free != (r.Pool.Size+7)/8 || !want.says("of") && r.Pool.Size != op.Pool.Size) {
 		err = errors.New("wrong size of the pool")
 	}
 	if err == nil {
@@ -139,26 +153,29 @@ func (x *trial) failed(reason error, op node.Op, r node.Reply, want expected) er
 	if !errors.Is(r.Err, reason) || !errors.As(r.Err, &err) {
 		return fmt.Errorf("not %q", reason)
 	}
-	recovering := errors.Is(reason, node.ErrRecovering)
-	permanent := slices.Contains([]error{node.ErrSettings, node.ErrWrongType, node.ErrClosed}, reason)
+	recovery, settings := &node.RecoveryError{}, &node.SettingsError{Client: op.Limits}
+	errors.As(r.Err, &recovery)
+	errors.As(r.Err, &settings)
 	rest := r
-	rest.Err, rest.Unsent, rest.Recovering, rest.HadMarker, rest.Holders = nil, false, 0, false, nil
-	var recovery *node.RecoveryError
-	var settings *node.SettingsError
-	switch {
-	case err.Node != x.Node.Name() || err.Op != op.Kind || err.Permanent() != permanent:
-		return errors.New("wrong error")
-	case fmt.Sprintf("%+v", rest) != fmt.Sprintf("%+v", node.Reply{}) || len(r.Holders) > 0:
-		return errors.New("a field beside the error")
-	case r.Unsent != want.flags["unsent"] || r.HadMarker != want.flags["restarted"]:
-		return errors.New("wrong flag")
-	case !recovering && r.Recovering != 0:
-		return errors.New("recovering")
-	case recovering && (!errors.As(r.Err, &recovery) || recovery.Left != r.Recovering || recovery.HadMarker != r.HadMarker ||
-		recovery.Left <= 0 || recovery.Left > recovery.Length):
-		return errors.New("wrong recovery")
-	case !want.says("ttl") && errors.As(r.Err, &settings) && settings.TTL != 0:
-		return errors.New("a TTL")
+	rest.Err, rest.Unsent, rest.Recovering, rest.HadMarker = nil, false, 0, false
+	if rest.Holders = slices.Clip(rest.Holders); len(rest.Holders) == 0 {
+		rest.Holders = nil
+	}
+	permanent := slices.Contains([]error{node.ErrSettings, node.ErrWrongType, node.ErrClosed}, reason)
+	for what, wrong := range map[string]bool{
+		"node or operation":      err.Node != x.Node.Name() || err.Op != op.Kind,
+		"permanence":             err.Permanent() != permanent,
+		"field beside the error": !reflect.DeepEqual(rest, node.Reply{}),
+		"unsent":                 r.Unsent != want.flags["unsent"],
+		"had a marker":           r.HadMarker != want.flags["restarted"] || r.HadMarker != recovery.HadMarker,
+		"recovery":               r.Recovering != recovery.Left || recovery.Left > recovery.Length,
+		"end of a recovery":      reason == node.ErrRecovering && recovery.Left <= 0, //nolint:errorlint // it is one of reasons
+		"limits of the client":   settings.Client != op.Limits,
+		"TTL beyond the limits":  settings.TTL != 0 && !want.says("ttl"),
+	} {
+		if wrong {
+			return fmt.Errorf("wrong %s", what)
+		}
 	}
 	return nil
 }
@@ -234,40 +251,19 @@ func (x *trial) holder(op node.Op, h node.Holder, words []word) error {
 // about reports whether a TTL was d a moment ago.
 func about(ttl, d time.Duration) bool { return ttl <= d && ttl > d-slack }
 
-// field compares a field of a reply.
-func (x *trial) field(op node.Op, r node.Reply, key, sign, text string) error {
-	switch key {
-	case "id":
-		id := r.Marker.Identity
+// field compares a field of a reply, or keeps it in a variable.
+func (x *trial) field(r node.Reply, key, sign, text string) error {
+	if words, ok := x.texts(r)[key]; ok {
 		if sign == ":=" {
-			x.ids[text] = id
-			return nil
-		}
-		if text == "node" {
-			x.ids[text] = x.Node.Identity()
-		}
-		if (id == x.ids[text]) != (sign == "=") || id == "" {
-			return fmt.Errorf("wrong identity %q", id)
+			x.ids[text] = words
+		} else if (words == cmp.Or(x.ids[text], text)) != (sign == "=") {
+			return fmt.Errorf("%s is %q", key, words)
 		}
 		return nil
-	case "limits", "node":
-		want, err := parseLimits(text)
-		var settings *node.SettingsError
-		switch {
-		case err != nil:
-			return err
-		case r.Marker != nil && r.Marker.Limits == want:
-		case errors.As(r.Err, &settings) && settings.Node == want && settings.Client == op.Limits:
-		default:
-			return errors.New("wrong limits")
-		}
-		return nil
-	case "free":
-		return free(r, text)
 	}
-	got, err := number(r, key)
-	if err != nil {
-		return err
+	got, ok := fields(r)[key]
+	if !ok {
+		return fmt.Errorf("the reply has no field %q", key)
 	}
 	if sign == ":=" {
 		x.vars[text] = got
@@ -277,94 +273,72 @@ func (x *trial) field(op node.Op, r node.Reply, key, sign, text string) error {
 	if err != nil {
 		return err
 	}
-	ok := map[string]bool{
-		"=": got == want, "!=": got != want, "<": int64(got-want) < 0, ">": int64(got-want) > 0,
-		"<=": int64(got-want) <= 0, ">=": int64(got-want) >= 0,
-	}[sign]
-	if !ok {
+	ahead := int64(got - want)
+	if !map[string]bool{
+		"=": ahead == 0, "!=": ahead != 0, "<": ahead < 0, ">": ahead > 0, "<=": ahead <= 0, ">=": ahead >= 0,
+	}[sign] {
 		return fmt.Errorf("%s is %d, and not %s %d", key, got, sign, want)
 	}
 	return nil
 }
 
-// free compares the free slots of a pool.
-func free(r node.Reply, text string) error {
-	var told, want []int
-	for i := range 8 * len(r.Pool.Free) {
-		if r.Pool.Free[i/8]&(1<<(i%8)) != 0 {
-			told = append(told, i)
+// texts are the fields of a reply that are no numbers.
+func (x *trial) texts(r node.Reply) map[string]string {
+	texts := map[string]string{}
+	if r.Marker != nil {
+		texts["id"], texts["limits"] = r.Marker.Identity, limitsText(r.Marker.Limits)
+		x.ids["node"] = x.Node.Identity()
+	}
+	var settings *node.SettingsError
+	if errors.As(r.Err, &settings) {
+		texts["node"], texts["client"] = limitsText(settings.Node), limitsText(settings.Client)
+	}
+	if r.Outcome == node.Denied {
+		free := []string{}
+		for i := range 8 * len(r.Pool.Free) {
+			if r.Pool.Free[i/8]&(1<<(i%8)) != 0 {
+				free = append(free, strconv.Itoa(i))
+			}
 		}
+		texts["free"] = cmp.Or(strings.Join(free, ","), "none")
 	}
-	for part := range strings.SplitSeq(text, ",") {
-		if from, to, ok := strings.Cut(part, ".."); ok {
-			want = append(want, numbers(from, to)...)
-		} else if part != "none" {
-			want = append(want, numbers(part, part)...)
-		}
-	}
-	if !slices.Equal(told, want) || len(r.Pool.Free) != (r.Pool.Size+7)/8 {
-		return fmt.Errorf("%v are free", told)
-	}
-	return nil
+	return texts
 }
 
-// number returns a field of a reply; durations are microseconds.
-func number(r node.Reply, key string) (uint64, error) {
-	var recovery *node.RecoveryError
-	var clock *node.ClockError
-	var settings *node.SettingsError
-	errors.As(r.Err, &recovery)
-	errors.As(r.Err, &clock)
-	errors.As(r.Err, &settings)
-	micros := func(d time.Duration) (uint64, error) { return uint64(d.Microseconds()), nil }
-	switch {
-	case key == "token" && r.Outcome == node.Denied:
-		return r.Holder.Token, nil
-	case key == "token":
-		return r.Token, nil
-	case key == "ttl" && settings != nil:
-		return micros(settings.TTL)
-	case key == "ttl":
-		return micros(r.Holder.TTL)
-	case key == "rank":
-		return uint64(r.Rank), nil
-	case key == "holders":
-		return uint64(len(r.Holders)), nil
-	case key == "recovering":
-		return micros(r.Recovering)
-	case key == "left" && recovery != nil:
-		return micros(recovery.Left)
-	case key == "length" && recovery != nil:
-		return micros(recovery.Length)
-	case key == "ahead" && clock != nil:
-		return micros(clock.Ahead)
-	case key == "limit" && clock != nil:
-		return micros(clock.Limit)
-	case key == "version":
-		return r.Pool.Version, nil
-	case key == "of":
-		return uint64(r.Pool.Size), nil
-	case key == "left" && r.Marker != nil:
-		return micros(r.Marker.Left)
-	case key == "until" && r.Marker != nil:
-		return uint64(r.Marker.Until), nil
-	case r.Latch == nil:
-	case key == "gen":
-		return r.Latch.Generation, nil
-	case key == "to":
-		return uint64(r.Latch.Count), nil
-	case key == "since":
-		return r.Latch.Since, nil
-	case key == "last":
-		return r.Latch.Last, nil
-	case key == "until":
-		return uint64(r.Latch.Until), nil
-	case key == "born":
-		return uint64(r.Latch.Born), nil
-	case key == "size":
-		return uint64(r.Latch.Size), nil
+func limitsText(l node.Limits) string {
+	return fmt.Sprintf("%gs,%gs", l.MaxTTL.Seconds(), l.MaxClockSkew.Seconds())
+}
+
+// fields are the numbers in a reply; durations are microseconds.
+func fields(r node.Reply) map[string]uint64 {
+	micros := func(d time.Duration) uint64 { return uint64(d.Microseconds()) }
+	all := map[string]uint64{
+		"token": r.Token, "ttl": micros(r.Holder.TTL), "rank": uint64(r.Rank), "holders": uint64(len(r.Holders)),
+		"recovering": micros(r.Recovering), "version": r.Pool.Version, "of": uint64(r.Pool.Size),
 	}
-	return 0, fmt.Errorf("the reply has no field %q", key)
+	if r.Outcome == node.Denied {
+		all["token"] = r.Holder.Token
+	}
+	var recovery *node.RecoveryError
+	if errors.As(r.Err, &recovery) {
+		all["left"], all["length"] = micros(recovery.Left), micros(recovery.Length)
+	}
+	var clock *node.ClockError
+	if errors.As(r.Err, &clock) {
+		all["ahead"], all["limit"] = micros(clock.Ahead), micros(clock.Limit)
+	}
+	var settings *node.SettingsError
+	if errors.As(r.Err, &settings) {
+		all["ttl"] = micros(settings.TTL)
+	}
+	if m := r.Marker; m != nil {
+		all["left"], all["until"] = micros(m.Left), uint64(m.Until)
+	}
+	if l := r.Latch; l != nil {
+		all["gen"], all["to"], all["since"], all["last"] = l.Generation, uint64(l.Count), l.Since, l.Last
+		all["until"], all["born"], all["size"] = uint64(l.Until), uint64(l.Born), uint64(l.Size)
+	}
+	return all
 }
 
 // clockOf returns the node's clock from the refusal of a token.

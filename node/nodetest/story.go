@@ -107,34 +107,32 @@ func (w word) is(sign string) bool { return w.plain && w.text == sign }
 // field takes a word like key=value apart.
 var field = regexp.MustCompile(`(?s)^([a-z]+)(:=|<=|>=|!=|=|<|>)(.*)$`)
 
-// scan splits a line into words. Parentheses, commas and semicolons are words of their own; the latter two only
-// at the end of another.
+var (
+	wordsIn = regexp.MustCompile(`(?:[^ "]|"(?:[^"\\]|\\.)*")+`)
+	quoted  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+)
+
+// scan splits a line into words. A parenthesis before or behind a word is one of its own, and so are a comma and a
+// semicolon behind it.
 func scan(line string) (words []word) {
-	for line = strings.TrimLeft(line, " "); line != ""; line = strings.TrimLeft(line, " ") {
-		w := word{plain: line[0] != '$' && line[0] != '"'}
-		for line != "" && line[0] != ' ' {
-			quoted, err := strconv.QuotedPrefix(line)
-			switch {
-			case err == nil && line[0] == '"':
-				text, _ := strconv.Unquote(quoted)
-				w.text += text
-				line = line[len(quoted):]
-				continue
-			case line[0] == '(' && w.text == "", strings.IndexByte("),;", line[0]) >= 0 && (len(line) == 1 || strings.IndexByte(" ),;", line[1]) >= 0):
-				if w.text != "" || !w.plain {
-					words = append(words, w)
-				}
-				words = append(words, word{line[:1], true})
-				line, w = line[1:], word{plain: true}
-				w.plain = line == "" || line[0] != '$' && line[0] != '"'
-				continue
-			}
-			w.text += line[:1]
-			line = line[1:]
+	for _, text := range wordsIn.FindAllString(line, -1) {
+		var behind []word
+		if strings.HasPrefix(text, "(") {
+			words, text = append(words, word{"(", true}), text[1:]
 		}
-		if w.text != "" || !w.plain {
-			words = append(words, w)
+		for text != "" && strings.ContainsAny(text[len(text)-1:], "),;") {
+			behind, text = append(behind, word{text[len(text)-1:], true}), text[:len(text)-1]
 		}
+		if text != "" {
+			plain := text[0] != '$' && text[0] != '"'
+			text = quoted.ReplaceAllStringFunc(text, func(q string) string {
+				q, _ = strconv.Unquote(q)
+				return q
+			})
+			words = append(words, word{text, plain})
+		}
+		slices.Reverse(behind)
+		words = append(words, behind...)
 	}
 	return words
 }

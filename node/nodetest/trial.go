@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,6 +45,10 @@ type trial struct {
 	ids   map[string]string
 	loops map[string]string
 	boxes map[string]*box
+	// first is the node before the line "handle", ctx the context of all calls, and end ends it.
+	first node.Node
+	ctx   context.Context //nolint:containedctx // a line changes it for the lines behind it
+	end   context.CancelFunc
 	// batch collects the operations below a line "batch".
 	batch *batch
 }
@@ -54,6 +59,7 @@ var errSlow = errors.New("the machine is too slow")
 // tell runs the steps of a promise. It repeats them on a node that has forgotten everything if the machine was
 // too slow.
 func (x *trial) tell(begin, body []step) {
+	x.first = x.Node
 	x.vars, x.ids, x.loops = map[string]uint64{}, map[string]string{}, map[string]string{}
 	err := x.run(begin)
 	for range attempts {
@@ -210,12 +216,48 @@ func init() {
 			}
 			return errors.New("the token is never too old")
 		},
+		// shut closes the node, and close INBOX an inbox.
+		"shut":  func(x *trial, _ []word, _ []step) error { return x.Node.Close() },
+		"close": func(x *trial, args []word, _ []step) error { return x.boxes[args[0].text].Close() },
+		// probe [-> REASON] asks whether the node answers.
+		"probe": func(x *trial, args []word, _ []step) error { return x.refused(x.Node.Probe(x.ctx), args) },
+		// handle second, handle first: the handle on the deployment for the following lines.
+		"handle": func(x *trial, args []word, _ []step) error {
+			if x.Node = x.first; args[0].text == "second" && x.Second != nil {
+				x.Node = x.Second()
+			}
+			return nil
+		},
+		// context KIND ends the context before, and begins one for the following lines: live, ended, past (its deadline), or
+		// long (until its deadline).
+		"context": func(x *trial, args []word, _ []step) error {
+			if x.end != nil {
+				x.end()
+			}
+			x.ctx, x.end = context.WithCancel(context.Background())
+			switch args[0].text {
+			case "ended":
+				x.end()
+			case "past":
+				x.ctx, x.end = context.WithDeadline(context.Background(), time.Unix(0, 0))
+			case "long":
+				x.ctx, x.end = context.WithTimeout(context.Background(), long)
+			}
+			return nil
+		},
 		"listen":   listen,
-		"close":    func(x *trial, args []word, _ []step) error { return x.boxes[args[0].text].Close() },
 		"follow":   follow,
 		"unfollow": unfollow,
 		"told":     told,
 		"hears":    hears,
+		"gone":     gone,
+		// silent INBOX requires that an inbox has received nothing.
+		"silent": func(x *trial, args []word, _ []step) error {
+			if b := x.boxes[args[0].text]; len(b.messages) > 0 {
+				return fmt.Errorf("it received %+v", <-b.messages)
+			}
+			return nil
+		},
 	}
 }
 
@@ -225,6 +267,18 @@ func (x *trial) each(names []word, line string) error {
 		if err := x.operate(x.words(fmt.Sprintf(line, name.text))); err != nil {
 			return fmt.Errorf("%.100q: %w", name.text, err)
 		}
+	}
+	return nil
+}
+
+// refused requires the failure of a call that is no operation: -> REASON. Without that it requires none.
+func (x *trial) refused(err error, want []word) error {
+	if len(want) == 0 {
+		return err
+	}
+	var e *node.Error
+	if !errors.Is(err, reasons[want[1].text]) || !errors.As(err, &e) || e.Node != x.Node.Name() || e.Op != 0 {
+		return fmt.Errorf("not refused so: %w", err)
 	}
 	return nil
 }
