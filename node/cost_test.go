@@ -220,23 +220,6 @@ func TestCommandsOfAPass(t *testing.T) {
 	require.LessOrEqual(t, each, 31.0)
 }
 
-// A release sends one message to the first waiter and one to the second, however many wait.
-func TestMessagesOfARelease(t *testing.T) {
-	for _, waiters := range []int{0, 1, 2, 3, 20} {
-		t.Run(fmt.Sprint(waiters, " waiters"), func(t *testing.T) {
-			server := redisproc.Start(t)
-			x := newPasses(t, server)
-			x.run(Granted, x.acquire(x.waiter(0)))
-			for i := range waiters {
-				x.run(Denied, x.acquire(x.waiter(1+i)))
-			}
-			before := costOf(t, server)["publish"].calls
-			x.run(Released, x.release(x.waiter(0)))
-			require.Equal(t, min(waiters, 2), costOf(t, server)["publish"].calls-before)
-		})
-	}
-}
-
 // commandsOf returns how many commands scripts have run. It counts the clients' own as well, if they are of the
 // same kind.
 func commandsOf(costs map[string]cost) (calls int) {

@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -202,29 +201,5 @@ func TestTokensGrowAcrossChangesOfLimits(t *testing.T) {
 			}
 		}
 		t.Repeat(actions)
-	})
-}
-
-// A refused token gets a correct refusal at any distance from the clock.
-func TestClockErrorTellsHowFar(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		h := recall(t)
-		now := h.clock.Wall().UnixMicro()
-		token := rapid.Uint64Range(0, 1<<62).Draw(t, "token")
-		r := h.do(node.Op{Kind: node.Acquire, Owner: "o1", TTL: time.Millisecond, Token: token})
-		var err *node.ClockError
-		if !errors.As(r.Err, &err) {
-			require.NoError(t, r.Err)
-			return
-		}
-		off := float64(token) - float64(now)
-		require.Equal(t, off > 0, err.Ahead > 0)
-		if err.Ahead > 0 {
-			require.Greater(t, err.Ahead, err.Limit)
-			require.Equal(t, h.limits.MaxClockSkew, err.Limit)
-		} else {
-			require.GreaterOrEqual(t, -err.Ahead, err.Limit)
-			require.Equal(t, h.limits.MaxTTL, err.Limit)
-		}
 	})
 }

@@ -41,6 +41,7 @@ func TestRedisNoRightLeavesAnImmortalLock(t *testing.T) {
 			{acquire("o", "lock:a")},
 			{acquire("o", "lock:a", "lock:b")},
 			{renew("o", "lock:a")},
+			{renew("o", "lock:a"), renew("o", "lock:b")},
 			{acquire("o", "lock:a"), acquire("o", "lock:b"), renew("o", "lock:c"), release("o", "lock:a")},
 		} {
 			for i, r := range do(n, ops...) {
@@ -224,22 +225,6 @@ func TestRedisRenewalsMendFences(t *testing.T) {
 			require.LessOrEqual(t, do(n, acquire("o2", "a"), renew("o", "b"))[0].Holder.Token, uint64(9))
 			require.Equal(t, node.Granted, do(n, ops...)[0].Outcome)
 			require.Equal(t, fmt.Sprint(ops[0].Token), storedFence(t, server, "a"))
-		}
-	}
-}
-
-// A batch may have any length. The node splits a long one into several calls and keeps the order.
-func TestManyOperationsOfAnyNumber(t *testing.T) {
-	n := open(t, start(t).Addr())
-	for _, count := range []int{2, 255, 256, 257, 258, 1000} {
-		ops := make([]node.Op, 0, 3*count)
-		for i := range count {
-			name := fmt.Sprint("n", i)
-			ops = append(ops, acquire("o1", name), acquire("o2", name), release("o1", name))
-		}
-		for i, r := range do(n, ops...) {
-			require.NoError(t, r.Err, "operation %d of %d", i, count)
-			require.Equal(t, []node.Outcome{node.Granted, node.Denied, node.Released}[i%3], r.Outcome, "operation %d of %d", i, count)
 		}
 	}
 }

@@ -1,11 +1,9 @@
 package node_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -134,114 +132,6 @@ func TestManyOperationsAreWhatEachIs(t *testing.T) {
 		admit(t, together)
 		admit(t, alone)
 	}
-}
-
-// A failed operation does not affect the other operations of its batch.
-func TestManyOperationsFailOneByOne(t *testing.T) {
-	server := start(t)
-	n := open(t, server.Addr())
-	command(t, server, "SET", "foreign", "1")
-	command(t, server, "SET", "quorumlock:queue:{q}", "1")
-	fair := acquire("o", "q")
-	fair.Fair = true
-	replies := do(n, acquire("o", "a"), acquire("o", "foreign"), renew("o", "foreign"), release("o", "foreign"), fair, acquire("o", "b"), release("o", "a"))
-	require.Equal(t, node.Granted, replies[0].Outcome)
-	require.ErrorIs(t, replies[1].Err, node.ErrWrongType)
-	require.ErrorIs(t, replies[2].Err, node.ErrWrongType)
-	require.Equal(t, node.Absent, replies[3].Outcome)
-	require.ErrorIs(t, replies[4].Err, node.ErrWrongType)
-	require.Equal(t, node.Granted, replies[5].Outcome)
-	require.Equal(t, node.Released, replies[6].Outcome)
-	require.Equal(t, []string{"b", "foreign"}, held(server))
-}
-
-// A renewal prolongs an old lease by a full TTL and never shortens a lease.
-func TestManyRenewalsProlong(t *testing.T) {
-	server := start(t)
-	n := open(t, server.Addr())
-	ops := make([]node.Op, 0, 3)
-	for _, name := range []string{"short", "long", "other's"} {
-		want(t, node.Granted, n, acquire("o1", name))
-		op := renew("o1", name)
-		op.TTL, op.Token = 90*time.Second, uint64(time.Now().Add(-2*limits.MaxTTL).UnixMicro())
-		ops = append(ops, op)
-	}
-	ops[2].Owner = "o2"
-	command(t, server, "PEXPIRE", "short", "60000")
-	command(t, server, "PEXPIRE", "long", "120000")
-	command(t, server, "PEXPIRE", "other's", "60000")
-	wantAll(t, n, ops, node.Granted, node.Granted, node.Denied)
-	require.InDelta(t, 90_000, number(t, command(t, server, "PTTL", "short")), 10_000)
-	require.InDelta(t, 120_000, number(t, command(t, server, "PTTL", "long")), 10_000)
-	require.InDelta(t, 60_000, number(t, command(t, server, "PTTL", "other's")), 10_000)
-}
-
-// A node in recovery serves holders and denies all others.
-func TestManyOperationsWhileANodeRecovers(t *testing.T) {
-	server := start(t)
-	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a"))
-	command(t, server, "FLUSHALL")
-	replies := do(n, acquire("o2", "b"), renew("o1", "a"), release("o3", "c"), acquire("o2", "d"), renew("o1", "a"))
-	require.ErrorIs(t, replies[0].Err, node.ErrRecovering)
-	require.Equal(t, node.Healed, replies[1].Outcome)
-	require.Positive(t, replies[1].Recovering)
-	require.Equal(t, node.Absent, replies[2].Outcome)
-	require.ErrorIs(t, replies[3].Err, node.ErrRecovering)
-	require.Equal(t, node.Granted, replies[4].Outcome)
-	require.Positive(t, replies[4].Recovering)
-}
-
-// A server that may not set TTLs grants no locks.
-func TestRedisLocksNeedATTL(t *testing.T) {
-	server := start(t)
-	rules := strings.Fields("ACL SETUSER u on >secret " + strings.ReplaceAll(minimalACL, " +pexpire ", " ") + " -pexpire")
-	command(t, server, rules...)
-	n := open(t, "redis://u:secret@"+server.Addr())
-	for _, ops := range [][]node.Op{
-		{acquire("o", "lock:a")},
-		{acquire("o", "lock:a", "lock:b")},
-		{renew("o", "lock:a")},
-		{acquire("o", "lock:a"), acquire("o", "lock:b")},
-		{renew("o", "lock:a"), renew("o", "lock:b")},
-	} {
-		for _, r := range do(n, ops...) {
-			require.ErrorIs(t, r.Err, node.ErrAuth)
-		}
-		require.Empty(t, held(server))
-	}
-}
-
-// A fair attempt leaves a free name to the woken waiter. An attempt that barges takes it.
-func TestManyOperationsTakeTurns(t *testing.T) {
-	n := open(t, start(t).Addr())
-	inbox, err := n.Listen(context.Background(), "c", func(node.Message) {})
-	require.NoError(t, err)
-	defer func() { _ = inbox.Close() }()
-	waits := acquire("o2", "a")
-	waits.Waiter, waits.Fair = node.Waiter{ID: node.WaiterID("c:1", time.Minute), Ticket: 1, Keep: long}, true
-	wantAll(t, n, []node.Op{acquire("o1", "a"), waits, release("o1", "a")}, node.Granted, node.Denied, node.Released)
-	polite, rude := acquire("o3", "a"), acquire("o3", "a")
-	polite.Fair = true
-	wantAll(t, n, []node.Op{acquire("o3", "b"), polite}, node.Granted, node.Denied)
-	wantAll(t, n, []node.Op{acquire("o3", "c"), rude}, node.Granted, node.Granted)
-}
-
-// A release in a batch notifies Redisson's clients if its operation asks for it.
-func TestManyOperationsAnnounce(t *testing.T) {
-	n := open(t, start(t).Addr())
-	told := make(chan node.Message, 10)
-	inbox, err := n.Listen(context.Background(), "c", func(m node.Message) { told <- m })
-	require.NoError(t, err)
-	defer func() { _ = inbox.Close() }()
-	for _, name := range []string{"a", "b"} {
-		require.NoError(t, inbox.(node.Follower).Follow(name)) //nolint:forcetypeassert // it is one
-	}
-	wantAll(t, n, []node.Op{acquire("o1", "a"), acquire("o1", "b")}, node.Granted, node.Granted)
-	loud := release("o1", "b")
-	loud.Announce = true
-	wantAll(t, n, []node.Op{release("o1", "a"), loud}, node.Released, node.Released)
-	require.Equal(t, node.Message{Kind: node.Announced, Name: "b"}, <-told)
 }
 
 // A damaged fence does not block readers or permits either.

@@ -373,25 +373,6 @@ func TestRedisForcedReleaseWithoutTheRightToLook(t *testing.T) {
 	}
 }
 
-// Each woken waiter that does not come delays the others once. The turn then passes to the waiters
-// behind it.
-func TestManyFrozenWaitersInFairOrder(t *testing.T) {
-	const frozen = 100
-	m, c := memoryAt(t)
-	listen(t, m, "frozen")
-	listen(t, m, "live")
-	want(t, node.Granted, m, acquire("o1", "a"))
-	for i := range frozen {
-		want(t, node.Denied, m, fairly(fmt.Sprintf("frozen:%03d", i), int64(i), "a"))
-	}
-	want(t, node.Released, m, release("o1", "a"))
-	for range 2 { // the first has its privilege, and then all the others at once
-		require.Equal(t, node.Denied, do(m, fairly("live:1", 1000, "a"))[0].Outcome)
-		c.Advance(51 * time.Millisecond)
-	}
-	require.Equal(t, node.Granted, do(m, fairly("live:1", 1000, "a"))[0].Outcome)
-}
-
 // Another program has written a deadline that no key can have. The queue still gets a TTL.
 func TestRedisImpossibleDeadlineInAQueue(t *testing.T) {
 	server := start(t)

@@ -503,21 +503,6 @@ func TestRedisFencesOfAnotherType(t *testing.T) {
 	want(t, node.Released, n, release("o1", "a"))
 }
 
-// Clients open a node with the marker of another server or with an old marker.
-func TestRedisOpenIsForOneServer(t *testing.T) {
-	servers := redisproc.StartN(t, 2)
-	n, m := open(t, servers[0].Addr()), open(t, servers[1].Addr())
-	ours, theirs := want(t, node.Inspected, n, marks).Marker, want(t, node.Inspected, m, marks).Marker
-	assert.Equal(t, ours.Identity, want(t, node.Denied, n, node.Op{Kind: node.Open, Marker: theirs}).Marker.Identity)
-	recovering(t, n, acquire("o1", "a"))
-	want(t, node.Granted, n, node.Op{Kind: node.Open, Marker: ours})
-
-	servers[0].Restart()
-	require.NoError(t, n.Probe(context.Background()))
-	want(t, node.Denied, n, node.Op{Kind: node.Open, Marker: ours})
-	recovering(t, n, acquire("o1", "a"))
-}
-
 // fakeInfo is a fake server with a given answer to INFO.
 func fakeInfo(info string) func(c net.Conn) {
 	return func(c net.Conn) {
