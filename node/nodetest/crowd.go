@@ -16,7 +16,7 @@ import (
 // race lets many owners acquire one name, again and again, and requires one winner each time, which all other
 // replies name.
 func (x *trial) race() {
-	x.ask("open")
+	x.must("open")
 	handles := x.handles()
 	const owners, rounds = 16, 10
 	for round := range rounds {
@@ -48,7 +48,7 @@ func (x *trial) race() {
 // grow lets owners take and release one name with proposals in no order, and with a second token if the first
 // is refused. The holder records its token.
 func (x *trial) grow() {
-	x.ask("open")
+	x.must("open")
 	handles := x.handles()
 	const owners, rounds = 8, 30
 	var mu sync.Mutex
@@ -96,9 +96,7 @@ func (x *trial) grow() {
 func (x *trial) firstOfMany() {
 	clients := []node.Limits{limits}
 	for _, text := range lists["others"] {
-		l, err := parseLimits(text)
-		require.NoError(x, err)
-		clients = append(clients, l)
+		clients = append(clients, x.limitsOf(text))
 	}
 	handles := x.handles()
 	for range 10 {
@@ -122,18 +120,18 @@ func (x *trial) firstOfMany() {
 			require.NoError(x, x.check(ops[i], r, scan(want)))
 		}
 	}
-	x.ask("keys")
+	x.must("keys")
 }
 
 // crowd requires that all of many waiting readers are woken. A reader that is not in before its patience ends may be
 // told again.
 func (x *trial) crowd() {
-	x.ask("open", "listen c", "acquire o1 a -> granted")
+	x.must("open", "listen c", "acquire o1 a -> granted")
 	const readers = 250
 	for i := range readers {
-		x.ask(fmt.Sprintf("fairread c:%d@500r#%d a -> denied", i, i+1))
+		x.must(fmt.Sprintf("fairread c:%d@500r#%d a -> denied", i, i+1))
 	}
-	x.ask("release o1 a -> released")
+	x.must("release o1 a -> released")
 	told := map[string]bool{}
 	for len(told) < readers {
 		m, err := x.boxes["c"].next()
@@ -141,14 +139,14 @@ func (x *trial) crowd() {
 		assert.Equal(x, node.Woken, m.Kind)
 		if !told[m.Waiter] {
 			told[m.Waiter] = true
-			x.ask(fmt.Sprintf("fairread %s#1 a -> granted", m.Waiter))
+			x.must(fmt.Sprintf("fairread %s#1 a -> granted", m.Waiter))
 		}
 	}
 }
 
 // followAtOnce lets many follow locks and end that at once. Afterwards the inbox still follows as told.
 func (x *trial) followAtOnce() {
-	x.ask("open", "listen c", "follow c")
+	x.must("open", "listen c", "follow c")
 	f := x.boxes["c"].Inbox.(node.Follower) //nolint:forcetypeassert // it follows
 	names := make([]string, 10)
 	var wg sync.WaitGroup
@@ -164,6 +162,6 @@ func (x *trial) followAtOnce() {
 		}
 	}
 	wg.Wait()
-	x.ask("follow c n{0..9}", "acquire o1 n{0..9}; announce release o1 n{0..9} -> granted, released",
+	x.must("follow c n{0..9}", "acquire o1 n{0..9}; announce release o1 n{0..9} -> granted, released",
 		"told announced "+strings.Join(names, "; announced "))
 }

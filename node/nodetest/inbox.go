@@ -26,7 +26,7 @@ const patience = 30 * time.Second
 const endOf = "end "
 
 // listen opens inboxes of clients: CLIENT or NAME=CLIENT... [-> REASON] The promise is skipped if the node has none.
-func listen(x *trial, args []word, _ []step) error {
+func (x *trial) listen(args []word) error {
 	if _, ok := x.Node.(node.Listener); !ok {
 		x.Skip("this node has no waiters")
 	}
@@ -72,9 +72,9 @@ func (b *box) next() (node.Message, error) {
 // received returns the messages since the last call, up to one that it causes itself.
 func (b *box) received() (messages []node.Message, err error) {
 	end := fmt.Sprint(endOf, b.x.token())
-	err = b.x.operate(b.x.words(fmt.Sprintf(
-		"acquire end %q & queue %q#1 %q & release end %q & leave %q %q -> granted, denied, released, released",
-		end, b.client+":end", end, end, b.client+":end", end)))
+	err = b.x.ask(fmt.Sprintf(
+		"acquire end %[1]q & queue %[2]q#1 %[1]q & release end %[1]q & leave %[2]q %[1]q -> granted, denied, released, released",
+		end, b.client+":end"))
 	for err == nil {
 		var m node.Message
 		switch m, err = b.next(); {
@@ -89,7 +89,7 @@ func (b *box) received() (messages []node.Message, err error) {
 
 // told requires these messages since the last call: [INBOX:] KIND WAITER NAME; ... or "nothing", or "at most" a number.
 // The inbox is c unless told otherwise.
-func told(x *trial, args []word, _ []step) error {
+func (x *trial) told(args []word) error {
 	if args[0].is("at") {
 		got, err := x.boxes["c"].received()
 		if most, _ := strconv.Atoi(args[2].text); err == nil && len(got) > most {
@@ -97,21 +97,19 @@ func told(x *trial, args []word, _ []step) error {
 		}
 		return err
 	}
-	b, want, err := x.expected(args)
-	if err != nil {
-		return err
-	}
+	b, want := x.expected(args)
 	got, err := b.received()
-	if err == nil && !slices.EqualFunc(got, want, same) {
+	if err == nil && !slices.EqualFunc(got, want, matches) {
 		err = fmt.Errorf("%+v were told", got)
 	}
 	return err
 }
 
 // hears waits for a message, whatever comes before it.
-func hears(x *trial, args []word, _ []step) error {
-	b, want, err := x.expected(args)
-	for m := (node.Message{}); err == nil && !same(m, want[0]); {
+func (x *trial) hears(args []word) error {
+	var err error
+	b, want := x.expected(args)
+	for m := (node.Message{}); err == nil && !matches(m, want[0]); {
 		m, err = b.next()
 	}
 	return err
@@ -120,7 +118,7 @@ func hears(x *trial, args []word, _ []step) error {
 // anyFence is in a message whose fence does not matter.
 const anyFence = 1
 
-func same(got, want node.Message) bool {
+func matches(got, want node.Message) bool {
 	if want.Fence == anyFence {
 		got.Fence = anyFence
 	}
@@ -128,67 +126,59 @@ func same(got, want node.Message) bool {
 }
 
 // expected returns the inbox and the messages of a line.
-func (x *trial) expected(args []word) (b *box, messages []node.Message, err error) {
+func (x *trial) expected(args []word) (b *box, messages []node.Message) {
 	name := "c"
 	if label, ok := strings.CutSuffix(args[0].text, ":"); ok && args[0].plain {
 		name, args = label, args[1:]
 	}
 	if args[0].is("nothing") {
-		return x.boxes[name], nil, nil
+		return x.boxes[name], nil
 	}
 	for _, words := range split(args, ";") {
 		m := node.Message{Fence: anyFence}
-		last := words[len(words)-1]
-		if fence, ok := strings.CutPrefix(last.text, "fence="); ok && last.plain {
-			if m.Fence, err = x.number(fence); err != nil {
-				return nil, nil, err
-			}
+		if last := words[len(words)-1]; last.plain && strings.HasPrefix(last.text, "fence=") {
+			m.Fence = x.number(last.text[len("fence="):])
 			words = words[:len(words)-1]
 		}
-		kinds := []node.MessageKind{node.Woken, node.Standby, node.Returned, node.Announced, node.Counted, node.Forced}
-		at := slices.IndexFunc(kinds, func(k node.MessageKind) bool { return k.String() == words[0].text })
-		if at < 0 || len(words) < 2 {
-			return nil, nil, fmt.Errorf("no such message: %q", texts(words))
+		for _, m.Kind = range []node.MessageKind{node.Woken, node.Standby, node.Returned, node.Announced, node.Counted, node.Forced} {
+			if m.Kind.String() == words[0].text {
+				break
+			}
 		}
-		if m.Kind, m.Name = kinds[at], words[len(words)-1].text; m.Kind != node.Announced {
+		if m.Kind.String() != words[0].text || len(words) < 2 {
+			x.malformed("no such message: %q", texts(words))
+		}
+		if m.Name = words[len(words)-1].text; m.Kind != node.Announced {
 			m.Waiter = words[1].text
 		}
 		messages = append(messages, m)
 	}
-	return x.boxes[name], messages, nil
+	return x.boxes[name], messages
 }
 
 // gone waits until the inbox of a client that is closed has no subscriber: a server notices a closed connection a
 // little later.
-func gone(x *trial, args []word, _ []step) error {
-	line := fmt.Sprintf("queue %s:gone#1 probe & release o9 probe & leave %[1]s:gone probe -> denied, released, absent", args[0].text)
+func (x *trial) gone(client string) error {
+	lines := fmt.Sprintf("acquire o9 probe -> granted\n"+
+		"queue %s:gone#1 probe & release o9 probe & leave %[1]s:gone probe -> denied, released, absent", client)
 	err := errSlow
 	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {
-		if err = x.operate(x.words("acquire o9 probe -> granted")); err == nil {
-			err = x.operate(x.words(line))
-		}
+		err = x.ask(lines)
 	}
 	return err
 }
 
 // follow lets an inbox follow locks: INBOX NAME... [-> REASON] The promise is skipped if the node cannot.
-func follow(x *trial, args []word, _ []step) error {
-	f, ok := x.boxes[args[0].text].Inbox.(node.Follower)
+func (x *trial) follow(inbox string, args []word) error {
+	f, ok := x.boxes[inbox].Inbox.(node.Follower)
 	if !ok {
 		x.Skip("this node lets no client follow a lock")
 	}
-	names, want := until(args[1:])
+	names, want := until(args)
 	for _, name := range names {
 		if err := x.refused(f.Follow(name.text), want); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func unfollow(x *trial, args []word, _ []step) error {
-	for _, name := range args[1:] {
-		x.boxes[args[0].text].Inbox.(node.Follower).Unfollow(name.text) //nolint:forcetypeassert // it follows
 	}
 	return nil
 }

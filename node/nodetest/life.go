@@ -28,8 +28,8 @@ var inGo = map[string][]promise{
 	},
 }
 
-// ask runs lines, and ends the test if a reply is not as expected.
-func (x *trial) ask(lines ...string) {
+// must runs lines, and ends the test if a reply is not as expected.
+func (x *trial) must(lines ...string) {
 	x.Helper()
 	for _, line := range lines {
 		x.tell(nil, []step{{at: "line", text: line}})
@@ -48,7 +48,7 @@ func (x *trial) handles() []node.Node {
 func (x *trial) oneName() {
 	name := x.Node.Name()
 	assert.NotEmpty(x, name)
-	x.ask("open")
+	x.must("open")
 	assert.Equal(x, name, x.Node.Name())
 	require.NoError(x, x.Node.Close())
 	assert.Equal(x, name, x.Node.Name())
@@ -62,7 +62,7 @@ func (x *trial) acquisition(owner, name string) node.Op {
 // closeAmidst closes the node while callers use it. Each call must get a reply or fail, and an operation that
 // is reported as unsent must not have run.
 func (x *trial) closeAmidst() {
-	x.ask("open")
+	x.must("open")
 	const callers, calls = 8, 50
 	unsent := make([]string, 0)
 	var mu sync.Mutex
@@ -94,7 +94,7 @@ func (x *trial) closeAmidst() {
 
 // onlyRead requires that a batch leaves its operations as they were.
 func (x *trial) onlyRead() {
-	x.ask("open")
+	x.must("open")
 	ops := []node.Op{
 		x.acquisition("o1", "b"),
 		x.complete(node.Op{Kind: node.ForceRelease, Names: []string{"b", "a"}, TTL: long, Buried: []string{"o2"}}),
@@ -112,7 +112,7 @@ func (x *trial) onlyRead() {
 // the clock at which rights are given again.
 func (x *trial) endsAt() {
 	x.limits = node.Limits{MaxTTL: 60 * time.Millisecond, MaxClockSkew: 20 * time.Millisecond}
-	x.ask("acquire o1 a ttl=30ms -> recovering left=80ms length=80ms")
+	x.must("acquire o1 a ttl=30ms -> recovering left=80ms length=80ms")
 	until := x.do(x.complete(node.Op{Kind: node.Mark}))[0].Marker.Until
 	left := x.limits.Recovery()
 	op := node.Op{Kind: node.Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Millisecond, Limits: x.limits, Token: 1}
@@ -120,7 +120,7 @@ func (x *trial) endsAt() {
 		r := x.do(op)[0]
 		if errors.Is(r.Err, node.ErrClock) {
 			assert.GreaterOrEqual(x, clockOf(1, r), uint64(until))
-			x.ask("timely acquire o1 a ttl=30ms token=now -> granted")
+			x.must("timely acquire o1 a ttl=30ms token=now -> granted")
 			return
 		}
 		require.NoError(x, x.check(op, r, scan("recovering")))

@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,27 +12,33 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// batch is operations for one exchange, each with what checks its reply.
-type batch struct {
-	ops    []node.Op
-	checks []func(r node.Reply) error
+// question is an operation with what its line says of the reply.
+type question struct {
+	op   node.Op
+	want []word
 }
 
-func (b *batch) add(op node.Op, check func(r node.Reply) error) {
-	b.ops, b.checks = append(b.ops, op), append(b.checks, check)
-}
+// nothing is what a line says of a reply that does not matter.
+var nothing = []word{{"-", true}}
 
-func (b *batch) run(x *trial) error {
-	for i, r := range x.do(b.ops...) {
-		if err := b.checks[i](r); err != nil {
+// flush runs the operations that were collected in one exchange, and checks their replies.
+func (x *trial) flush() error {
+	asked := x.batch
+	x.batch = nil
+	var ops []node.Op
+	for _, q := range asked {
+		ops = append(ops, q.op)
+	}
+	for i, r := range x.do(ops...) {
+		if err := x.check(asked[i].op, r, asked[i].want); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// operate runs the operations of a line, and checks their replies. The word "timely" before them repeats them while
-// the token is refused because the machine was too slow for it.
+// operate runs the operations of a line. The word "timely" before them repeats them while the token is refused because
+// the machine was too slow for it.
 func (x *trial) operate(words []word) error {
 	if !words[0].is("timely") {
 		return x.exchange(words)
@@ -45,40 +52,26 @@ func (x *trial) operate(words []word) error {
 }
 
 func (x *trial) exchange(words []word) error {
-	parts := append(split(words, "->"), []word{{"-", true}})
+	parts := append(split(words, "->"), nothing)
 	asked, wanted := split(parts[0], ";"), split(parts[1], ",")
-	together := x.batch
+	together := x.batching
 	if one := split(parts[0], "&"); len(one) > 1 {
-		asked = one
-		if together == nil {
-			together = &batch{}
-		}
+		asked, together = one, true
 	}
 	if len(wanted) != 1 && len(wanted) != len(asked) {
-		return fmt.Errorf("%d expectations of %d operations", len(wanted), len(asked))
+		x.malformed("%d expectations of %d operations", len(wanted), len(asked))
 	}
 	for i, words := range asked {
-		ops, err := x.ops(words)
-		if err != nil {
-			return err
+		ops := x.ops(words)
+		for _, op := range ops {
+			x.batch = append(x.batch, question{op, nothing})
 		}
-		b := together
-		if b == nil {
-			b = &batch{}
-		}
-		for _, op := range ops[:len(ops)-1] {
-			b.add(x.complete(op), func(node.Reply) error { return nil })
-		}
-		op := x.complete(ops[len(ops)-1])
-		b.add(op, func(r node.Reply) error { return x.check(op, r, wanted[min(i, len(wanted)-1)]) })
-		if together == nil {
-			if err := b.run(x); err != nil {
+		x.batch[len(x.batch)-1].want = wanted[min(i, len(wanted)-1)]
+		if !together || !x.batching && i == len(asked)-1 {
+			if err := x.flush(); err != nil {
 				return err
 			}
 		}
-	}
-	if together != nil && x.batch == nil {
-		return together.run(x)
 	}
 	return nil
 }
@@ -232,29 +225,23 @@ func latched(op *node.Op, args []string) {
 
 // ops makes the operations of some words. There is only one, but for: freed NAME ID..., which lets waiters queue for a name
 // and then releases it, so that the first is woken.
-func (x *trial) ops(words []word) (ops []node.Op, err error) {
+func (x *trial) ops(words []word) (ops []node.Op) {
 	if words[0].is("freed") {
 		name := strconv.Quote(words[1].text)
-		lines := []string{"acquire o1 " + name}
+		ops = x.ops(scan("acquire o1 " + name))
 		for i, id := range texts(words[2:]) {
-			lines = append(lines, fmt.Sprintf("fairly %s#%d %s", id, i+1, name))
+			ops = append(ops, x.ops(scan(fmt.Sprintf("fairly %s#%d %s", id, i+1, name)))...)
 		}
-		for _, line := range append(lines, "release o1 "+name) {
-			one, err := x.ops(scan(line))
-			if err != nil {
-				return nil, err
-			}
-			ops = append(ops, one...)
-		}
-		return ops, nil
+		return append(ops, x.ops(scan("release o1 "+name))...)
 	}
 	var op node.Op
-	var adverbs, args []string
-	var options [][]string
+	adverbs := map[string]bool{}
 	for len(words) > 1 && slices.Contains([]string{"fair", "announce", "chosen", "void", "list"}, words[0].text) {
-		adverbs, words = append(adverbs, words[0].text), words[1:]
+		adverbs[words[0].text], words = true, words[1:]
 	}
 	verb := words[0].text
+	var args []string
+	var options [][]string
 	for _, w := range words[1:] {
 		if m := field.FindStringSubmatch(w.text); w.plain && m != nil {
 			options = append(options, m)
@@ -263,12 +250,11 @@ func (x *trial) ops(words []word) (ops []node.Op, err error) {
 		}
 	}
 	if verb == "open" {
-		op.Kind = node.Open
-		err = x.found(&op, args)
-	} else if words, ok := verbs[verb]; ok {
-		words(&op, args)
+		op = node.Op{Kind: node.Open, Marker: x.found(args)}
+	} else if made, ok := verbs[verb]; ok {
+		made(&op, args)
 	} else {
-		return nil, fmt.Errorf("no such operation: %q", verb)
+		x.malformed("no such operation: %q", verb)
 	}
 	switch op.Kind {
 	case node.Acquire, node.Renew, node.ForceRelease:
@@ -279,75 +265,56 @@ func (x *trial) ops(words []word) (ops []node.Op, err error) {
 	if op.Pool.Name != "" {
 		op.Pool.Size = x.pool
 	}
-	if verb == "set" {
+	op.Fair, op.Announce = op.Fair || adverbs["fair"], adverbs["announce"]
+	if l := op.Latch; l != nil {
+		l.Chosen, l.Void, l.List = adverbs["chosen"], adverbs["void"], l.List || adverbs["list"]
 		op.Token = x.spacious()
 	}
-	has := func(adverb string) bool { return slices.Contains(adverbs, adverb) }
-	op.Fair, op.Announce = op.Fair || has("fair"), has("announce")
-	if l := op.Latch; l != nil {
-		l.Chosen, l.Void, l.List = has("chosen"), has("void"), l.List || has("list")
-	}
 	for _, o := range options {
-		if err == nil {
-			err = x.option(&op, o[1], o[3])
-		}
+		x.option(&op, o[1], o[3])
 	}
 	if verb == "set" {
 		op.Latch.Since = op.Token
 	}
-	return []node.Op{op}, err
+	return []node.Op{x.complete(op)}
 }
 
-// found fills in the marker of an Open: ID UNTIL, where both may be variables, or "nothing".
-func (x *trial) found(op *node.Op, args []string) (err error) {
+// found returns the marker of an Open: ID UNTIL, where both may be variables, or "nothing".
+func (x *trial) found(args []string) *node.Marker {
 	if args[0] == "nothing" {
 		return nil
 	}
-	op.Marker = &node.Marker{Identity: args[0]}
-	if id, ok := x.ids[args[0]]; ok {
-		op.Marker.Identity = id
-	}
-	until, err := x.number(args[1])
-	op.Marker.Until = int64(until)
-	return err
+	return &node.Marker{Identity: cmp.Or(x.ids[args[0]], args[0]), Until: int64(x.number(args[1]))}
 }
 
 // option sets an option of an operation.
-func (x *trial) option(op *node.Op, key, value string) (err error) {
+func (x *trial) option(op *node.Op, key, value string) {
 	switch key {
 	case "token":
-		op.Token, err = x.number(value)
+		op.Token = x.number(value)
 	case "ttl":
-		op.TTL, err = x.duration(value)
+		op.TTL = x.duration(value)
 	case "limits":
-		op.Limits, err = parseLimits(value)
+		op.Limits = x.limitsOf(value)
 	case "reserve":
-		op.Reserve, err = x.number(value)
+		op.Reserve = x.number(value)
 	case "floor":
-		op.Floor, err = x.number(value)
+		op.Floor = x.number(value)
 	case "owner":
-		op.Owner = value
-		if value == "readers" {
-			op.Owner = node.Readers
-		}
+		op.Owner = strings.Replace(value, "@readers", node.Readers, 1)
 	case "buried":
 		op.Buried = strings.Split(value, ",")
 	case "for":
 		op.Waiter = waiter(value)
 	case "keep":
-		var d time.Duration
-		if d, err = x.duration(value); op.Latch != nil {
-			op.Latch.Keep = d
-		} else {
-			op.Waiter.Keep = d
+		op.Waiter.Keep = x.duration(value)
+		if op.Latch != nil {
+			op.Waiter.Keep, op.Latch.Keep = 0, op.Waiter.Keep
 		}
-	case "of", "version":
-		var n uint64
-		if n, err = x.number(value); key == "of" {
-			op.Pool.Size = int(n)
-		} else {
-			op.Pool.Version = n
-		}
+	case "of":
+		op.Pool.Size = int(x.number(value))
+	case "version":
+		op.Pool.Version = x.number(value)
 	case "pool":
 		for i, name := range op.Names {
 			op.Names[i] = node.SlotName(node.PoolName(value), node.SlotOf(op.Pool.Name, name))
@@ -356,88 +323,74 @@ func (x *trial) option(op *node.Op, key, value string) (err error) {
 			op.Names = []string{op.Pool.Name}
 		}
 	case "exact":
-		op.Latch.Exact = true
-		op.Latch.Generation, err = x.number(value)
+		op.Latch.Exact, op.Latch.Generation = true, x.number(value)
 	case "to":
-		op.Latch.Count, err = strconv.Atoi(value)
+		op.Latch.Count = int(x.number(value))
 	case "since":
-		op.Latch.Since, err = x.number(value)
+		op.Latch.Since = x.number(value)
 	case "whole":
-		var until uint64
-		until, err = x.number(value)
-		op.Latch.Whole = int64(until)
+		op.Latch.Whole = int64(x.number(value))
 	default:
-		err = fmt.Errorf("no such option: %q", key)
+		x.malformed("no such option: %q", key)
 	}
-	return err
 }
 
 // number evaluates A, A+B, A-B, or NAME:=A.
-func (x *trial) number(text string) (uint64, error) {
+func (x *trial) number(text string) uint64 {
 	if name, value, ok := strings.Cut(text, ":="); ok {
-		n, err := x.number(value)
-		x.vars[name] = n
-		return n, err
+		x.vars[name] = x.number(value)
+		return x.vars[name]
 	}
 	at := strings.IndexAny(text, "+-")
-	if at < 0 {
+	switch {
+	case at < 0:
 		return x.operand(text)
+	case text[at] == '-':
+		return x.operand(text[:at]) - x.operand(text[at+1:])
+	default:
+		return x.operand(text[:at]) + x.operand(text[at+1:])
 	}
-	a, err := x.operand(text[:at])
-	if err != nil {
-		return 0, err
-	}
-	b, err := x.operand(text[at+1:])
-	if text[at] == '-' {
-		b = -b
-	}
-	return a + b, err
 }
 
-func (x *trial) operand(text string) (uint64, error) {
+func (x *trial) operand(text string) uint64 {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
-		return n, nil
+		return n
 	}
 	if d, err := time.ParseDuration(text); err == nil {
-		return uint64(d.Microseconds()), nil
+		return uint64(d.Microseconds())
 	}
-	switch n, ok := x.vars[text]; {
-	case ok:
-		return n, nil
-	case text == "old":
-		return x.old(), nil
-	case text == "now":
-		return x.now()
-	default:
+	if _, ok := x.vars[text]; !ok {
+		switch text {
+		case "old":
+			return x.old()
+		case "now":
+			return x.now()
+		}
 		x.vars[text] = x.spacious()
-		return x.vars[text], nil
 	}
+	return x.vars[text]
 }
 
 // old returns a token that is young enough, and smaller than all from token.
 func (x *trial) old() uint64 { return x.began - uint64((limits.MaxTTL / 2).Microseconds()) }
 
 // now returns the node's clock, from its refusal of an old token.
-func (x *trial) now() (uint64, error) {
+func (x *trial) now() uint64 {
 	op := x.complete(node.Op{Kind: node.Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Millisecond, Token: 1})
 	r := x.do(op)[0]
 	if !errors.Is(r.Err, node.ErrClock) {
-		return 0, fmt.Errorf("the node does not tell its clock: %+v", r)
+		x.malformed("the node does not tell its clock: %+v", r)
 	}
-	return clockOf(1, r), nil
+	return clockOf(1, r)
 }
 
-func (x *trial) duration(text string) (time.Duration, error) {
-	n, err := x.number(text)
-	return time.Duration(n) * time.Microsecond, err
+func (x *trial) duration(text string) time.Duration {
+	return time.Duration(x.number(text)) * time.Microsecond
 }
 
-func parseLimits(text string) (l node.Limits, err error) {
+func (x *trial) limitsOf(text string) node.Limits {
 	ttl, skew, _ := strings.Cut(text, ",")
-	if l.MaxTTL, err = time.ParseDuration(ttl); err == nil {
-		l.MaxClockSkew, err = time.ParseDuration(skew)
-	}
-	return l, err
+	return node.Limits{MaxTTL: x.duration(ttl), MaxClockSkew: x.duration(skew)}
 }
 
 func texts(words []word) (texts []string) {

@@ -238,9 +238,8 @@ func (x *trial) holder(op node.Op, h node.Holder, words []word) error {
 		return fmt.Errorf("not %q", texts(words))
 	}
 	if len(words) > 3 && !reads {
-		token, err := x.number(words[3].text)
-		if err != nil || h.Token != token {
-			return fmt.Errorf("not token %d: %w", token, err)
+		if token := x.number(words[3].text); h.Token != token {
+			return fmt.Errorf("not token %d", token)
 		}
 	} else if op.Kind == node.ForceRelease && h.Token != 0 {
 		return errors.New("a token")
@@ -269,10 +268,7 @@ func (x *trial) field(r node.Reply, key, sign, text string) error {
 		x.vars[text] = got
 		return nil
 	}
-	want, err := x.number(text)
-	if err != nil {
-		return err
-	}
+	want := x.number(text)
 	ahead := int64(got - want)
 	if !map[string]bool{
 		"=": ahead == 0, "!=": ahead != 0, "<": ahead < 0, ">": ahead > 0, "<=": ahead <= 0, ">=": ahead >= 0,

@@ -37,7 +37,7 @@ import (
 // smaller than all of those; now is the node's clock.
 //
 // A word in quotes is a Go string. x{1..3} stands for x1 x2 x3, and @odd for a list of words; see lists. $n is the
-// variable of a loop. See statements for all other lines.
+// variable of a loop. See the method line for all other lines.
 //
 //go:embed testdata
 var testdata embed.FS
