@@ -30,8 +30,8 @@ func (x *trial) listen(args []word) error {
 	if _, ok := x.Node.(node.Listener); !ok {
 		x.Skip("this node has no waiters")
 	}
-	clients, want := until(args)
-	for _, w := range clients {
+	parts := split(args, "->")
+	for _, w := range parts[0] {
 		name, client, named := strings.Cut(w.text, "=")
 		if !named {
 			client = name
@@ -42,19 +42,11 @@ func (x *trial) listen(args []word) error {
 			b.Inbox, x.boxes[name] = inbox, b
 			x.Cleanup(func() { _ = inbox.Close() })
 		}
-		if err := x.refused(err, want); err != nil {
+		if err := x.refused(err, parts); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// until returns the words before the arrow, and the rest.
-func until(args []word) (before, rest []word) {
-	if at := slices.IndexFunc(args, func(w word) bool { return w.is("->") }); at >= 0 {
-		return args[:at], args[at:]
-	}
-	return args, nil
 }
 
 // next returns the next message.
@@ -174,9 +166,9 @@ func (x *trial) follow(inbox string, args []word) error {
 	if !ok {
 		x.Skip("this node lets no client follow a lock")
 	}
-	names, want := until(args)
-	for _, name := range names {
-		if err := x.refused(f.Follow(name.text), want); err != nil {
+	parts := split(args, "->")
+	for _, name := range parts[0] {
+		if err := x.refused(f.Follow(name.text), parts); err != nil {
 			return err
 		}
 	}

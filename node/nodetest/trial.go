@@ -93,6 +93,9 @@ func (x *trial) run(steps []step) error {
 	for _, s := range steps {
 		x.at = s.at + ": " + s.text
 		words := x.words(s.text)
+		if s.body != nil && !slices.Contains([]string{"for", "within", "batch", "until"}, words[0].text) {
+			x.malformed("nothing belongs below this line")
+		}
 		if err := x.line(words[0], words[1:], s.body); err != nil && s.body == nil {
 			return fmt.Errorf("%s: %s: %w", s.at, s.text, err)
 		} else if err != nil {
@@ -158,7 +161,7 @@ func (x *trial) line(verb word, args []word, body []step) error {
 	case "close": // INBOX
 		return x.boxes[text[0]].Close()
 	case "probe": // [-> REASON]
-		return x.refused(x.Node.Probe(x.ctx), args)
+		return x.refused(x.Node.Probe(x.ctx), split(args, "->"))
 	case "handle": // second or first: the handle on the deployment for the following lines
 		if x.Node = x.first; text[0] == "second" && x.Second != nil {
 			x.Node = x.Second()
@@ -295,13 +298,14 @@ func (x *trial) change(kind string) {
 	}
 }
 
-// refused requires the failure of a call that is no operation: -> REASON. Without that it requires none.
-func (x *trial) refused(err error, want []word) error {
-	if len(want) == 0 {
+// refused requires the failure of a call that is no operation, if the line has an arrow and a reason; else it requires
+// none.
+func (x *trial) refused(err error, parts [][]word) error {
+	if len(parts) == 1 {
 		return err
 	}
 	var e *node.Error
-	if !errors.Is(err, reasons[want[1].text]) || !errors.As(err, &e) || e.Node != x.Node.Name() || e.Op != 0 {
+	if !errors.Is(err, reasons[parts[1][0].text]) || !errors.As(err, &e) || e.Node != x.Node.Name() || e.Op != 0 {
 		return fmt.Errorf("not refused so: %w", err)
 	}
 	return nil
