@@ -151,11 +151,10 @@ func (x *trial) expected(args []word) (b *box, messages []node.Message) {
 // gone waits until the inbox of a client that is closed has no subscriber: a server notices a closed connection a
 // little later.
 func (x *trial) gone(client string) error {
-	lines := fmt.Sprintf("acquire o9 probe -> granted\n"+
-		"queue %s:gone#1 probe & release o9 probe & leave %[1]s:gone probe -> denied, released, absent", client)
+	line := fmt.Sprintf("queue %s:gone#1 probe & release o9 probe & leave %[1]s:gone probe -> denied, released, absent", client)
 	err := errSlow
 	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {
-		err = x.ask(lines)
+		err = x.ask("acquire o9 probe -> granted", line)
 	}
 	return err
 }

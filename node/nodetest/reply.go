@@ -129,12 +129,12 @@ func succeeded(op node.Op, r node.Reply, want expected) error {
 		"rank":         !denied && r.Rank != 0,
 		"pool":         !pooled && (r.Pool.Size != 0 || r.Pool.Version != 0 || r.Pool.Free != nil),
 		"holders":      r.Outcome != node.Inspected && op.Kind != node.ForceRelease && len(r.Holders) > 0,
-		"marker":       r.Marker != nil && op.Kind != node.Mark && !(op.Kind == node.Open && denied),
+		"marker":       r.Marker != nil && op.Kind != node.Mark && (op.Kind != node.Open || !denied),
 		"latch":        latch != (r.Latch != nil),
 		"token":        !reader && !want.says("token") && r.Token != 0,
 		"fence":        reader && r.Token == 0,
 		"recovering":   !latch && !want.says("recovering") && want.flags["recovering"] != (r.Recovering > 0),
-		"had a marker": want.flags["restarted"] != restarted && !(latch && r.Recovering > 0),
+		"had a marker": want.flags["restarted"] != restarted && (!latch || r.Recovering == 0),
 		"unmarked":     want.flags["unmarked"] != r.Unmarked,
 		"partial":      want.flags["partial"] != r.Partial,
 		"ids":          op.Kind == node.Latch && !op.Latch.List && len(r.Latch.IDs) > 0,
@@ -151,7 +151,7 @@ func succeeded(op node.Op, r node.Reply, want expected) error {
 func (x *trial) failed(reason error, op node.Op, r node.Reply, want expected) error {
 	var err *node.Error
 	if !errors.Is(r.Err, reason) || !errors.As(r.Err, &err) {
-		return fmt.Errorf("not %q", reason)
+		return errors.New("not " + reason.Error())
 	}
 	recovery, settings := &node.RecoveryError{}, &node.SettingsError{Client: op.Limits}
 	errors.As(r.Err, &recovery)

@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func TestWrongExpectationsFail(t *testing.T) {
 			}
 			x.tell(nil, []step{{text: "open"}, {text: "listen c"}, {text: "acquire o1 a token=t -> granted"}})
 			x.vars["t"] = x.do(x.ops(scan("inspect a"))...)[0].Holders[0].Token
-			require.Error(t, x.ask(wrong))
+			require.Error(t, x.ask(strings.Split(wrong, "\n")...))
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -74,9 +73,10 @@ func (x *trial) tell(begin, body []step) {
 		x.Forget()
 		x.limits, x.batching, x.batch = limits, false, nil
 		clear(x.vars)
-		if err = x.open(); err == nil {
-			for _, b := range x.boxes {
-				b.received()
+		err = x.open()
+		for _, b := range x.boxes {
+			if err == nil {
+				_, err = b.received()
 			}
 		}
 	}
@@ -134,11 +134,11 @@ func (x *trial) line(verb word, args []word, body []step) error {
 	case "fence": // TOKEN NAME... the fence of names that are held, since a denial tells it
 		return x.each(text[1:], "acquire another %q ttl=1ms -> denied token="+text[0])
 	case "queued": // NAME ID... o1 holds a name, and others wait for it in this order
-		lines := fmt.Sprintf("acquire o1 %q -> granted", text[0])
+		lines := []string{fmt.Sprintf("acquire o1 %q -> granted", text[0])}
 		for i, id := range text[1:] {
-			lines += fmt.Sprintf("\nqueue %s#%d %q -> denied rank=%d", id, i+1, text[0], i)
+			lines = append(lines, fmt.Sprintf("queue %s#%d %q -> denied rank=%d", id, i+1, text[0], i))
 		}
-		return x.ask(lines)
+		return x.ask(lines...)
 	case "for": // VARIABLE... in VALUE...
 		return x.loop(args, body)
 	case "within": // DURATION: the promise begins again if the steps below take longer on a real clock
@@ -196,9 +196,9 @@ func (x *trial) line(verb word, args []word, body []step) error {
 }
 
 // ask runs lines of text.
-func (x *trial) ask(lines string) error {
+func (x *trial) ask(lines ...string) error {
 	var steps []step
-	for line := range strings.SplitSeq(lines, "\n") {
+	for _, line := range lines {
 		steps = append(steps, step{at: x.at, text: line})
 	}
 	return x.run(steps)
