@@ -58,16 +58,15 @@ func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
 			}
 			sha, err := client.Do(context.Background(), client.B().Arbitrary("SCRIPT", "LOAD", c.source).Build()).ToString()
 			require.NoError(b, err)
-			before := costOf(b, server)
-			b.ResetTimer()
-			for i := 0; i < b.N; i += costBatch {
+			i := 0
+			reportCost(b, server, costBatch, func() {
 				cmds := make([]rueidis.Completed, 0, costBatch)
 				names := make([]string, 0, costBatch)
 				args := []string{"owner", ttl, ttl, skew}
 				if c.name == "script=acquire" {
 					args = []string{"owner", ttl, "", ""}
 				}
-				for j := i; j < min(i+costBatch, b.N); j++ {
+				for j := i; j < i+costBatch; j++ {
 					names = append(names, nameOf(j))
 					if c.name == "script=acquire" {
 						// A later token, as some names share a place.
@@ -83,20 +82,26 @@ func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
 					require.EqualValues(b, 1, granted)
 				}
 				require.NoError(b, client.Do(context.Background(), client.B().Del().Key(names...).Build()).Error())
-			}
-			b.StopTimer()
-			after := costOf(b, server)
-			b.ReportMetric((after["evalsha"].usec-before["evalsha"].usec)/float64(b.N), "server-us/op")
-			calls := 0
-			for name, stats := range after {
-				if name != "evalsha" && name != "hello" && name != "ping" && name != "del" {
-					calls += stats.calls - before[name].calls
-				}
-			}
-			// Two of them ask for these figures.
-			b.ReportMetric(float64(calls-2)/float64(b.N), "calls/op")
+				i += costBatch
+			})
 		})
 	}
+}
+
+// reportCost repeats work on a server until it has done b.N operations, and reports what one costs: the time of its
+// script and of the processor, and its commands.
+func reportCost(b *testing.B, server *redisproc.Server, each int, work func()) {
+	b.Helper()
+	before, processor := costOf(b, server), processorOf(b, server)
+	b.ResetTimer()
+	for i := 0; i < b.N; i += each {
+		work()
+	}
+	b.StopTimer()
+	after, done := costOf(b, server), float64((b.N+each-1)/each*each)
+	b.ReportMetric((after["evalsha"].usec-before["evalsha"].usec)/done, "server-us/op")
+	b.ReportMetric((processorOf(b, server)-processor)/done, "server-cpu-us/op")
+	b.ReportMetric(float64(commandsOf(after)-commandsOf(before))/done, "calls/op")
 }
 
 // BenchmarkReleaseCost measures the server's cost of an acquisition and a release that wakes
@@ -133,13 +138,7 @@ func BenchmarkReleaseCost(b *testing.B) {
 			for range costBatch / 2 {
 				ops = append(ops, op, release)
 			}
-			before := costOf(b, server)
-			b.ResetTimer()
-			for i := 0; i < b.N; i += costBatch / 2 {
-				run(ops[:2*min(costBatch/2, b.N-i)]...)
-			}
-			b.StopTimer()
-			b.ReportMetric((costOf(b, server)["evalsha"].usec-before["evalsha"].usec)/float64(b.N), "server-us/op")
+			reportCost(b, server, costBatch/2, func() { run(ops...) })
 		})
 	}
 }
@@ -160,18 +159,7 @@ func BenchmarkWaitCost(b *testing.B) {
 				run, each = x.enter, costBatch
 			}
 			run()
-			before, processor := costOf(b, server), processorOf(b, server)
-			b.ResetTimer()
-			for i := 0; i < b.N; i += each {
-				run()
-			}
-			b.StopTimer()
-			after := costOf(b, server)
-			spent := processorOf(b, server) - processor
-			done := float64((b.N + each - 1) / each * each)
-			b.ReportMetric((after["evalsha"].usec-before["evalsha"].usec)/done, "server-us/op")
-			b.ReportMetric(spent/done, "server-cpu-us/op")
-			b.ReportMetric(float64(commandsOf(after)-commandsOf(before))/done, "calls/op")
+			reportCost(b, server, each, run)
 		})
 	}
 }
@@ -348,18 +336,13 @@ func BenchmarkManyCost(b *testing.B) {
 				if what == "cycle" {
 					run(releases, Released)
 				}
-				before := processorOf(b, server)
-				b.ResetTimer()
-				for i := 0; i < b.N; i += together {
+				reportCost(b, server, together, func() {
 					if what == "cycle" {
 						cycle()
 					} else {
 						run(renews, Granted)
 					}
-				}
-				b.StopTimer()
-				done := (b.N + together - 1) / together * together
-				b.ReportMetric((processorOf(b, server)-before)/float64(done), "server-cpu-us/op")
+				})
 			})
 		}
 	}

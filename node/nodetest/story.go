@@ -20,11 +20,12 @@ import (
 //	  acquire o1 a b -> denied b o2
 //	  lives 20s a b
 //
-// Lines before the first promise begin each of them. A # begins a comment.
+// Lines before the first promise begin each of them. A line that begins with # is a comment. A backslash at the end
+// continues a line.
 //
 // Operations with a semicolon between them run one after the other, those with & in one batch, and so do those below a
-// line "batch". See verbs for the operations. Their options are token=, ttl=, limits=, reserve=, floor=, owner=, buried=,
-// keep= and for=, which takes the id of a waiter, and its ticket behind #. TTLs are a minute unless told otherwise.
+// line "batch". The table verbs has the operations, and the method option their options, such as ttl=20s. for= takes the id
+// of a waiter, and its ticket behind #. TTLs are a minute unless told otherwise.
 //
 // One expectation is for each operation of its line; several have a comma between them. "-" expects nothing. The first word
 // is the outcome or the reason of the failure. Words behind it are flags, fields (ttl<=40s, token=t+1, born:=first), and
@@ -37,7 +38,7 @@ import (
 // smaller than all of those; now is the node's clock.
 //
 // A word in quotes is a Go string. x{1..3} stands for x1 x2 x3, and @odd for a list of words; see lists. $n is the
-// variable of a loop. See the method line for all other lines.
+// variable of a loop. The method line has all lines that are no operations.
 //
 //go:embed testdata
 var testdata embed.FS
