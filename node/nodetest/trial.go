@@ -13,13 +13,12 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// TTLs of the suite. A key that must still exist has a long one, however slow the machine is. A key that must
-// expire has a short one, and no test expects it to exist before that.
+// TTLs in text are at least 10 s for a key that must still exist, however slow the machine is. They are 30 ms for one that
+// must expire, and no promise expects it to exist before that.
 const (
 	long   = time.Minute
 	middle = 40 * time.Second
 	brief  = 20 * time.Second
-	short  = 30 * time.Millisecond
 	// slack is how long a test may take between setting a TTL and reading it.
 	slack = 10 * time.Second
 )
