@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -164,24 +163,4 @@ func useLatch(t *testing.T, addresses []string, user string) *quorumlock.Client 
 	require.Zero(t, left)
 	require.NoError(t, l.Delete(ctx))
 	return client
-}
-
-// TestUnitVerifies lets systemd verify the unit, on systems that have it.
-func TestUnitVerifies(t *testing.T) {
-	unit := strings.Join(read(t, "deploy/redis-locks.service").lines, "\n")
-	for _, section := range []string{"[Unit]", "[Service]", "[Install]"} {
-		require.Contains(t, unit, "\n"+section+"\n")
-	}
-	tool, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		return // not on this system; TestUnit has started what it starts
-	}
-	// The server may be installed elsewhere on this system. The rest of the unit is verified.
-	server, err := exec.LookPath("redis-server")
-	require.NoError(t, err, "make setup")
-	copied := filepath.Join(t.TempDir(), "redis-locks.service")
-	require.NoError(t, os.WriteFile(copied, []byte(strings.ReplaceAll(unit, "/usr/bin/redis-server", server)), 0o600))
-	out, err := exec.Command(tool, "verify", "--man=no", copied).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.NotContains(t, string(out), "redis-locks.service", "it finds something wrong")
 }
