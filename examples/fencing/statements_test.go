@@ -63,7 +63,7 @@ func moveAll(t *testing.T, db *sql.DB, token uint64, balance int) error {
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
-	if err := fence.Check(tx.ExecContext(t.Context(), upsertFence, account, fence.SQL(token))); err != nil {
+	if err := fence.Check(tx.ExecContext(t.Context(), upsertFence, id, fence.SQL(token))); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(t.Context(), "UPDATE accounts SET balance = ?", balance); err != nil {

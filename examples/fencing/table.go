@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/fence"
 )
 
-// account is the row of the story, and the name of the lock that guards it.
-const account = "account-7"
+// id is that of the account, and the name of the lock that guards it.
+const id = "account-7"
 
 // table is a holder's access to the balance.
 type table interface {
@@ -23,12 +23,12 @@ type table interface {
 type plainTable struct{ db *sql.DB }
 
 func (t plainTable) read(ctx context.Context, _ uint64) (balance int, err error) {
-	err = t.db.QueryRowContext(ctx, "SELECT balance FROM accounts WHERE id = ?", account).Scan(&balance)
+	err = t.db.QueryRowContext(ctx, "SELECT balance FROM accounts WHERE id = ?", id).Scan(&balance)
 	return balance, err
 }
 
 func (t plainTable) write(ctx context.Context, _ uint64, balance int) error {
-	_, err := t.db.ExecContext(ctx, "UPDATE accounts SET balance = ? WHERE id = ?", balance, account)
+	_, err := t.db.ExecContext(ctx, "UPDATE accounts SET balance = ? WHERE id = ?", balance, id)
 	return err
 }
 
@@ -41,7 +41,7 @@ type fencedTable struct{ db *sql.DB }
 func (t fencedTable) read(ctx context.Context, token uint64) (balance int, err error) {
 	err = t.db.QueryRowContext(ctx,
 		"UPDATE accounts SET token = ? WHERE id = ? AND token <= ? RETURNING balance",
-		fence.SQL(token), account, fence.SQL(token)).Scan(&balance)
+		fence.SQL(token), id, fence.SQL(token)).Scan(&balance)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = t.explain(ctx, token)
 	}
@@ -52,7 +52,7 @@ func (t fencedTable) read(ctx context.Context, token uint64) (balance int, err e
 func (t fencedTable) write(ctx context.Context, token uint64, balance int) error {
 	err := fence.Check(t.db.ExecContext(ctx,
 		"UPDATE accounts SET balance = ?, token = ? WHERE id = ? AND token <= ?",
-		balance, fence.SQL(token), account, fence.SQL(token)))
+		balance, fence.SQL(token), id, fence.SQL(token)))
 	if errors.Is(err, fence.ErrStale) {
 		err = t.explain(ctx, token)
 	}
@@ -61,32 +61,30 @@ func (t fencedTable) write(ctx context.Context, token uint64, balance int) error
 
 // explain distinguishes a stale token from a missing row.
 func (t fencedTable) explain(ctx context.Context, token uint64) error {
-	return fence.Explain(token, t.db.QueryRowContext(ctx, "SELECT token FROM accounts WHERE id = ?", account))
+	return fence.Explain(token, t.db.QueryRowContext(ctx, "SELECT token FROM accounts WHERE id = ?", id))
 }
 
-// openTable makes the table, with one account.
-func openTable(ctx context.Context) (*sql.DB, error) {
+// account is the table, with its one account.
+type account struct{ db *sql.DB }
+
+func openAccount(ctx context.Context) (account, error) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
-		return nil, err
+		return account{}, err
 	}
 	db.SetMaxOpenConns(1) // each connection to :memory: is a database of its own
-	_, err = db.ExecContext(ctx, `
-		CREATE TABLE accounts (id TEXT PRIMARY KEY, balance INTEGER NOT NULL, token BIGINT NOT NULL);
-		INSERT INTO accounts (id, balance, token) VALUES (?, 100, 0)`, account)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return db, nil
+	a := account{db}
+	_, err = db.ExecContext(ctx, "CREATE TABLE accounts (id TEXT PRIMARY KEY, balance INTEGER NOT NULL, token BIGINT NOT NULL)")
+	return a, errors.Join(err, a.reset(ctx))
 }
 
-// row is the table's row of the account.
-type row struct {
-	balance int
-	token   uint64
+// reset gives the account 100.
+func (a account) reset(ctx context.Context) error {
+	_, err := a.db.ExecContext(ctx, "INSERT OR REPLACE INTO accounts (id, balance, token) VALUES (?, 100, 0)", id)
+	return err
 }
 
-func readRow(ctx context.Context, db *sql.DB) (r row, err error) {
-	err = db.QueryRowContext(ctx, "SELECT balance, token FROM accounts WHERE id = ?", account).Scan(&r.balance, &r.token)
-	return r, err
+func (a account) stored(ctx context.Context) (balance int, token uint64, err error) {
+	err = a.db.QueryRowContext(ctx, "SELECT balance, token FROM accounts WHERE id = ?", id).Scan(&balance, &token)
+	return balance, token, err
 }

@@ -49,11 +49,11 @@ func series(t *testing.T, from prometheus.Gatherer) map[string]string {
 	return all
 }
 
-// labelsWithValues returns the labels that have a value, without the labels that describe OpenTelemetry itself.
+// labelsWithValues returns the labels that have a value.
 func labelsWithValues(m *dto.Metric) string {
 	var labels []string
 	for _, l := range m.GetLabel() {
-		if l.GetValue() != "" && !strings.HasPrefix(l.GetName(), "otel_scope_") {
+		if l.GetValue() != "" {
 			labels = append(labels, l.GetName()+"="+l.GetValue())
 		}
 	}

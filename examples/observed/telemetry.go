@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +29,7 @@ type telemetry struct {
 
 func newTelemetry() (*telemetry, error) {
 	t := &telemetry{registry: prometheus.NewRegistry(), spans: tracetest.NewInMemoryExporter()}
-	reader, err := exporter.New(exporter.WithRegisterer(t.registry))
+	reader, err := exporter.New(exporter.WithRegisterer(t.registry), exporter.WithoutScopeInfo())
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +72,7 @@ func (t *telemetry) show(out io.Writer) error {
 	}
 	for line := range strings.Lines(text.String()) {
 		if strings.HasPrefix(line, "quorumlock_") && !strings.Contains(line, "_bucket{") {
-			fmt.Fprint(out, scope.ReplaceAllString(line, ""))
+			fmt.Fprint(out, line)
 		}
 	}
 	spans := t.spans.GetSpans()
@@ -88,6 +87,3 @@ func (t *telemetry) show(out io.Writer) error {
 	}
 	return nil
 }
-
-// scope matches the labels that describe the exporter.
-var scope = regexp.MustCompile(`otel_scope_\w+="[^"]*",?`)
