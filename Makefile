@@ -121,7 +121,7 @@ compare: setup ## Measure side by side with others, into report/ (ARGS=-quick fo
 	$(GO) run -C bench . -out '$(CURDIR)/report' $(ARGS)
 
 .PHONY: goals
-goals: setup ## Measure the goals and say which are reached, in a quarter of an hour (ARGS='-document ../docs/benchmarks.md')
+goals: setup ## Measure the goals and say which are reached, in twenty minutes (ARGS='-document ../docs/benchmarks.md')
 	$(GO) run -C bench . -out '$(CURDIR)/report' -goals $(ARGS)
 
 .PHONY: demo

@@ -31,17 +31,16 @@ func parse(args []string, w io.Writer) (settings, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(w)
 	f.StringVar(&s.out, "out", "report", "directory for the report")
-	f.BoolVar(&o.Quick, "quick", false, "measure a little of everything, within a minute")
+	f.BoolVar(&o.Quick, "quick", false, "measure a little of everything, in about a minute; with -goals, the goals in some minutes. The figures mean nothing")
 	f.BoolVar(&o.Goals, "goals", false, "measure what the goals of this library need and nothing else, and say which are reached")
-	f.StringVar(&s.document, "document", "", "measure the goals and what docs/benchmarks.md shows, and write the figures into that file")
+	f.StringVar(&s.document, "document", "", "measure the goals, and write the figures into that file")
 	f.IntVar(&o.Rounds, "rounds", defaultRounds, "how many times each cell is measured (quick: 1)")
 	f.DurationVar(&o.Duration, "duration", defaultDuration, fmt.Sprintf("how long a cell is measured (quick: %v); some take a multiple of it", quickDuration))
 	f.IntVar(&o.Nodes, "n", 5, "number of nodes, where the scenario does not say")
-	f.BoolVar(&o.Source.Containers, "containers", false, "run the nodes as Docker containers, each behind a proxy, instead of as processes")
 	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of the order of cells")
 	list(f, &o.Scenarios, "scenarios", "names of scenarios, separated by commas (default all)")
 	list(f, &o.Peers, "peers", "names of peers, separated by commas (default all)")
-	list(f, &o.Source.Addresses, "nodes", "host:port of servers to use, separated by commas; they must be empty, and are emptied again and again (default: start redis-server)")
+	list(f, &o.Addresses, "nodes", "host:port of servers to use, separated by commas; they must be empty, and are emptied again and again (default: start redis-server)")
 	f.Func("conc", "numbers of callers, separated by commas, where the scenario lets choose", func(text string) (err error) {
 		o.Callers, err = numbers(text)
 		return err
@@ -57,19 +56,17 @@ func parse(args []string, w io.Writer) (settings, error) {
 	if o.Quick && !set["duration"] {
 		o.Duration = quickDuration
 	}
-	if n := len(o.Source.Addresses); n > 0 && !set["n"] {
+	if n := len(o.Addresses); n > 0 && !set["n"] {
 		o.Nodes = n
 	}
-	if s.document != "" {
-		o.Goals, o.Document = true, true
-	}
-	for _, name := range []string{"quick", "peers", "conc", "n", "scenarios"} {
-		switch {
-		case o.Document && set[name]:
-			return s, fmt.Errorf("-document and -%s: the document selects the cells", name)
-		case o.Goals && set[name] && name != "scenarios":
+	o.Goals = o.Goals || s.document != ""
+	for _, name := range []string{"peers", "conc", "n"} {
+		if o.Goals && set[name] {
 			return s, fmt.Errorf("-goals and -%s: the goals select the cells", name)
 		}
+	}
+	if s.document != "" && (o.Quick || set["scenarios"]) {
+		return s, fmt.Errorf("-document shows all goals: -quick and -scenarios leave some out")
 	}
 	return s, s.check(f.Args())
 }
@@ -85,8 +82,6 @@ func (s settings) check(rest []string) error {
 		return fmt.Errorf("-duration %v: that is too short to measure anything", o.Duration)
 	case o.Nodes < 1 || o.Nodes%2 == 0:
 		return fmt.Errorf("-n %d: an odd number of nodes is needed", o.Nodes)
-	case o.Source.Containers && len(o.Source.Addresses) > 0:
-		return fmt.Errorf("-containers and -nodes: one of the two")
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/quorumlock/quorumlock/bench/cluster"
 	"github.com/quorumlock/quorumlock/bench/render"
 	"github.com/quorumlock/quorumlock/bench/runner"
 	"github.com/quorumlock/quorumlock/bench/worker"
@@ -62,7 +63,7 @@ func report(ctx context.Context, args []string, w io.Writer) (*render.Report, er
 	if len(cells) == 0 {
 		return nil, errors.New("nothing to measure: none of the selected scenarios has any of the selected peers")
 	}
-	if err := s.options.Source.Check(ctx); err != nil {
+	if err := cluster.Check(ctx, s.options.Addresses); err != nil {
 		return nil, err
 	}
 	if s.document != "" {
@@ -79,6 +80,9 @@ func report(ctx context.Context, args []string, w io.Writer) (*render.Report, er
 	tell("written: %s/results.md and results.csv", s.out)
 	if s.options.Goals {
 		tell("\n%s", report.Goals())
+	}
+	if s.options.Quick {
+		tell("This was a quick run: its figures mean nothing.")
 	}
 	if s.document == "" {
 		return report, nil

@@ -30,6 +30,11 @@ const (
 	Pass Load = "pass"
 	// Wait: all callers wait for one lock that another process holds all the time.
 	Wait Load = "wait"
+	// WaitApart: each caller waits for a lock of its own, and another process holds all of these all the time.
+	WaitApart Load = "waitapart"
+	// Deny: another process holds the lock, or all permits, and each caller tries to acquire it again and again. An
+	// operation is an attempt that is denied.
+	Deny Load = "deny"
 	// Hold: each caller holds a lock of its own all the time.
 	Hold Load = "hold"
 )
@@ -41,7 +46,13 @@ const (
 )
 
 // Contended reports whether all callers want the same lock.
-func (l Load) Contended() bool { return l == Handoff || l == Pass || l == Wait }
+func (l Load) Contended() bool { return l == Handoff || l == Pass || l == Wait || l == Deny }
+
+// Waits reports whether all callers wait until the end.
+func (l Load) Waits() bool { return l == Wait || l == WaitApart }
+
+// Held reports whether a process of its own holds what the callers want.
+func (l Load) Held() bool { return l.Waits() || l == Deny }
 
 // Cell is one combination of settings that is measured.
 type Cell struct {
@@ -52,14 +63,13 @@ type Cell struct {
 	Callers   int `json:"callers"`
 	Processes int `json:"processes"`
 	Nodes     int `json:"nodes"`
-	// Held is the number of leases that each process holds beside the load, if the peer renews leases.
-	Held int `json:"held"`
-	// Fault hits Bad of the nodes soon after measuring began.
+	// Fault hits Bad of the nodes as measuring begins.
 	Fault cluster.Fault `json:"fault"`
 	Bad   int           `json:"bad"`
-	After time.Duration `json:"afterNs"`
 	// Network is the latency between clients and nodes, each way, on top of loopback's.
 	Network time.Duration `json:"networkNs"`
+	// Patience is how long an acquire waits before it gives up; 0 for as long as it takes.
+	Patience time.Duration `json:"patienceNs"`
 	// Duration is the measured time. It starts after Settle, during which the load already runs.
 	Duration time.Duration `json:"durationNs"`
 	Settle   time.Duration `json:"settleNs"`
@@ -86,11 +96,13 @@ func (c Cell) Size() string {
 	return fmt.Sprintf("%d in %d", c.Callers, c.Processes)
 }
 
-// Variant describes the fault of the nodes, or the latency of the network, in words.
+// Variant describes the fault of the nodes, the latency of the network, or the patience of the callers, in words.
 func (c Cell) Variant() string {
 	switch {
 	case c.Network > 0:
 		return fmt.Sprintf("%g ms each way", c.Network.Seconds()*1000)
+	case c.Patience > 0:
+		return fmt.Sprintf("%v of patience", c.Patience)
 	case c.Fault == cluster.None:
 		return "healthy"
 	}

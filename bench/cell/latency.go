@@ -13,11 +13,8 @@ type Latency struct {
 	P50, P95, P99, P999, Max float64
 }
 
-// Histogram collects times. It is safe for concurrent use. Each caller should pass a hint of its own, so that callers
-// do not contend for one shard.
-type Histogram struct{ shards [8]shard }
-
-type shard struct {
+// Histogram collects times. It is safe for concurrent use.
+type Histogram struct {
 	mu sync.Mutex
 	h  *hdrhistogram.Histogram
 }
@@ -30,36 +27,24 @@ const (
 )
 
 // NewHistogram returns an empty histogram.
-func NewHistogram() *Histogram {
-	h := new(Histogram)
-	for i := range h.shards {
-		h.shards[i].h = empty()
-	}
-	return h
-}
+func NewHistogram() *Histogram { return &Histogram{h: empty()} }
 
 func empty() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(longest/unit), digits)
 }
 
 // Record adds the time that an operation took.
-func (h *Histogram) Record(hint int, d time.Duration) {
-	s := &h.shards[hint%len(h.shards)]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_ = s.h.RecordValue(min(int64(d/unit), int64(longest/unit))) // it is within the limits
+func (h *Histogram) Record(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_ = h.h.RecordValue(min(int64(d/unit), int64(longest/unit))) // it is within the limits
 }
 
 // Encode returns the histogram as text, for [Summarise].
 func (h *Histogram) Encode() ([]byte, error) {
-	sum := empty()
-	for i := range h.shards {
-		s := &h.shards[i]
-		s.mu.Lock()
-		sum.Merge(s.h)
-		s.mu.Unlock()
-	}
-	return sum.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 }
 
 // Summarise merges encoded histograms. It returns nil if all are empty.

@@ -11,9 +11,9 @@ import (
 func TestHistogramsAreMerged(t *testing.T) {
 	a, b := NewHistogram(), NewHistogram()
 	for i := 1; i <= 99; i++ {
-		a.Record(i, time.Duration(i)*time.Microsecond)
+		a.Record(time.Duration(i) * time.Microsecond)
 	}
-	b.Record(0, time.Millisecond)
+	b.Record(time.Millisecond)
 	encoded := make([][]byte, 2)
 	var err error
 	encoded[0], err = a.Encode()
@@ -41,7 +41,7 @@ func TestEmptyHistogram(t *testing.T) {
 func TestHistogramTakesTheLongest(t *testing.T) {
 	h := NewHistogram()
 	for range 3 {
-		h.Record(0, time.Hour)
+		h.Record(time.Hour)
 	}
 	e, err := h.Encode()
 	require.NoError(t, err)
@@ -62,4 +62,6 @@ func TestComparedCellsShareAGroup(t *testing.T) {
 	b.Fault, b.Bad, b.Network = "", 0, 500*time.Microsecond
 	assert.Equal(t, "0.5 ms each way", b.Variant())
 	assert.Equal(t, a.Group(), b.Group())
+	b.Network, b.Patience = 0, 10*time.Millisecond
+	assert.Equal(t, "10ms of patience", b.Variant())
 }

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
 // Fault is a fault of some of the nodes.
@@ -21,11 +21,10 @@ type Fault string
 
 // The faults.
 const (
-	None      Fault = ""
-	Hung      Fault = "hung"      // SIGSTOP
-	Killed    Fault = "killed"    // SIGKILL, and it stays down
-	Slow      Fault = "slow"      // SlowBy each way, from the start
-	Restarted Fault = "restarted" // SIGKILL, and it comes back without its memory
+	None   Fault = ""
+	Hung   Fault = "hung"   // SIGSTOP
+	Killed Fault = "killed" // SIGKILL, and it stays down
+	Slow   Fault = "slow"   // SlowBy each way, from the start
 )
 
 // SlowBy is the delay of a slow node, each way.
@@ -33,43 +32,75 @@ const SlowBy = 50 * time.Millisecond
 
 // Cluster is the servers of one cell.
 type Cluster struct {
-	servers  []Server
-	closeAll func() error
-	proxies  []*faultinject.Proxy
-	// addresses are the clients' addresses of the servers.
-	addresses []string
+	servers   []string            // addresses
+	processes []*redisproc.Server // of these servers; none if others have started them
+	proxies   []*faultinject.Proxy
+	addresses []string      // where clients reach the servers
 	stop      chan struct{} // ends keepTime
 	hangs     bool          // some servers may hang
 }
 
-// Start starts n servers, behind a network that takes so long each way. The first bad of them will get the fault later,
-// or get it now if it is Slow. The caller must close the cluster.
-func Start(ctx context.Context, source Source, n int, network time.Duration, fault Fault, bad int) (*Cluster, error) {
-	servers, closeAll, err := source.servers(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	c := &Cluster{servers: servers, closeAll: closeAll, stop: make(chan struct{}), hangs: fault == Hung}
+// Start starts n servers, behind a network that takes so long each way. If servers of others are given, it empties n of
+// these. The first bad servers will get the fault later, or get it now if it is Slow. The caller must close the cluster.
+func Start(ctx context.Context, given []string, n int, network time.Duration, fault Fault, bad int) (*Cluster, error) {
+	c := &Cluster{stop: make(chan struct{}), hangs: fault == Hung}
+	err := c.launch(ctx, given, n)
 	if network > 0 {
 		go keepTime(c.stop)
 	}
-	for i, s := range servers {
-		address, latency := s.Addr(), network
+	for i, address := range c.servers {
+		latency := network
 		if fault == Slow && i < bad {
 			latency += SlowBy
 		}
-		if latency > 0 {
-			proxy, err := faultinject.NewProxy(address)
-			if err != nil {
-				return nil, errors.Join(err, c.Close())
+		if latency > 0 && err == nil {
+			var proxy *faultinject.Proxy
+			if proxy, err = faultinject.NewProxy(address); err == nil {
+				proxy.SetLatency(faultinject.BothWays, latency, 0)
+				c.proxies, address = append(c.proxies, proxy), proxy.Addr()
 			}
-			proxy.SetLatency(faultinject.BothWays, latency, 0)
-			c.proxies = append(c.proxies, proxy)
-			address = proxy.Addr()
 		}
 		c.addresses = append(c.addresses, address)
 	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
 	return c, nil
+}
+
+func (c *Cluster) launch(ctx context.Context, given []string, n int) error {
+	if len(given) > 0 {
+		if n > len(given) {
+			return fmt.Errorf("%d nodes are needed, but %d were given", n, len(given))
+		}
+		c.servers = given[:n]
+		_, err := c.all(ctx, "FLUSHALL")
+		return err
+	}
+	c.processes = make([]*redisproc.Server, n)
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { c.processes[i], errs[i] = redisproc.TryLaunch(ctx) })
+	}
+	all.Wait()
+	c.processes = slices.DeleteFunc(c.processes, func(p *redisproc.Server) bool { return p == nil })
+	for _, p := range c.processes {
+		c.servers = append(c.servers, p.Addr())
+	}
+	return errors.Join(errs...)
+}
+
+// Check refuses servers that hold keys, because they will be emptied.
+func Check(ctx context.Context, given []string) error {
+	c := Cluster{servers: given}
+	texts, err := c.all(ctx, "INFO", "keyspace")
+	for i, text := range texts {
+		if strings.Contains(text, "keys=") {
+			return fmt.Errorf("node %s holds keys: it would be emptied, so give servers that are empty", given[i])
+		}
+	}
+	return err
 }
 
 // keepTime makes timers of this process fire within 0.1 ms. Otherwise the runtime of an idle process rounds them up to
@@ -95,54 +126,43 @@ func keepTime(stop <-chan struct{}) {
 // Addresses returns the clients' addresses of the servers.
 func (c *Cluster) Addresses() []string { return slices.Clone(c.addresses) }
 
-// Mark opens the nodes for this library's clients with that configuration.
-func (c *Cluster) Mark(ctx context.Context, cfg quorumlock.Config) error {
-	_, err := admin.Init(ctx, cfg)
-	return err
-}
-
-// Break injects the fault into the first bad servers.
-func (c *Cluster) Break(ctx context.Context, fault Fault, bad int) error {
-	return c.each(bad, fault, map[Fault]func(Server) error{
-		Hung:   func(s Server) error { return s.Pause(ctx) },
-		Killed: func(s Server) error { return s.Kill(ctx) },
-	})
-}
-
-// Mend ends the fault.
-func (c *Cluster) Mend(ctx context.Context, fault Fault, bad int) error {
-	return c.each(bad, fault, map[Fault]func(Server) error{
-		Hung:   func(s Server) error { return s.Resume(ctx) },
-		Killed: func(s Server) error { return s.Start(ctx) },
-	})
-}
-
-// each calls the function of the fault, if it has one, with the first bad servers.
-func (c *Cluster) each(bad int, fault Fault, do map[Fault]func(Server) error) error {
-	if do[fault] == nil {
-		return nil
-	}
-	for i, s := range c.servers[:bad] {
-		if err := do[fault](s); err != nil {
-			return fmt.Errorf("node %d: %s: %w", i+1, fault, err)
+// Break injects the fault into the first bad servers. Servers of others are not broken.
+func (c *Cluster) Break(fault Fault, bad int) error {
+	var errs []error
+	for _, p := range c.first(bad) {
+		switch fault {
+		case Hung:
+			errs = append(errs, p.TryPause())
+		case Killed:
+			p.Kill()
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// Restart kills the first server, and restarts it without its memory.
-func (c *Cluster) Restart(ctx context.Context) error {
-	s := c.servers[0]
-	if err := errors.Join(s.Kill(ctx), s.Start(ctx)); err != nil {
-		return fmt.Errorf("node 1: %s: %w", Restarted, err)
+// Mend ends the fault of the first bad servers.
+func (c *Cluster) Mend(ctx context.Context, bad int) error {
+	var errs []error
+	for _, p := range c.first(bad) {
+		errs = append(errs, p.TryResume(), p.TryStart(ctx))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// Gave reports whether the first server holds any of these locks.
-func (c *Cluster) Gave(ctx context.Context, names []string) (bool, error) {
-	n, err := c.servers[0].Command(ctx, append([]string{"EXISTS"}, names...)...)
-	return err == nil && n != "0", err
+func (c *Cluster) first(n int) []*redisproc.Server { return c.processes[:min(n, len(c.processes))] }
+
+// all sends a command to each server, and returns the replies as text.
+func (c *Cluster) all(ctx context.Context, command ...string) (replies []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	for _, address := range c.servers {
+		text, err := redisproc.Exchange(ctx, "tcp", address, command...)
+		if err != nil {
+			return nil, fmt.Errorf("node %s: %s: %w", address, command[0], err)
+		}
+		replies = append(replies, text)
+	}
+	return replies, nil
 }
 
 // lasting are the prefixes of this library's keys that remain by design, until they expire or forever: the marker,
@@ -151,19 +171,14 @@ var lasting = []string{"quorumlock:node", "quorumlock:fences", "quorumlock:latch
 
 // Keys counts the locks, permits and queue entries on the nodes.
 func (c *Cluster) Keys(ctx context.Context) (n int, err error) {
-	for _, s := range c.servers {
-		text, err := s.Command(ctx, "KEYS", "*")
-		if err != nil {
-			return 0, fmt.Errorf("count keys: %w", err)
-		}
-		for key := range strings.SplitSeq(text, "\n") {
-			stays := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
-			if key != "" && !slices.ContainsFunc(lasting, stays) {
-				n++
-			}
+	replies, err := c.all(ctx, "KEYS", "*")
+	for key := range strings.FieldsSeq(strings.Join(replies, "\n")) {
+		stays := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
+		if !slices.ContainsFunc(lasting, stays) {
+			n++
 		}
 	}
-	return n, nil
+	return n, err
 }
 
 // Close ends all servers.
@@ -173,5 +188,8 @@ func (c *Cluster) Close() error {
 	for _, p := range c.proxies {
 		errs = append(errs, p.Close())
 	}
-	return errors.Join(append(errs, c.closeAll())...)
+	for _, p := range c.processes {
+		errs = append(errs, p.TryClose())
+	}
+	return errors.Join(errs...)
 }

@@ -5,23 +5,29 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
+// set sets a key on a server.
+func (c *Cluster) set(t *testing.T, server int, key string) {
+	t.Helper()
+	_, err := redisproc.Exchange(t.Context(), "tcp", c.servers[server], "SET", key, "1")
+	require.NoError(t, err)
+}
+
 func TestLeftoverKeys(t *testing.T) {
-	c, err := Start(t.Context(), Source{}, 2, 0, None, 0)
+	c, err := Start(t.Context(), nil, 2, 0, None, 0)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	for _, key := range []string{"quorumlock:node", "quorumlock:fences", "quorumlock:latch:{a}"} {
-		_, err := c.servers[0].Command(t.Context(), "SET", key, "1")
-		require.NoError(t, err)
+		c.set(t, 0, key)
 	}
 	n, err := c.Keys(t.Context())
 	require.NoError(t, err)
 	assert.Zero(t, n, "the marker, fences and latches stay by design")
-
 	for _, key := range []string{"quorumlock:queue:{a}", "quorumlock:permit:0:{a}", "a"} {
-		_, err := c.servers[1].Command(t.Context(), "SET", key, "1")
-		require.NoError(t, err)
+		c.set(t, 1, key)
 	}
 	n, err = c.Keys(t.Context())
 	require.NoError(t, err)
@@ -29,45 +35,34 @@ func TestLeftoverKeys(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	c, err := Start(t.Context(), Source{}, 3, 0, Killed, 1)
+	c, err := Start(t.Context(), nil, 3, 0, Hung, 1)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
-	require.NoError(t, c.Break(t.Context(), Killed, 1))
-	s := c.Snapshot(t.Context())
-	assert.Nil(t, s[0])
-	assert.NotNil(t, s[1])
-	require.NoError(t, c.Mend(t.Context(), Killed, 1))
-	assert.NotNil(t, c.Snapshot(t.Context())[0])
-
-	_, err = c.servers[0].Command(t.Context(), "SET", "a", "1")
-	require.NoError(t, err)
-	gave, err := c.Gave(t.Context(), []string{"a", "b"})
-	require.NoError(t, err)
-	assert.True(t, gave)
-	run := c.Snapshot(t.Context())[0].run
-	require.NoError(t, c.Restart(t.Context()))
-	assert.NotEqual(t, run, c.Snapshot(t.Context())[0].run)
-	gave, err = c.Gave(t.Context(), []string{"a", "b"})
-	require.NoError(t, err)
-	assert.False(t, gave, "it has forgotten the lock")
+	for _, fault := range []Fault{Hung, Killed} {
+		require.NoError(t, c.Break(fault, 1))
+		s := c.Snapshot(t.Context())
+		assert.Nil(t, s[0])
+		assert.NotNil(t, s[1])
+		require.NoError(t, c.Mend(t.Context(), 1))
+		assert.NotNil(t, c.Snapshot(t.Context())[0])
+	}
 }
 
 func TestNodesOfOthersAreNotEmptiedUnasked(t *testing.T) {
-	c, err := Start(t.Context(), Source{}, 1, 0, None, 0)
+	c, err := Start(t.Context(), nil, 1, 0, None, 0)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
-	others := Source{Addresses: c.Addresses()}
-	require.NoError(t, others.Check(t.Context()))
-	_, err = c.servers[0].Command(t.Context(), "SET", "a", "1")
-	require.NoError(t, err)
-	require.ErrorContains(t, others.Check(t.Context()), "holds keys")
+	others := c.Addresses()
+	require.NoError(t, Check(t.Context(), others))
+	c.set(t, 0, "a")
+	require.ErrorContains(t, Check(t.Context(), others), "holds keys")
 
 	taken, err := Start(t.Context(), others, 1, 0, None, 0)
 	require.NoError(t, err)
+	defer func() { require.NoError(t, taken.Close()) }()
 	n, err := taken.Keys(t.Context())
 	require.NoError(t, err)
 	assert.Zero(t, n, "each cell begins with empty nodes")
-	require.Error(t, taken.Break(t.Context(), Hung, 1))
 	_, err = Start(t.Context(), others, 3, 0, None, 0)
 	require.ErrorContains(t, err, "3 nodes are needed")
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
 // Counters count the work of one server since its start.
@@ -13,8 +15,8 @@ type Counters struct {
 	// CPU is the CPU time of the process.
 	CPU time.Duration
 	// Calls counts the calls of each command, from clients and from scripts.
-	Calls        map[string]int64
-	run, version string
+	Calls   map[string]int64
+	version string
 }
 
 // Snapshot is the counters of all servers at about one time; nil for a server that did not answer.
@@ -22,13 +24,13 @@ type Snapshot []*Counters
 
 // The time that a server has to answer: much on a busy machine, and little if some servers hang.
 const (
-	snapshotTimeout = 20 * time.Second
-	hungTimeout     = 2 * time.Second
+	answerTimeout = 20 * time.Second
+	hungTimeout   = 2 * time.Second
 )
 
 // Snapshot asks all servers.
 func (c *Cluster) Snapshot(ctx context.Context) Snapshot {
-	patience := snapshotTimeout
+	patience := answerTimeout
 	if c.hangs {
 		patience = hungTimeout
 	}
@@ -36,18 +38,18 @@ func (c *Cluster) Snapshot(ctx context.Context) Snapshot {
 	defer cancel()
 	s := make(Snapshot, len(c.servers))
 	var all sync.WaitGroup
-	for i, server := range c.servers {
-		all.Go(func() { s[i] = ask(ctx, server) })
+	for i, address := range c.servers {
+		all.Go(func() { s[i] = ask(ctx, address) })
 	}
 	all.Wait()
 	return s
 }
 
 // ask returns nil for a server that does not answer.
-func ask(ctx context.Context, s Server) *Counters {
+func ask(ctx context.Context, address string) *Counters {
 	var text strings.Builder
 	for _, section := range []string{"server", "cpu", "commandstats"} {
-		part, err := s.Command(ctx, "INFO", section)
+		part, err := redisproc.Exchange(ctx, "tcp", address, "INFO", section)
 		if err != nil {
 			return nil
 		}
@@ -66,8 +68,6 @@ func parseInfo(text string) *Counters {
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		switch {
-		case name == "run_id":
-			c.run = value
 		case name == "redis_version" || name == "valkey_version":
 			c.version = name[:strings.IndexByte(name, '_')] + " " + value
 		case name == "used_cpu_sys" || name == "used_cpu_user":
@@ -83,7 +83,7 @@ func parseInfo(text string) *Counters {
 	return c
 }
 
-// Work is the work of the servers between two snapshots. It omits servers that did not answer or had restarted.
+// Work is the work of the servers between two snapshots. It omits servers that did not answer.
 type Work struct {
 	// Servers is the number of counted servers, and Version names their program.
 	Servers int
@@ -113,7 +113,7 @@ func (s Snapshot) Since(before Snapshot, plain []string) (w Work) {
 	}
 	for i, now := range s {
 		then := before[i]
-		if now == nil || then == nil || now.run != then.run {
+		if now == nil || then == nil {
 			continue
 		}
 		w.Servers++

@@ -15,16 +15,28 @@ import (
 )
 
 var (
-	// floorGroup is the floor with group commit: a queue and a sender per node, which sends the calls that were queued
-	// while the last batch was in flight.
 	// floor runs a goroutine and an EVALSHA for each lock and node, which locks and does nothing else: no lease, no timeout,
 	// no recovery, no token. It returns when a majority has answered.
 	floor = Peer{
-		Name: "floor", Kind: Limit,
+		Name: "floor",
 		Open: func(ctx context.Context, o Options) (Client, error) { return openFloor(ctx, o) },
 	}
+	// floorAll is the floor of a lock that all nodes must grant.
+	floorAll = Peer{
+		Name: "floor-all",
+		Open: func(ctx context.Context, o Options) (Client, error) {
+			c, err := openFloor(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			c.need = len(c.clients)
+			return c, nil
+		},
+	}
+	// floorGroup is the floor with group commit: a queue and a sender per node, which sends the calls that were queued
+	// while the last batch was in flight.
 	floorGroup = Peer{
-		Name: "floor-group", Kind: Limit,
+		Name: "floor-group",
 		Open: func(ctx context.Context, o Options) (Client, error) { return openGroup(ctx, o) },
 	}
 )
@@ -78,8 +90,8 @@ func answerOf(r rueidis.RedisResult) answer {
 	return answer{yes: n == 1, err: err}
 }
 
-// majority reads answers of n nodes until they decide the result.
-func majority(answers <-chan answer, n int) error {
+// decide reads answers of n nodes until as many as needed have granted, or no longer can.
+func decide(answers <-chan answer, n, need int) error {
 	yes, no := 0, 0
 	for {
 		a := <-answers
@@ -88,7 +100,7 @@ func majority(answers <-chan answer, n int) error {
 		} else {
 			no++
 		}
-		switch need := n/2 + 1; {
+		switch {
 		case yes == need:
 			return nil
 		case no > n-need && a.err != nil:
@@ -135,6 +147,7 @@ type floorClient struct {
 	owners  atomic.Uint64 // so far
 	ttl     string
 	clients []rueidis.Client
+	need    int // of grants
 	// send sends a call to a node. The answer goes into the channel, which has room for it.
 	send    func(ctx context.Context, node int, c call, answers chan<- answer)
 	stop    chan struct{}
@@ -148,7 +161,7 @@ func openFloor(ctx context.Context, o Options) (*floorClient, error) {
 	}
 	c := &floorClient{
 		prefix: strconv.FormatInt(time.Now().UnixNano(), 36) + ":", ttl: strconv.FormatInt(o.TTL.Milliseconds(), 10),
-		clients: clients, stop: make(chan struct{}),
+		clients: clients, need: len(clients)/2 + 1, stop: make(chan struct{}),
 	}
 	c.send = func(ctx context.Context, node int, call call, answers chan<- answer) {
 		c.running.Go(func() { answers <- call.run(ctx, clients[node]) })
@@ -169,13 +182,13 @@ func (c *floorClient) Close(context.Context) error {
 	return nil
 }
 
-// ask returns once a majority has granted, or no majority can grant any more.
+// ask returns once enough nodes have granted, or cannot any more.
 func (c *floorClient) ask(ctx context.Context, call call) error {
 	answers := make(chan answer, len(c.clients))
 	for node := range c.clients {
 		c.send(ctx, node, call, answers)
 	}
-	return majority(answers, len(c.clients))
+	return decide(answers, len(c.clients), c.need)
 }
 
 type floorLock struct {

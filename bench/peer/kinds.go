@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/quorumlock/quorumlock"
@@ -18,16 +19,24 @@ var (
 	oneWriter = oursPeer("rwlock-writer", rwlockKind(func(caller, _ int) bool { return caller == 0 }), nil)
 	// join takes a lock, a permit of a semaphore, and a reader's lock, in the opposite order at every other caller.
 	join = oursPeer("join", joinKind, nil)
-	// striped has 1,048,576 stripes where locks are free, and 4 where they are not, without hand-over within a client.
-	striped = oursPeer("striped", stripedKind, nil)
-	// latch sets a latch, counts it down and waits for it to acquire, and deletes it to release. Where callers contend,
-	// all of them meet at one latch, again and again.
-	latch = oursPeer("latch", latchKind, nil)
+	// striped has 1,048,576 stripes.
+	striped = oursPeer("striped", plain(func(c *quorumlock.Client, name string) *quorumlock.Lock {
+		return c.Striped("bench:stripe", quorumlock.MaxStripes).Lock(name)
+	}), nil)
+	// latch sets a latch, counts it down and waits for it to acquire, and deletes it to release.
+	latch = oursPeer("latch", func(c *quorumlock.Client, name string, _ int, _ Options) Lock {
+		return &latchLock{client: c, name: name}
+	}, nil)
+	// Of mixture, one caller in three wants a lock, one a permit, and one to read.
+	mixture = oursPeer("kinds", func(c *quorumlock.Client, name string, caller int, o Options) Lock {
+		all := []kind{plain((*quorumlock.Client).RedLock), semaphoreKind, rwlockKind(func(int, int) bool { return false })}
+		return all[max(0, caller)%len(all)](c, name, caller, o)
+	}, nil)
 )
 
 const writesEvery = 10
 
-// sharedLock is a lock with several holders, or one of several locks.
+// sharedLock is a lock with several holders.
 type sharedLock struct {
 	oursLock
 	claim Claim
@@ -36,9 +45,53 @@ type sharedLock struct {
 func (l *sharedLock) Claim() Claim { return l.claim }
 
 func semaphoreKind(c *quorumlock.Client, name string, _ int, _ Options) Lock {
-	s := c.Semaphore(name, Permits)
-	take := func(ctx context.Context) (lease, error) { return held(s.Acquire(ctx, 1)) }
-	return &sharedLock{oursLock: oursLock{take: take}, claim: Claim{Weight: 1, Limit: Permits}}
+	return &sharedLock{oursLock: permits(c.Semaphore(name, Permits), 1), claim: Claim{Weight: 1, Limit: Permits}}
+}
+
+func permits(s *quorumlock.Semaphore, n int) oursLock {
+	return oursLock{
+		take: taking(func(ctx context.Context) (*quorumlock.Lease, error) { return s.Acquire(ctx, n) }),
+		try:  taking(func(ctx context.Context) (*quorumlock.Lease, error) { return s.TryAcquire(ctx, n) }),
+	}
+}
+
+// full is a semaphore whose holder, which has no number, takes all permits.
+func full(size int) Peer {
+	return oursPeer("full-"+strconv.Itoa(size), func(c *quorumlock.Client, name string, caller int, _ Options) Lock {
+		s := c.Semaphore(name, size)
+		if caller == NoCaller {
+			return &allPermits{s: s, size: size}
+		}
+		l := permits(s, 1)
+		return &l
+	}, nil)
+}
+
+// allPermits takes all permits, as many at once as a lease can have.
+type allPermits struct {
+	s      *quorumlock.Semaphore
+	size   int
+	leases []*quorumlock.Lease
+}
+
+func (l *allPermits) Acquire(ctx context.Context) error {
+	for taken := 0; taken < l.size; taken += quorumlock.MaxNames {
+		lease, err := l.s.Acquire(ctx, min(quorumlock.MaxNames, l.size-taken))
+		if err != nil {
+			return errors.Join(err, l.Release(ctx))
+		}
+		l.leases = append(l.leases, lease)
+	}
+	return nil
+}
+
+func (l *allPermits) Release(ctx context.Context) error {
+	var errs []error
+	for _, lease := range l.leases {
+		errs = append(errs, lease.Release(ctx))
+	}
+	l.leases = nil
+	return errors.Join(errs...)
 }
 
 // rwlockKind is a lock for readers and writers. writes reports whether a caller's nth acquire is for writing. A
@@ -47,7 +100,7 @@ func rwlockKind(writes func(caller, n int) bool) kind {
 	const all = 1 << 30
 	return func(c *quorumlock.Client, name string, caller int, _ Options) Lock {
 		rw := c.RWLock(name)
-		read, write := leaseOf(rw.Read()), leaseOf(rw.Write())
+		read, write := taking(rw.Read().Acquire), taking(rw.Write().Acquire)
 		l, n := new(sharedLock), caller // not all write at the same time
 		l.take = func(ctx context.Context) (got lease, err error) {
 			if writes(caller, n) {
@@ -73,69 +126,27 @@ func joinKind(c *quorumlock.Client, name string, caller int, _ Options) Lock {
 	if caller%2 == 1 {
 		parts[0], parts[2] = parts[2], parts[0]
 	}
-	joined := quorumlock.Join(parts...)
-	return &oursLock{take: func(ctx context.Context) (lease, error) { return held(joined.Acquire(ctx)) }}
-}
-
-// fewStripes is the number of stripes that callers contend for.
-const fewStripes = 4
-
-func stripedKind(c *quorumlock.Client, name string, caller int, o Options) Lock {
-	if o.Contenders == 0 {
-		return &oursLock{take: leaseOf(c.Striped("bench:stripe", quorumlock.MaxStripes).Lock(name))}
-	}
-	stripes := c.Striped("bench:stripe", fewStripes)
-	name += ":" + strconv.Itoa(caller)
-	lock := stripes.Lock(name).With(quorumlock.LockOptions{NoHandover: true})
-	return &sharedLock{
-		oursLock: oursLock{take: leaseOf(lock)}, claim: Claim{Slot: stripes.Stripe(name), Weight: 1, Limit: 1},
-	}
-}
-
-func latchKind(c *quorumlock.Client, name string, caller int, o Options) Lock {
-	l := &latchLock{client: c, name: name, caller: max(0, caller), meeting: 1}
-	if caller != NoCaller {
-		l.meeting = max(1, o.Contenders)
-	}
-	return l
+	return &oursLock{take: taking(quorumlock.Join(parts...).Acquire)}
 }
 
 // latchLock uses a new latch for each acquire.
 type latchLock struct {
 	client *quorumlock.Client
 	name   string
-	// meeting is the number of callers that must arrive, and caller the number of this one.
-	meeting, caller int
-	round           int
-}
-
-func (l *latchLock) Meets() bool { return l.meeting > 1 }
-
-func (l *latchLock) latch(round int) *quorumlock.Latch {
-	return l.client.Latch(l.name + ":" + strconv.Itoa(round)).With(quorumlock.LatchOptions{TTL: quorumlock.MinLatchTTL})
+	latch  *quorumlock.Latch
+	calls  int
 }
 
 func (l *latchLock) Acquire(ctx context.Context) error {
-	latch := l.latch(l.round)
-	if err := latch.Set(ctx, l.meeting); err != nil {
+	l.calls++
+	l.latch = l.client.Latch(l.name + ":" + strconv.Itoa(l.calls)).With(quorumlock.LatchOptions{TTL: quorumlock.MinLatchTTL})
+	if err := l.latch.Set(ctx, 1); err != nil {
 		return err
 	}
-	if err := latch.CountDown(ctx, strconv.Itoa(l.caller)); err != nil {
+	if err := l.latch.CountDown(ctx, "caller"); err != nil {
 		return err
 	}
-	return latch.Await(ctx)
+	return l.latch.Await(ctx)
 }
 
-// Release deletes a latch that has no waiters left. If callers met there, that is the previous latch: a caller that
-// arrived at the next one has left the previous one.
-func (l *latchLock) Release(ctx context.Context) error {
-	round := l.round
-	l.round++
-	switch {
-	case l.meeting == 1:
-		return l.latch(round).Delete(ctx)
-	case l.caller == 0 && round > 0:
-		return l.latch(round - 1).Delete(ctx)
-	}
-	return nil
-}
+func (l *latchLock) Release(ctx context.Context) error { return l.latch.Delete(ctx) }

@@ -13,7 +13,7 @@ import (
 
 var (
 	redislockOne = Peer{
-		Name: "redislock-1node", Kind: Other, Waits: true, Most: 1,
+		Name: "redislock-1node", Waits: true, Most: 1,
 		Open: func(_ context.Context, o Options) (Client, error) {
 			rdb := redis.NewClient(&redis.Options{Addr: o.Addresses[0]})
 			c := &redislockClient{rdb: rdb, locks: redislock.New(rdb), ttl: o.TTL}
@@ -63,7 +63,7 @@ func (l *redislockLock) Release(ctx context.Context) error { return l.lock.Relea
 // compiler of Java has 3 seconds to warm up.
 func redissonPeer(name string, most int) Peer {
 	return Peer{
-		Name: name, Kind: Other, Waits: true, Renews: true, Most: most,
+		Name: name, Waits: true, Most: most,
 		Worker:    redissonWorker,
 		Available: redisson.Available,
 	}

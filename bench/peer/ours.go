@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/quorumlock/quorumlock"
@@ -18,7 +19,7 @@ var (
 // oursPeer returns this library as a peer, with locks of one kind.
 func oursPeer(name string, kind kind, configure func(*quorumlock.Config)) Peer {
 	return Peer{
-		Name: name, Kind: Ours, Waits: true, Renews: true, Marked: true,
+		Name: name, Ours: true, Waits: true,
 		Open: func(_ context.Context, o Options) (Client, error) {
 			cfg := Config(o)
 			if configure != nil {
@@ -39,7 +40,8 @@ type kind func(c *quorumlock.Client, name string, caller int, o Options) Lock
 // plain is the kind of a lock that needs only a name.
 func plain(describe func(*quorumlock.Client, string) *quorumlock.Lock) kind {
 	return func(c *quorumlock.Client, name string, _ int, _ Options) Lock {
-		return &oursLock{take: leaseOf(describe(c, name))}
+		lock := describe(c, name)
+		return &oursLock{take: taking(lock.Acquire), try: taking(lock.TryAcquire)}
 	}
 }
 
@@ -77,13 +79,25 @@ type lease interface {
 
 // oursLock is a lock of any kind whose Acquire returns a lease.
 type oursLock struct {
-	take func(ctx context.Context) (lease, error)
-	held lease
+	take, try func(ctx context.Context) (lease, error)
+	held      lease
 }
 
 func (l *oursLock) Acquire(ctx context.Context) (err error) {
 	l.held, err = l.take(ctx)
 	return err
+}
+
+// Try is only of kinds that have a function for it.
+func (l *oursLock) Try(ctx context.Context) (denied bool, err error) {
+	l.held, err = l.try(ctx)
+	switch {
+	case errors.Is(err, quorumlock.ErrHeld):
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	return false, l.Release(ctx)
 }
 
 func (l *oursLock) Release(ctx context.Context) error {
@@ -94,15 +108,13 @@ func (l *oursLock) Release(ctx context.Context) error {
 
 func (l *oursLock) Valid() bool { return l.held != nil && l.held.Err() == nil }
 
-// leaseOf returns the acquire function of a lock.
-func leaseOf(lock *quorumlock.Lock) func(context.Context) (lease, error) {
-	return func(ctx context.Context) (lease, error) { return held(lock.Acquire(ctx)) }
-}
-
-// held keeps a nil lease from becoming an interface that is not nil.
-func held[L lease](l L, err error) (lease, error) {
-	if err != nil {
-		return nil, err
+// taking keeps a nil lease from becoming an interface that is not nil.
+func taking[L lease](acquire func(context.Context) (L, error)) func(context.Context) (lease, error) {
+	return func(ctx context.Context) (lease, error) {
+		l, err := acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
 	}
-	return l, nil
 }

@@ -6,32 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
-)
-
-// Kind is the role of a peer in the comparison.
-type Kind string
-
-// The kinds of peers.
-const (
-	Ours  Kind = "ours"  // this library
-	Limit Kind = "limit" // not a lock one could use: what the least costs
-	Other Kind = "other" // another library on the same servers
 )
 
 // Peer is one implementation of locks.
 type Peer struct {
 	// Name is the name in flags and results.
 	Name string
-	Kind Kind
+	// Ours marks a lock of this library: package admin must open the nodes.
+	Ours bool
 	// Waits is set if Acquire waits while the lock is held.
 	Waits bool
-	// Renews is set if an acquired lock renews itself.
-	Renews bool
-	// Marked is set if package admin must open the nodes.
-	Marked bool
 	// Most is the largest number of nodes that the peer uses, or 0 for all.
 	Most int
 	// Plain lists the commands that clients of the peer send outside of scripts. Commands for connections,
@@ -86,16 +72,12 @@ type Sharer interface {
 
 // Claim is a holder's share of a lock. The weights of all holders at one time must not exceed the limit of any of
 // them.
-type Claim struct {
-	// Slot is the number of the lock among the locks that callers contend for; 0 if there is one.
-	Slot          int
-	Weight, Limit int64
-}
+type Claim struct{ Weight, Limit int64 }
 
-// Meeter is a lock whose Acquire returns only when all callers have called it.
-type Meeter interface {
-	// Meets reports whether the caller meets others. A caller that is alone does not.
-	Meets() bool
+// Trier is a lock that can be asked for without a wait.
+type Trier interface {
+	// Try acquires the lock unless it is denied.
+	Try(ctx context.Context) (denied bool, err error)
 }
 
 // Checker is a lock that knows whether it was lost.
@@ -111,27 +93,21 @@ var errDenied = errors.New("held by another")
 func All() []Peer {
 	return []Peer{
 		redlock, multilock, noHandover,
-		floor, floorGroup, queue,
+		floor, floorAll, floorGroup, queue,
 		redsyncPeer, redislockOne, redissonRedLock, redissonMultiLock, redissonOne,
-		semaphore, readers, mixed, oneWriter, latch, join, striped,
+		semaphore, readers, mixed, oneWriter, latch, join, striped, mixture,
+		full(16), full(128), full(1024),
 	}
 }
 
 // Find returns the peer of that name.
 func Find(name string) (Peer, error) {
-	all := All()
-	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
-	if i < 0 {
-		return Peer{}, fmt.Errorf("there is no peer %q; there are %s", name, strings.Join(Names(), ", "))
-	}
-	return all[i], nil
-}
-
-// Names returns the names of all peers.
-func Names() []string {
 	var names []string
 	for _, p := range All() {
+		if p.Name == name {
+			return p, nil
+		}
 		names = append(names, p.Name)
 	}
-	return names
+	return Peer{}, fmt.Errorf("there is no peer %q; there are %s", name, strings.Join(names, ", "))
 }

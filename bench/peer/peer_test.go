@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
@@ -24,8 +25,9 @@ func TestMain(m *testing.M) {
 // TestEveryPeerExcludes: each peer must be a lock. While one client holds it, another cannot.
 func TestEveryPeerExcludes(t *testing.T) {
 	for _, p := range All() {
-		if p.Open == nil || slices.Contains([]string{"semaphore", "rwlock-readers", "latch"}, p.Name) {
-			continue // it needs a program of its own, which few have, or is shared
+		shared := []string{"semaphore", "rwlock-readers", "latch", "full-16", "full-128", "full-1024"}
+		if p.Open == nil || slices.Contains(shared, p.Name) {
+			continue // it needs a program of its own, which few have
 		}
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +56,7 @@ func started(t *testing.T, p Peer, contenders int) Options {
 	for _, s := range redisproc.StartN(t, 3) {
 		o.Addresses = append(o.Addresses, s.Addr())
 	}
-	if p.Marked {
+	if p.Ours {
 		_, err := admin.Init(t.Context(), Config(o))
 		require.NoError(t, err)
 	}
@@ -73,6 +75,20 @@ func TestSemaphoreLimitsItsPermits(t *testing.T) {
 	brief, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	require.Error(t, c.Lock("a", NoCaller).Acquire(brief), "there are no more")
+}
+
+func TestFullSemaphoreDenies(t *testing.T) {
+	p := full(2 * quorumlock.MaxNames)
+	c := open(t, p, started(t, p, 2))
+	holder, other := c.Lock("a", NoCaller), c.Lock("a", 0).(Trier)
+	require.NoError(t, holder.Acquire(t.Context()))
+	denied, err := other.Try(t.Context())
+	require.NoError(t, err)
+	assert.True(t, denied)
+	require.NoError(t, holder.Release(t.Context()))
+	denied, err = other.Try(t.Context())
+	require.NoError(t, err)
+	assert.False(t, denied)
 }
 
 // TestClaimsOfReadersAndWriters: the claims of readers and writers fit together exactly if they may hold the lock at
@@ -101,28 +117,6 @@ func TestClaimsOfReadersAndWriters(t *testing.T) {
 	require.NoError(t, writer.Acquire(t.Context()))
 	assert.Equal(t, reads, writer.(Sharer).Claim(), "no caller writes twice in a row")
 	require.NoError(t, writer.Release(t.Context()))
-}
-
-func TestCallersMeetAtALatch(t *testing.T) {
-	o := started(t, latch, 2)
-	alone := open(t, latch, o).Lock("a", NoCaller)
-	assert.False(t, alone.(Meeter).Meets(), "it has no number")
-	require.NoError(t, alone.Acquire(t.Context()))
-	require.NoError(t, alone.Release(t.Context()))
-
-	one, other := open(t, latch, o).Lock("b", 0), open(t, latch, o).Lock("b", 1)
-	assert.True(t, one.(Meeter).Meets())
-	for range 3 {
-		came := make(chan error, 1)
-		go func() { came <- one.Acquire(context.Background()) }()
-		require.NoError(t, other.Acquire(t.Context()))
-		require.NoError(t, <-came)
-		require.NoError(t, one.Release(t.Context()))
-		require.NoError(t, other.Release(t.Context()))
-	}
-	brief, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	require.Error(t, one.Acquire(brief), "the other does not come")
 }
 
 func open(t *testing.T, p Peer, o Options) Client {
@@ -181,7 +175,7 @@ func TestFloorReloadsForgottenScripts(t *testing.T) {
 	}
 }
 
-func TestMajority(t *testing.T) {
+func TestEnoughAnswersDecide(t *testing.T) {
 	yes, no, broken := answer{yes: true}, answer{}, answer{err: assert.AnError}
 	for _, c := range []struct {
 		answers []answer
@@ -196,7 +190,7 @@ func TestMajority(t *testing.T) {
 		for _, a := range c.answers {
 			answers <- a
 		}
-		require.Equal(t, c.want, majority(answers, 5))
+		require.Equal(t, c.want, decide(answers, 5, 3))
 		assert.Empty(t, answers, "nothing more is needed, and nothing less suffices")
 	}
 }

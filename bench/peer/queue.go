@@ -13,7 +13,7 @@ import (
 // passes the turn to the first of them, in the same script, with one message. No waiter looks whether its turn has
 // come, and a waiter or node that dies stops the queue.
 var queue = Peer{
-	Name: "queue", Kind: Limit, Waits: true,
+	Name: "queue", Waits: true,
 	Plain: []string{"rpush"},
 	Open: func(ctx context.Context, o Options) (Client, error) {
 		f, err := openGroup(ctx, o)
@@ -148,5 +148,5 @@ func (l *queueLock) Release(ctx context.Context) error {
 		}
 		c.send(ctx, node, release, answers)
 	}
-	return majority(answers, len(c.clients))
+	return decide(answers, len(c.clients), c.need)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 var redsyncPeer = Peer{
-	Name: "redsync", Kind: Other, Waits: true,
+	Name: "redsync", Waits: true,
 	Plain: []string{"set"}, // SET NX; its scripts use none
 	Open: func(_ context.Context, o Options) (Client, error) {
 		c := &redsyncClient{opts: []redsync.Option{redsync.WithExpiry(o.TTL)}}

@@ -15,32 +15,35 @@ const (
 
 // CheckDocument says why [Report.Document] could not write there.
 func CheckDocument(path string) error {
+	_, _, err := around(path)
+	return err
+}
+
+// around returns what stands before and after the figures of a document.
+func around(path string) (before, after string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return "", "", err
 	}
-	begin, end := strings.Index(string(text), beginMark), strings.Index(string(text), endMark)
-	if begin < 0 || end < begin {
-		return fmt.Errorf("%s: no place for the figures: it needs the lines %q and %q", path, beginMark, endMark)
+	before, rest, begins := strings.Cut(string(text), beginMark)
+	_, after, ends := strings.Cut(rest, endMark)
+	if !begins || !ends {
+		return "", "", fmt.Errorf("%s: no place for the figures: it needs the lines %q and %q", path, beginMark, endMark)
 	}
-	return nil
+	return before, after, nil
 }
 
 // Document replaces the figures in a Markdown document, and writes its chart beside it.
 func (r *Report) Document(path string) error {
-	if err := CheckDocument(path); err != nil {
-		return err
-	}
-	old, err := os.ReadFile(path)
+	before, after, err := around(path)
 	if err != nil {
 		return err
 	}
-	before, rest, _ := strings.Cut(string(old), beginMark)
-	_, after, _ := strings.Cut(rest, endMark)
 	picture := strings.TrimSuffix(path, filepath.Ext(path)) + ".svg"
 	if err := os.WriteFile(picture, []byte(chart(r.rowsOf("newnames"))), 0o644); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s\n![operations a second with new names, by callers](%s)\n", r.markdown(), filepath.Base(picture))
+	text := fmt.Sprintf("%s\n![operations a second by callers, with a line for each peer](%s)\n\n"+
+		"Operations a second by callers, each with a new name. The legend names the [peers](#measuring).\n", r.markdown(), filepath.Base(picture))
 	return os.WriteFile(path, []byte(before+beginMark+"\n"+text+"\n"+endMark+after), 0o644)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
-	"github.com/quorumlock/quorumlock/bench/peer"
 )
 
 // figure is one number of a result.
@@ -47,22 +46,16 @@ var figures = slices.Concat(
 	latencies("release", func(r cell.Result) *cell.Latency { return r.Release }, true),
 	latencies("delay", func(r cell.Result) *cell.Latency { return r.Delay }, true),
 	[]figure{
-		{name: "ops/s before", of: recovery(func(x *cell.Recovery) float64 { return x.Before }), shown: true},
-		{name: "ops/s while a node gives no locks", of: recovery(func(x *cell.Recovery) float64 { return x.During }), shown: true},
-		{name: "ops/s after", of: recovery(func(x *cell.Recovery) float64 { return x.After }), shown: true},
-		{name: "s until it answers", of: recovery(func(x *cell.Recovery) float64 { return x.Back }), shown: true},
-		{name: "s more until it gives locks", of: recovery(gives), shown: true},
-		{name: "longest pause ms", of: func(r cell.Result) float64 { return float64(r.Pause) / 1e6 }},
 		{name: "renewals", of: func(r cell.Result) float64 { return float64(r.Renewals) }},
 		{name: "commands per node and renewal", of: commandsPerRenewal, shown: true},
 		{name: "leases lost", of: lost, worst: true},
 		{name: "goroutines before", of: func(r cell.Result) float64 { return float64(r.GoroutinesBefore) }},
 		{name: "goroutines", of: func(r cell.Result) float64 { return float64(r.Goroutines) }},
 		{name: "goroutines closed", of: func(r cell.Result) float64 { return float64(r.GoroutinesClosed) }},
-		{name: "keys left at once", of: func(r cell.Result) float64 { return float64(r.KeysAfter) }},
 		count("goroutines more", func(r cell.Result) int64 { return max(0, r.Goroutines-r.GoroutinesBefore) }),
 		count("keys left", func(r cell.Result) int64 { return int64(r.KeysLeft) }),
 		count("violations", func(r cell.Result) int64 { return r.Violations }),
+		{name: "calls given up", of: gaveUp, shown: true},
 		count("calls failed", func(r cell.Result) int64 { return r.Failures }),
 		count("calls unfinished", func(r cell.Result) int64 { return r.Unfinished }),
 	},
@@ -80,7 +73,7 @@ func named(name string) figure {
 // waiting is a figure of callers that wait.
 func waiting(of func(cell.Result) float64) func(cell.Result) float64 {
 	return func(r cell.Result) float64 {
-		if r.Load != cell.Wait {
+		if !r.Load.Waits() {
 			return math.NaN()
 		}
 		return of(r)
@@ -96,7 +89,7 @@ func per(x, n float64) float64 {
 
 // rate is operations a second. Where callers wait or hold all the time, there are none.
 func rate(r cell.Result) float64 {
-	if r.Load == cell.Wait || r.Load == cell.Hold {
+	if r.Load.Waits() || r.Load == cell.Hold {
 		return math.NaN()
 	}
 	return per(float64(r.Ops), r.Seconds)
@@ -172,27 +165,18 @@ func latencies(name string, from func(cell.Result) *cell.Latency, shown bool) (f
 	return fs
 }
 
-func recovery(of func(*cell.Recovery) float64) func(cell.Result) float64 {
-	return func(r cell.Result) float64 {
-		if r.Recovery == nil {
-			return math.NaN()
-		}
-		return of(r.Recovery)
-	}
-}
-
-// gives is not a number where a node gave no lock before the end.
-func gives(x *cell.Recovery) float64 {
-	if x.Never {
-		return math.NaN()
-	}
-	return x.Gives
-}
-
-// lost is not a number for a peer that holds no leases.
+// lost is not a number where no leases are held all the time.
 func lost(r cell.Result) float64 {
-	if p, err := peer.Find(r.Peer); err != nil || !p.Renews {
+	if r.Load != cell.Hold && !r.Load.Held() {
 		return math.NaN()
 	}
 	return float64(r.Lost)
+}
+
+// gaveUp is not a number where callers are patient.
+func gaveUp(r cell.Result) float64 {
+	if r.Patience == 0 {
+		return math.NaN()
+	}
+	return float64(r.GaveUp)
 }

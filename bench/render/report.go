@@ -80,7 +80,8 @@ func (r *Report) markdown() string {
 	b.WriteString(r.conditions())
 	if r.options.Quick {
 		b.WriteString("\nThis was a quick run, which only shows that everything works. Its figures mean nothing.\n")
-	} else {
+	}
+	if r.options.Goals || !r.options.Quick {
 		fmt.Fprintf(&b, "\n### Goals\n\n%s", r.Goals())
 	}
 	for _, s := range runner.Scenarios() {

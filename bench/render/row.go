@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
 	"github.com/quorumlock/quorumlock/bench/cluster"
@@ -77,27 +78,28 @@ func (r *Row) ratio(to *Row, f figure) Stat {
 	return newStat(values)
 }
 
-// find returns the row of a cell, or nil.
-func find(rows []*Row, c cell.Cell) *Row {
+// reference is the row that a row is compared with, or nil: "healthy" is the same cell with all nodes well, "1 nodes"
+// the one with another number of nodes, "64 callers" the one with another number of callers, who are patient, and
+// everything else the same cell with another peer.
+func (r *Row) reference(rows []*Row, to string) *Row {
+	c := r.Cell
+	number, what, _ := strings.Cut(to, " ")
+	n, _ := strconv.Atoi(number)
+	switch {
+	case to == "healthy":
+		c.Fault, c.Bad = cluster.None, 0
+	case what == "nodes":
+		c.Nodes = n
+	case what == "callers":
+		c.Callers, c.Patience = n, 0
+	default:
+		c.Peer = to
+	}
 	i := slices.IndexFunc(rows, func(r *Row) bool { return r.String() == c.String() })
 	if i < 0 {
 		return nil
 	}
 	return rows[i]
-}
-
-// by is the row of the same cell with another peer, or nil.
-func (r *Row) by(rows []*Row, name string) *Row {
-	c := r.Cell
-	c.Peer = name
-	return find(rows, c)
-}
-
-// healthy is the row of the same cell with all nodes well, or nil.
-func (r *Row) healthy(rows []*Row) *Row {
-	c := r.Cell
-	c.Fault, c.Bad = cluster.None, 0
-	return find(rows, c)
 }
 
 // Stat summarises a figure over several rounds.

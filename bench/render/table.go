@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/quorumlock/quorumlock/bench/peer"
 )
 
 // column is one column of a table: a text for each row, "-" where nothing was measured.
@@ -23,8 +21,8 @@ var keys = []column{
 	{"peer", func(r *Row) string { return r.Peer }},
 }
 
-// references are the peers that others are compared with.
-var references = []string{"floor", "redsync", "queue"}
+// references are the rows that others are compared with: peers, and the run without faults.
+var references = []string{"floor", "redsync", "queue", "healthy"}
 
 // table returns the rows of a scenario as Markdown. It leaves out columns without a figure.
 func table(rs, all []*Row) string {
@@ -43,9 +41,8 @@ func table(rs, all []*Row) string {
 		}
 		compared = true
 		for _, name := range references {
-			cs = append(cs, column{"x " + name, func(r *Row) string { return r.ratio(r.by(all, name), f).median() }})
+			cs = append(cs, column{"x " + name, func(r *Row) string { return r.ratio(r.reference(all, name), f).median() }})
 		}
-		cs = append(cs, column{"x healthy", func(r *Row) string { return r.ratio(r.healthy(all), f).median() }})
 	}
 	cs = append(cs, column{"rounds not measured", func(r *Row) string {
 		if r.Failed == 0 {
@@ -94,10 +91,4 @@ func markdown(lines [][]string) string {
 		}
 	}
 	return b.String()
-}
-
-// ours reports whether a peer is this library.
-func ours(name string) bool {
-	p, err := peer.Find(name)
-	return err == nil && p.Kind == peer.Ours
 }

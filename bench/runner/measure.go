@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/bench/cell"
 	"github.com/quorumlock/quorumlock/bench/cluster"
 	"github.com/quorumlock/quorumlock/bench/peer"
@@ -16,8 +17,11 @@ import (
 
 // measure runs one cell with its own servers and workers.
 func measure(ctx context.Context, o Options, c cell.Cell) cell.Result {
-	m := &measurement{cell: c, patience: keyPatience(o, c)}
-	result, err := m.run(ctx, o.Source)
+	m := &measurement{cell: c, patience: c.TTL}
+	if o.Quick {
+		m.patience = time.Second
+	}
+	result, err := m.run(ctx, o.Addresses)
 	if result == nil {
 		result = &cell.Result{}
 	}
@@ -34,25 +38,13 @@ type measurement struct {
 	nodes   *cluster.Cluster
 	dir     string
 	workers []*child
-	// patience is how long remaining keys may take to expire.
+	// patience is how long remaining keys may take to expire. A node that was broken has keys that must; one that was
+	// well may only be behind.
 	patience time.Duration
 }
 
-// keyPatience is a TTL where nodes are broken, because the keys on them must expire. Healthy nodes need less: a node
-// may only be behind, on a busy machine for seconds. Keys that wait for their TTL outlast it.
-func keyPatience(o Options, c cell.Cell) time.Duration {
-	switch {
-	case c.Fault == cluster.None:
-		return max(time.Second, c.TTL/2)
-	case o.Quick:
-		return time.Second
-	default:
-		return c.TTL
-	}
-}
-
-func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Result, error) {
-	if err := m.start(ctx, source); err != nil {
+func (m *measurement) run(ctx context.Context, given []string) (*cell.Result, error) {
+	if err := m.start(ctx, given); err != nil {
 		return nil, err
 	}
 	ready, err := m.hear("begin", m.startTimeout())
@@ -65,13 +57,12 @@ func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Res
 		return nil, err
 	}
 	// Loads that only pass time are measured by their steady cost alone.
-	steady := m.cell.Load == cell.Wait || m.cell.Load == cell.Hold
+	steady := m.cell.Load.Waits() || m.cell.Load == cell.Hold
 	time.Sleep(m.cell.Settle)
 	if steady {
 		before, began = m.nodes.Snapshot(ctx), time.Now()
 	}
-	broken, err := m.breakNodes(ctx)
-	if err != nil {
+	if err := m.nodes.Break(m.cell.Fault, m.cell.Bad); err != nil {
 		return nil, err
 	}
 	var after cluster.Snapshot
@@ -92,9 +83,6 @@ func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Res
 		return nil, err
 	}
 	r.Work, r.Passed = after.Since(before, m.peer.Plain), passed
-	if broken != nil {
-		r.Recovery = broken.of(r.Outcome)
-	}
 	return r, m.finish(ctx, r)
 }
 
@@ -134,7 +122,7 @@ func (m *measurement) startTimeout() time.Duration {
 	return usual
 }
 
-func (m *measurement) start(ctx context.Context, source cluster.Source) (err error) {
+func (m *measurement) start(ctx context.Context, given []string) (err error) {
 	if m.peer, err = peer.Find(m.cell.Peer); err != nil {
 		return err
 	}
@@ -142,13 +130,13 @@ func (m *measurement) start(ctx context.Context, source cluster.Source) (err err
 	if m.peer.Most > 0 {
 		n = min(m.peer.Most, n)
 	}
-	if m.nodes, err = cluster.Start(ctx, source, n, m.cell.Network, m.cell.Fault, m.cell.Bad); err != nil {
+	if m.nodes, err = cluster.Start(ctx, given, n, m.cell.Network, m.cell.Fault, m.cell.Bad); err != nil {
 		return err
 	}
 	addresses := m.nodes.Addresses()
-	if m.peer.Marked {
+	if m.peer.Ours {
 		cfg := peer.Config(peer.Options{Addresses: addresses, TTL: m.cell.TTL})
-		if err := m.nodes.Mark(ctx, cfg); err != nil {
+		if _, err := admin.Init(ctx, cfg); err != nil {
 			return fmt.Errorf("open the nodes: %w", err)
 		}
 	}
@@ -170,14 +158,14 @@ func (m *measurement) start(ctx context.Context, source cluster.Source) (err err
 	return nil
 }
 
-// jobs returns the jobs of a cell's workers. The lock that others wait for is held by a worker of its own: waiting
-// for a lock of the same process may cost nothing.
+// jobs returns the jobs of a cell's workers. What others wait for is held by a worker of its own: waiting for a lock of
+// the same process may cost nothing.
 func jobs(c cell.Cell) (jobs []worker.Job) {
 	for i := range c.Processes {
 		first, next := i*c.Callers/c.Processes, (i+1)*c.Callers/c.Processes
 		jobs = append(jobs, worker.Job{Cell: c, Index: i, First: first, Callers: next - first})
 	}
-	if c.Load == cell.Wait {
+	if c.Load.Held() {
 		jobs = append(jobs, worker.Job{Cell: c, Index: c.Processes, Holder: true})
 	}
 	return jobs
@@ -206,7 +194,7 @@ func (m *measurement) hear(what string, patience time.Duration) ([]cell.Outcome,
 
 // finish repairs the nodes, counts the remaining keys, and closes the clients.
 func (m *measurement) finish(ctx context.Context, r *cell.Result) error {
-	if err := m.nodes.Mend(ctx, m.cell.Fault, m.cell.Bad); err != nil {
+	if err := m.nodes.Mend(ctx, m.cell.Bad); err != nil {
 		return err
 	}
 	if err := m.countKeys(ctx, r); err != nil {
@@ -225,12 +213,11 @@ func (m *measurement) finish(ctx context.Context, r *cell.Result) error {
 // keyPause is how long stragglers may take.
 const keyPause = 300 * time.Millisecond
 
-// countKeys counts the remaining keys at once, and again when they have had time to expire.
+// countKeys counts the remaining keys, again and again until they have had time to expire.
 func (m *measurement) countKeys(ctx context.Context, r *cell.Result) (err error) {
 	time.Sleep(keyPause)
 	deadline := time.Now().Add(m.patience)
-	r.KeysAfter, err = m.nodes.Keys(ctx)
-	r.KeysLeft = r.KeysAfter
+	r.KeysLeft, err = m.nodes.Keys(ctx)
 	for err == nil && r.KeysLeft > 0 && time.Now().Before(deadline) && ctx.Err() == nil {
 		time.Sleep(keyPause)
 		r.KeysLeft, err = m.nodes.Keys(ctx)
@@ -250,56 +237,4 @@ func (m *measurement) close() error {
 		errs = append(errs, os.RemoveAll(m.dir))
 	}
 	return errors.Join(errs...)
-}
-
-// breakNodes injects the cell's fault at its time.
-func (m *measurement) breakNodes(ctx context.Context) (*restart, error) {
-	deadline := time.Now().Add(m.cell.Duration)
-	time.Sleep(m.cell.After)
-	if m.cell.Fault == cluster.Restarted {
-		return m.restart(ctx, deadline)
-	}
-	return nil, m.nodes.Break(ctx, m.cell.Fault, m.cell.Bad)
-}
-
-// restart is the times of a node's restart, by [cell.Now].
-type restart struct {
-	killed, back, gave int64 // gave is 0 if it granted none
-}
-
-// restart restarts a node and polls, until a deadline, whether it grants locks again. Callers hold their locks
-// briefly, so it may take several polls to see one.
-func (m *measurement) restart(ctx context.Context, deadline time.Time) (*restart, error) {
-	const look = 3 * time.Millisecond
-	r := &restart{killed: cell.Now()}
-	if err := m.nodes.Restart(ctx); err != nil {
-		return nil, err
-	}
-	r.back = cell.Now()
-	var names []string
-	for i := range m.cell.Callers {
-		names = append(names, cell.LockName(i))
-	}
-	for ; time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(look) {
-		gave, err := m.nodes.Gave(ctx, names)
-		if err != nil {
-			return nil, err
-		}
-		if gave {
-			r.gave = cell.Now()
-			break
-		}
-	}
-	return r, nil
-}
-
-// of returns the recovery as part of a result.
-func (r *restart) of(o cell.Outcome) *cell.Recovery {
-	seconds := func(from, to int64) float64 { return time.Duration(to - from).Seconds() }
-	c := &cell.Recovery{Killed: seconds(o.Began, r.killed), Back: seconds(r.killed, r.back), Never: r.gave == 0}
-	if r.gave > 0 {
-		c.Gives = seconds(r.back, r.gave)
-	}
-	c.Phases(o.Timeline)
-	return c
 }

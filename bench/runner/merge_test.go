@@ -13,17 +13,16 @@ import (
 func TestMergedResult(t *testing.T) {
 	h := cell.NewHistogram()
 	for range 5 {
-		h.Record(0, time.Millisecond)
+		h.Record(time.Millisecond)
 	}
 	encoded, err := h.Encode()
 	require.NoError(t, err)
 	outcome := cell.Outcome{
-		Seconds: 2, Ops: 10, AllOps: 20, Violations: 1, Switches: 4, Mallocs: 40, CPU: 0.001, Goroutines: 3, Pause: 5,
-		Timeline: []int64{4, 6}, Grants: []int64{5, 5}, AcquireTimes: encoded, ReleaseTimes: encoded, DelayTimes: encoded,
+		Seconds: 2, Ops: 10, AllOps: 20, Violations: 1, Switches: 4, Mallocs: 40, CPU: 0.001, Goroutines: 3, GaveUp: 5,
+		Grants: []int64{5, 5}, AcquireTimes: encoded, ReleaseTimes: encoded, DelayTimes: encoded,
 	}
 	other := outcome
-	other.Grants, other.FirstFailure, other.Failures, other.Pause = []int64{2, 8}, "no", 1, 7
-	other.Timeline = []int64{4, 6, 1}
+	other.Grants, other.FirstFailure, other.Failures, other.GaveUp = []int64{2, 8}, "no", 1, 7
 	c := cell.Cell{Load: cell.Pass, Callers: 4, Processes: 2}
 
 	r, err := merge(c, []cell.Outcome{{Goroutines: 1}, {Goroutines: 2}}, []cell.Outcome{outcome, other})
@@ -39,8 +38,7 @@ func TestMergedResult(t *testing.T) {
 	assert.Equal(t, int64(2), r.Violations)
 	assert.Equal(t, int64(1), r.Failures)
 	assert.Equal(t, "no", r.FirstFailure)
-	assert.Equal(t, int64(7), r.Pause)
-	assert.Equal(t, []int64{8, 12, 1}, r.Timeline)
+	assert.Equal(t, int64(12), r.GaveUp)
 	assert.Equal(t, int64(3), r.GoroutinesBefore)
 	assert.Equal(t, int64(6), r.Goroutines)
 	assert.Equal(t, int64(10), r.Acquire.Count)

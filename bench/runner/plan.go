@@ -15,8 +15,8 @@ import (
 
 // Options select and configure the cells to measure.
 type Options struct {
-	// Source provides the servers.
-	Source cluster.Source
+	// Addresses are the servers to measure, which are emptied before each cell; if there are none, servers are started.
+	Addresses []string
 	// Scenarios and Peers are the wanted ones; all if empty.
 	Scenarios, Peers []string
 	// Callers, unless empty, replaces the numbers of callers of scenarios that let choose.
@@ -25,10 +25,10 @@ type Options struct {
 	Nodes    int
 	Rounds   int
 	Duration time.Duration
-	// Quick measures a little of every scenario, and begins nothing new after QuickBudget.
+	// Quick measures a little of every scenario, too shortly for a verdict.
 	Quick bool
-	// Goals measures only the cells that the report's goals need, and Document also the cells that docs/benchmarks.md shows.
-	Goals, Document bool
+	// Goals measures only the cells that the report's goals need, and that docs/benchmarks.md shows.
+	Goals bool
 	// Seed determines the order of the cells.
 	Seed uint64
 }
@@ -41,8 +41,8 @@ type Matrix struct {
 	// Nodes are the numbers of nodes; the flag decides if empty.
 	Nodes []int
 	Loads []cell.Load
-	// Faults are the faults to measure with; none if empty.
-	Faults []Breakage
+	// Conditions are what to measure under; if empty, all nodes are well, and callers are patient.
+	Conditions []Condition
 	// Longer multiplies the measured time, and AtLeast is its lower bound.
 	Longer  int
 	AtLeast time.Duration
@@ -59,18 +59,18 @@ func in(processes int, callers ...int) (sizes []Size) {
 	return sizes
 }
 
-// Breakage is a fault of a number of nodes, or a network that takes so long each way.
-type Breakage struct {
-	Fault   cluster.Fault
-	Bad     int
-	Network time.Duration
+// Condition is a fault of a number of nodes, a network that takes so long each way, or the patience of the callers.
+type Condition struct {
+	Fault             cluster.Fault
+	Bad               int
+	Network, Patience time.Duration
 }
 
 // over returns the matrix with its empty fields taken from another.
 func (m Matrix) over(other Matrix) Matrix {
 	return Matrix{
 		Peers: either(m.Peers, other.Peers), Sizes: either(m.Sizes, other.Sizes), Nodes: either(m.Nodes, other.Nodes),
-		Loads: either(m.Loads, other.Loads), Faults: either(m.Faults, other.Faults),
+		Loads: either(m.Loads, other.Loads), Conditions: either(m.Conditions, other.Conditions),
 		Longer: cmp.Or(m.Longer, other.Longer), AtLeast: cmp.Or(m.AtLeast, other.AtLeast),
 	}
 }
@@ -129,14 +129,12 @@ func (o Options) check() error {
 func (o Options) matrices(s Scenario) (ms []Matrix) {
 	selected := s.Full
 	switch {
-	case o.Document:
-		selected = slices.Concat(s.Document, s.Goals)
 	case o.Goals:
 		selected = s.Goals
 	case o.Quick:
 		selected = s.Quick
 	}
-	usual := Matrix{Nodes: []int{o.Nodes}, Faults: []Breakage{{}}, Longer: 1}
+	usual := Matrix{Nodes: []int{o.Nodes}, Conditions: []Condition{{}}, Longer: 1}
 	for _, m := range selected {
 		m = m.over(s.Full[0]).over(usual)
 		if o.Quick && len(o.Peers) > 0 {
@@ -152,23 +150,21 @@ func (o Options) matrices(s Scenario) (ms []Matrix) {
 
 // combinations returns all cells of a matrix.
 func (o Options) combinations(s Scenario, m Matrix) (cells []cell.Cell) {
-	for _, load := range m.Loads {
-		for _, nodes := range m.Nodes {
-			for _, b := range m.Faults {
+	c := cell.Cell{Scenario: s.Name, Duration: max(o.Duration*time.Duration(m.Longer), m.AtLeast), TTL: cmp.Or(s.TTL, usualTTL)}
+	if m.Loads[0].Held() {
+		c.Duration = min(c.Duration, c.TTL/2) // what is held must not expire meanwhile
+	}
+	for _, c.Load = range m.Loads {
+		for _, c.Nodes = range m.Nodes {
+			for _, under := range m.Conditions {
+				c.Fault, c.Bad, c.Network, c.Patience = under.Fault, under.Bad, under.Network, under.Patience
 				for _, size := range m.Sizes {
-					for _, name := range m.Peers {
-						if b.Bad > (nodes-1)/2 || len(o.Peers) > 0 && !slices.Contains(o.Peers, name) {
-							continue
+					c.Callers, c.Processes = size.Callers, size.Processes
+					c.Settle = cmp.Or(s.Settle, usualSettle) + time.Duration(size.Processes)*settlePerProcess
+					for _, c.Peer = range m.Peers {
+						if c.Bad <= (c.Nodes-1)/2 && (len(o.Peers) == 0 || slices.Contains(o.Peers, c.Peer)) {
+							cells = append(cells, c)
 						}
-						c := cell.Cell{
-							Scenario: s.Name, Peer: name, Load: load, Callers: size.Callers, Processes: size.Processes, Nodes: nodes,
-							Fault: b.Fault, Bad: b.Bad, Network: b.Network, Duration: o.duration(m, s.TTL), Settle: s.Settle + time.Duration(size.Processes)*settlePerProcess, TTL: s.TTL,
-							Held: s.Held,
-						}
-						if c.Fault == cluster.Restarted {
-							c.After = c.Duration / afterPart
-						}
-						cells = append(cells, c)
 					}
 				}
 			}
@@ -177,20 +173,12 @@ func (o Options) combinations(s Scenario, m Matrix) (cells []cell.Cell) {
 	return cells
 }
 
-// settlePerProcess is the time for the start of one more process, which costs the others time.
-const settlePerProcess = 25 * time.Millisecond
-
-// afterPart is the part of the measured time after which a node is restarted. Other faults begin at once.
-const afterPart = 4
-
-// duration returns the measured time, short enough that a held lock does not expire meanwhile.
-func (o Options) duration(m Matrix, ttl time.Duration) time.Duration {
-	d := max(o.Duration*time.Duration(m.Longer), m.AtLeast)
-	if slices.Contains(m.Loads, cell.Wait) {
-		d = min(d, ttl/2)
-	}
-	return d
-}
+const (
+	usualTTL    = 10 * time.Second
+	usualSettle = 200 * time.Millisecond
+	// settlePerProcess is the time for the start of one more process, which costs the others time.
+	settlePerProcess = 25 * time.Millisecond
+)
 
 // mixed shuffles the groups of cells. Cells that are compared with each other stay together, so that the machine is
 // in the same state for all of them.

@@ -28,8 +28,8 @@ func TestPlanOfAll(t *testing.T) {
 		peers[c.Peer] = true
 		p, err := peer.Find(c.Peer)
 		require.NoError(t, err)
-		assert.True(t, p.Waits || !c.Load.Contended(), "%s cannot wait", c.Peer)
-		assert.True(t, p.Renews || c.Load != cell.Hold, "%s does not renew", c.Peer)
+		assert.True(t, p.Waits || !c.Load.Contended() && !c.Load.Waits(), "%s cannot wait", c.Peer)
+		assert.True(t, p.Ours || c.Load != cell.Hold && c.Load != cell.Deny, "%s cannot do that", c.Peer)
 		assert.LessOrEqual(t, c.Processes, c.Callers)
 		assert.True(t, p.Waits || c.Load != cell.Zipf, "%s cannot wait", c.Peer)
 		assert.LessOrEqual(t, c.Bad, (c.Nodes-1)/2, "a majority is always well")
@@ -53,7 +53,16 @@ func TestPlanOfSome(t *testing.T) {
 		"waiters/wait/callers=200/processes=1/nodes=5/redsync",
 		"waiters/wait/callers=200/processes=8/nodes=5/redsync",
 		"waiters/wait/callers=200/processes=200/nodes=5/redsync",
+		"waiters/waitapart/callers=1000/processes=1/nodes=5/redsync",
 	}, names)
+}
+
+// spent is about the time that it takes to measure cells on two cores: each starts and ends servers and workers.
+func spent(cells []cell.Cell) (d time.Duration) {
+	for _, c := range cells {
+		d += 700*time.Millisecond + time.Duration(c.Processes)*50*time.Millisecond + c.Settle + c.Duration
+	}
+	return d
 }
 
 func TestQuickPlanHasEveryScenario(t *testing.T) {
@@ -66,12 +75,7 @@ func TestQuickPlanHasEveryScenario(t *testing.T) {
 		scenarios[c.Scenario] = true
 	}
 	assert.Len(t, scenarios, len(Scenarios()))
-	assert.LessOrEqual(t, len(cells), 30)
-	var d time.Duration
-	for _, c := range cells {
-		d += estimate(c)
-	}
-	assert.LessOrEqual(t, d, QuickBudget, "nothing is left out")
+	assert.Less(t, spent(cells), time.Minute)
 }
 
 func TestJobs(t *testing.T) {
@@ -88,47 +92,15 @@ func TestJobs(t *testing.T) {
 }
 
 func TestGoalsRunFitsItsTime(t *testing.T) {
-	o := Options{Nodes: 5, Rounds: 3, Duration: 2 * time.Second, Goals: true}
-	goals, err := o.Plan()
-	require.NoError(t, err)
-	assert.Less(t, o.Estimate(goals), 15*time.Minute)
-	o.Document = true
+	o := Options{Nodes: 5, Duration: 2 * time.Second, Goals: true}
 	cells, err := o.Plan()
 	require.NoError(t, err)
-	assert.Less(t, o.Estimate(cells), 25*time.Minute)
-	assert.Subset(t, cells, goals, "the document has the goals, too")
-	seen := map[string]bool{}
-	for _, c := range cells {
-		assert.False(t, seen[c.String()], "%s is there twice", c)
-		seen[c.String()] = true
-	}
-}
-
-func TestEstimate(t *testing.T) {
-	plain := cell.Cell{Load: cell.Cycle, Processes: 1, Settle: time.Second, Duration: 2 * time.Second}
-	crowd, held := plain, plain
-	crowd.Processes = 8
-	held.Load, held.Callers = cell.Hold, 100_000
-	assert.Equal(t, 3*time.Second+perCell, estimate(plain))
-	assert.Greater(t, estimate(crowd), estimate(plain))
-	assert.Greater(t, estimate(held), 10*time.Second)
-
-	o := Options{Rounds: 3}
-	assert.Equal(t, 6*estimate(plain), o.Estimate([]cell.Cell{plain, plain}))
-	o.Quick = true
-	assert.Equal(t, QuickBudget, o.Estimate([]cell.Cell{held, held}), "a quick run ends in time")
-}
-
-// TestProgress: if all cells so far took twice their estimate, the rest is expected to do the same.
-func TestProgress(t *testing.T) {
-	c := cell.Cell{Load: cell.Cycle, Processes: 1, Duration: 10*time.Second - perCell}
-	p := progress{began: time.Now().Add(-20 * time.Second), whole: 30 * time.Second}
-	assert.InDelta(t, 40, p.left(c).Seconds(), 1)
+	assert.Less(t, 3*spent(cells), 25*time.Minute)
 }
 
 func TestHeldLockOutlastsTheWait(t *testing.T) {
 	o := usualOptions()
-	o.Duration, o.Scenarios = time.Minute, []string{"waiters"}
+	o.Duration, o.Scenarios = time.Minute, []string{"waiters", "denials"}
 	cells, err := o.Plan()
 	require.NoError(t, err)
 	for _, c := range cells {
@@ -172,12 +144,12 @@ func TestImpossibleCellsAreLeftOut(t *testing.T) {
 	cells := []cell.Cell{
 		{Peer: "redisson-redlock"}, {Peer: "floor", Nodes: 3}, {Peer: "floor", Nodes: 5}, {Peer: "floor", Nodes: 3, Fault: cluster.Hung, Bad: 1},
 	}
-	left := possible(cells, cluster.Source{}, tell)
+	left := possible(cells, nil, tell)
 	assert.Equal(t, cells[1:], left)
 	assert.Len(t, told, 1)
 
 	told = nil
-	left = possible(cells, cluster.Source{Addresses: []string{"a", "b", "c"}}, tell)
+	left = possible(cells, []string{"a", "b", "c"}, tell)
 	assert.Equal(t, cells[1:2], left)
 	assert.Len(t, told, 3)
 }

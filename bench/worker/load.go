@@ -30,25 +30,18 @@ type load struct {
 
 	acquire, release, delay *cell.Histogram
 
-	began    atomic.Pointer[time.Time] // of the measured time
 	stop     atomic.Bool
 	measured atomic.Bool
 	running  atomic.Int64
 
-	ops, all, failures, violations, switches atomic.Int64
-
-	timeline           []atomic.Int64
-	lastEnd, longPause atomic.Int64 // of any operation; the longest time without one
+	ops, all, failures, gaveUp, violations, switches atomic.Int64
 
 	mu      sync.Mutex
 	failure error // the first error of a caller
 }
 
 func newLoad(w *worker) *load {
-	l := &load{
-		worker: w, timeline: make([]atomic.Int64, w.Cell.Duration/cell.Step),
-		acquire: cell.NewHistogram(), release: cell.NewHistogram(), delay: cell.NewHistogram(),
-	}
+	l := &load{worker: w, acquire: cell.NewHistogram(), release: cell.NewHistogram(), delay: cell.NewHistogram()}
 	n := w.Callers
 	if w.Cell.Load == cell.Hold {
 		n = 0
@@ -69,10 +62,10 @@ func newLoad(w *worker) *load {
 }
 
 func (l *load) run() (*cell.Outcome, error) {
-	// Contended callers need a context that can be cancelled, to end their wait. The others get one that cannot end,
+	// Callers that may wait need a context that can be cancelled, to end their wait. The others get one that cannot end,
 	// because some clients are faster with it.
 	ctx, cancel := context.Background(), context.CancelFunc(func() {})
-	if l.Cell.Load.Contended() || l.Cell.Load == cell.Zipf {
+	if l.Cell.Load.Contended() || l.Cell.Load.Waits() || l.Cell.Load == cell.Zipf {
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	defer cancel()
@@ -97,12 +90,13 @@ func (l *load) run() (*cell.Outcome, error) {
 	if l.Cell.Load == cell.Hold {
 		o.Heap = heap() - l.heap
 	}
-	o.Lost = l.giveBack()
-	if l.held != nil {
+	if l.Holder {
 		time.Sleep(lateness) // otherwise the waiters of another worker could acquire it
-		l.witness.leave(0, 1)
-		_ = l.held.Release(context.Background()) // a failure shows in the keys that remain
+		for i := range l.leases {
+			l.witness.leave(i, 1)
+		}
 	}
+	o.Lost = l.giveBack()
 	return o, err
 }
 
@@ -110,21 +104,15 @@ func (l *load) run() (*cell.Outcome, error) {
 func (l *load) measure() *cell.Outcome {
 	time.Sleep(l.Cell.Settle)
 	began, renewals := time.Now(), l.renewals.Load()
-	o := &cell.Outcome{Began: cell.Now()}
-	l.lastEnd.Store(o.Began)
-	l.began.Store(&began)
 	l.measured.Store(true)
 	time.Sleep(l.Cell.Duration)
 	l.measured.Store(false)
-	o.Seconds = time.Since(began).Seconds()
-	o.Ops, o.Renewals = l.ops.Load(), l.renewals.Load()-renewals
-	l.ended(cell.Now())
-	return o
+	return &cell.Outcome{Seconds: time.Since(began).Seconds(), Ops: l.ops.Load(), Renewals: l.renewals.Load() - renewals}
 }
 
 // sum adds up the counters of all callers.
 func (l *load) sum(o *cell.Outcome) error {
-	o.Pause, o.AllOps = l.longPause.Load(), l.all.Load()
+	o.AllOps, o.GaveUp = l.all.Load(), l.gaveUp.Load()
 	o.Failures, o.Unfinished = l.failures.Load(), l.running.Load()
 	o.Violations, o.Switches = l.violations.Load(), l.switches.Load()
 	l.mu.Lock()
@@ -134,9 +122,6 @@ func (l *load) sum(o *cell.Outcome) error {
 	}
 	for _, c := range l.callers {
 		o.Grants = append(o.Grants, c.grants.Load())
-	}
-	for i := range l.timeline {
-		o.Timeline = append(o.Timeline, l.timeline[i].Load())
 	}
 	var errs [3]error
 	o.AcquireTimes, errs[0] = l.acquire.Encode()
@@ -158,14 +143,6 @@ func (l *load) awaitCallers(all *sync.WaitGroup) {
 	}
 }
 
-// ended marks the end of an operation, or of the measured time.
-func (l *load) ended(now int64) {
-	took := now - l.lastEnd.Swap(now)
-	for longest := l.longPause.Load(); took > longest && !l.longPause.CompareAndSwap(longest, took); {
-		longest = l.longPause.Load()
-	}
-}
-
 // failed counts a call that returned an error, and keeps the first error.
 func (l *load) failed(err error) {
 	l.failures.Add(1)
@@ -183,23 +160,15 @@ type caller struct {
 	lock   peer.Lock
 	slot   int // of the lock, in the witness
 	sharer peer.Sharer
-	claim  peer.Claim // the share that it has
-	meets  bool
+	claim  peer.Claim   // the share that it has
 	grants atomic.Int64 // in the measured time
 	zipf   *rand.Zipf
-
-	// calls counts the acquires. rounds counts the meetings, and came is set if the caller has arrived at the next one;
-	// a failed acquire is repeated.
-	calls  int
-	rounds int64
-	came   bool
+	calls  int // of Acquire
 }
 
 func (c *caller) use(lock peer.Lock) {
 	c.lock = lock
 	c.sharer, _ = lock.(peer.Sharer)
-	m, can := lock.(peer.Meeter)
-	c.meets = can && m.Meets()
 }
 
 // renew chooses the lock of the next operation, where that is not always the same.
@@ -238,14 +207,27 @@ func (c *caller) letPass(number int64) {
 	}
 }
 
-// operate runs one operation and returns the number of its grant. A lock that was granted when ctx ended is released
-// with the context lasting, which does not end.
+// operate runs one operation and returns the number of its grant, or 0 if it has none. A lock that was granted when ctx
+// ended is released with the context lasting, which does not end.
 func (c *caller) operate(ctx, lasting context.Context) (number int64, err error) {
-	c.arrive()
+	if c.Cell.Load == cell.Deny {
+		return 0, c.ask(ctx)
+	}
 	measured := c.measured.Load()
 	start := time.Now()
 	c.renew()
-	if err := c.lock.Acquire(ctx); err != nil {
+	if c.Cell.Patience > 0 {
+		brief, cancel := context.WithTimeout(ctx, c.Cell.Patience)
+		defer cancel()
+		ctx = brief
+	}
+	switch err := c.lock.Acquire(ctx); {
+	case err != nil && c.Cell.Patience > 0 && ctx.Err() != nil:
+		if measured {
+			c.gaveUp.Add(1)
+		}
+		return 0, nil
+	case err != nil:
 		return 0, err
 	}
 	acquired := time.Now()
@@ -253,7 +235,7 @@ func (c *caller) operate(ctx, lasting context.Context) (number int64, err error)
 	if !g.allowed {
 		c.violations.Add(1)
 	}
-	c.leaving()
+	c.witness.leave(c.slot, c.claim.Weight)
 	releasing := time.Now()
 	err = c.lock.Release(lasting)
 	released := time.Now()
@@ -266,57 +248,50 @@ func (c *caller) operate(ctx, lasting context.Context) (number int64, err error)
 	}
 	// The times of an operation count if it began in the measured time. It may end later: to leave it out then would
 	// hide the slow ones.
-	c.acquire.Record(c.number, acquired.Sub(start))
-	c.release.Record(c.number, released.Sub(releasing))
+	c.acquire.Record(acquired.Sub(start))
+	c.release.Record(released.Sub(releasing))
 	if g.sinceRelease > 0 && c.Cell.Load.Contended() {
-		c.delay.Record(c.number, time.Duration(g.sinceRelease))
+		c.delay.Record(time.Duration(g.sinceRelease))
 	}
 	if c.measured.Load() {
-		c.count(g, released.Sub(*c.began.Load()))
+		c.count(g)
 	}
 	return g.number, nil
 }
 
-// arrive tells the witness that a caller comes to a meeting.
-func (c *caller) arrive() {
-	if c.meets && !c.came {
-		c.came = true
-		c.witness.arrive(c.slot)
+// ask asks for what another process holds, and counts the denial.
+func (c *caller) ask(ctx context.Context) error {
+	measured, start := c.measured.Load(), time.Now()
+	denied, err := c.lock.(peer.Trier).Try(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !denied && !c.stop.Load():
+		c.violations.Add(1)
 	}
+	c.all.Add(1)
+	if measured && c.measured.Load() {
+		c.acquire.Record(time.Since(start))
+		c.ops.Add(1)
+	}
+	return nil
 }
 
-// entered tells the witness of a grant, which checks that at most the capacity of the lock is held. For a meeting, it
-// checks that all callers have arrived.
+// entered tells the witness of a grant, which checks that at most the capacity of the lock is held.
 func (c *caller) entered() grant {
-	if c.meets {
-		c.rounds++
-		c.came = false
-		return grant{allowed: c.witness.arrived(c.slot) >= c.rounds*int64(c.Cell.Callers)}
-	}
 	c.claim = peer.Claim{Weight: 1, Limit: 1}
 	if c.sharer != nil {
 		c.claim = c.sharer.Claim()
 	}
-	return c.witness.enter(c.slot+c.claim.Slot, c.number, c.claim)
+	return c.witness.enter(c.slot, c.number, c.claim)
 }
 
-// leaving tells the witness that a release begins.
-func (c *caller) leaving() {
-	if !c.meets {
-		c.witness.leave(c.slot+c.claim.Slot, c.claim.Weight)
-	}
-}
-
-// count records an operation that ended at the given time after the begin of the measured time.
-func (c *caller) count(g grant, after time.Duration) {
+// count records an operation that ended in the measured time.
+func (c *caller) count(g grant) {
 	c.ops.Add(1)
-	c.ended(cell.Now())
 	c.grants.Add(1)
 	if g.switched {
 		c.switches.Add(1)
-	}
-	if at := int(after / cell.Step); at < len(c.timeline) {
-		c.timeline[at].Add(1)
 	}
 }
 

@@ -22,11 +22,10 @@ type Witness struct {
 // slot is the state of one lock. It fills a cache line.
 type slot struct {
 	holders  atomic.Int64 // sum of the holders' weights
-	arrivals atomic.Int64 // callers that arrived at a meeting
 	grants   atomic.Int64
 	last     atomic.Int64 // the last holder, counted from 1
 	released atomic.Int64 // when the last holder began its release, by [cell.Now]; 0 for never
-	_        [3]int64
+	_        [4]int64
 }
 
 const slotSize = int(unsafe.Sizeof(slot{}))
@@ -90,10 +89,6 @@ func (w *Witness) leave(lock int, weight int64) {
 	s.released.Store(cell.Now())
 	s.holders.Add(-weight)
 }
-
-// arrive records an arrival at a meeting. arrived returns the number of arrivals so far.
-func (w *Witness) arrive(lock int)        { w.slots[lock].arrivals.Add(1) }
-func (w *Witness) arrived(lock int) int64 { return w.slots[lock].arrivals.Load() }
 
 // grantsOf returns the number of grants of the lock so far.
 func (w *Witness) grantsOf(lock int) int64 { return w.slots[lock].grants.Load() }

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/bench/cell"
 	"github.com/quorumlock/quorumlock/bench/peer"
 )
 
@@ -66,28 +65,6 @@ func TestWitnessOfWeights(t *testing.T) {
 	w.leave(1, 1)
 	w.leave(1, writer)
 	assert.True(t, w.enter(1, 2, peer.Claim{Weight: writer, Limit: writer}).allowed, "all others have gone")
-}
-
-func TestMeetingNeedsAllCallers(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "witness")
-	require.NoError(t, CreateWitness(file, 1))
-	w, err := OpenWitness(file)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, w.Close()) }()
-	l := &load{worker: &worker{Job: Job{Cell: cell.Cell{Callers: 2}}, witness: w}}
-	one, other := &caller{load: l, meets: true}, &caller{load: l, meets: true}
-	entered := func(c *caller) bool {
-		defer c.leaving()
-		return c.entered().allowed
-	}
-
-	one.arrive()
-	one.arrive() // the first acquire failed
-	other.arrive()
-	assert.True(t, entered(one))
-	assert.True(t, entered(other))
-	one.arrive()
-	assert.False(t, entered(one), "the other caller has not arrived again")
 }
 
 func TestOpenMissingWitness(t *testing.T) {

@@ -35,7 +35,7 @@ type Job struct {
 	Index   int `json:"index"`
 	First   int `json:"first"`
 	Callers int `json:"callers"`
-	// Holder marks a worker without callers. It holds the lock that the other workers wait for.
+	// Holder marks a worker without callers. It holds what the other workers wait for.
 	Holder    bool     `json:"holder"`
 	Addresses []string `json:"addresses"`
 	// WitnessFile is the path of the file that backs the [Witness].
@@ -64,8 +64,7 @@ type worker struct {
 	peer     peer.Peer
 	client   peer.Client
 	witness  *Witness
-	leases   []peer.Lock // held during the load, or instead of it
-	held     peer.Lock   // the lock that other workers wait for
+	leases   []peer.Lock // held all the time
 	heap     int64       // with a connected client, before any lock
 	renewals atomic.Int64
 }
@@ -119,7 +118,7 @@ func (w *worker) open() (err error) {
 	}
 	o := peer.Options{Addresses: w.Addresses, TTL: w.Cell.TTL}
 	switch {
-	case w.Cell.Load.Contended():
+	case w.Cell.Load.Contended(), w.Cell.Load.Waits():
 		o.Contenders = w.Cell.Callers
 	case w.Cell.Load == cell.Zipf:
 		o.Contenders = 2 // most locks are free
@@ -149,21 +148,21 @@ func (w *worker) open() (err error) {
 // holders is the number of goroutines that acquire and release the held leases.
 const holders = 128
 
-// hold acquires the locks that are held during the load. Their context does not end: a lease would end with it.
+// hold acquires the locks that this worker holds all the time. Their context does not end: a lease would end with it.
 func (w *worker) hold() error {
+	n := 0
 	switch {
 	case w.Cell.Load == cell.Hold:
-		w.heap = heap()
-		for i := range w.Callers {
-			w.leases = append(w.leases, w.client.Lock(cell.LockName(w.First+i), peer.NoCaller))
-		}
+		n, w.heap = w.Callers, heap()
+	case w.Holder && w.Cell.Load == cell.WaitApart:
+		n = w.Cell.Callers
 	case w.Holder:
-		w.held = w.client.Lock(cell.LockName(0), peer.NoCaller)
-		w.witness.enter(0, w.Cell.Callers, peer.Claim{Weight: 1, Limit: 1})
-		return w.held.Acquire(context.Background())
-	case w.peer.Renews:
-		for i := range w.Cell.Held {
-			w.leases = append(w.leases, w.client.Lock(fmt.Sprintf("bench:held:%d:%d", w.Index, i), peer.NoCaller))
+		n = 1
+	}
+	for i := range n {
+		w.leases = append(w.leases, w.client.Lock(cell.LockName(w.First+i), peer.NoCaller))
+		if w.Holder {
+			w.witness.enter(i, w.Cell.Callers, peer.Claim{Weight: 1, Limit: 1})
 		}
 	}
 	return w.eachLease(func(lock peer.Lock) error { return lock.Acquire(context.Background()) })

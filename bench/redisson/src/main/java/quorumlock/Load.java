@@ -14,7 +14,6 @@ import org.redisson.api.RLock;
 final class Load {
     /** The measurements: worker.Outcome without the fields that Java cannot provide. Histograms are encoded. */
     record Outcome(
-            long began,
             double seconds,
             long ops,
             long allOps,
@@ -23,8 +22,6 @@ final class Load {
             long unfinished,
             long violations,
             long switches,
-            long[] timeline,
-            long pauseNs,
             long[] grants,
             byte[] acquire,
             byte[] release,
@@ -32,7 +29,6 @@ final class Load {
             double cpu,
             long goroutines) {}
 
-    private static final long SLICE = TimeUnit.MILLISECONDS.toNanos(100);
     /** How long callers may take to return after the end, in milliseconds. */
     private static final long GRACE = 10_000;
     /** By how much other workers may end later, in milliseconds. */
@@ -52,10 +48,7 @@ final class Load {
     private final AtomicLong switches = new AtomicLong();
     private final AtomicReference<String> firstFailure = new AtomicReference<>("");
     private final AtomicLongArray grants;
-    private final AtomicLongArray timeline;
 
-    private final AtomicLong lastEnd = new AtomicLong(); // of any operation
-    private final AtomicLong pause = new AtomicLong(); // the longest without such an end
     private volatile long began; // begin of the measured time; 0 before
     private volatile long over; // end of the measured time
     private volatile boolean measured;
@@ -66,7 +59,6 @@ final class Load {
         this.witness = witness;
         this.locks = locks;
         grants = new AtomicLongArray(locks.size());
-        timeline = new AtomicLongArray((int) (job.cell().durationNs() / SLICE));
     }
 
     Outcome run() throws InterruptedException {
@@ -86,14 +78,12 @@ final class Load {
         }
         TimeUnit.NANOSECONDS.sleep(job.cell().settleNs());
         began = System.nanoTime();
-        lastEnd.set(began);
         measured = true;
         TimeUnit.NANOSECONDS.sleep(job.cell().durationNs());
         over = System.nanoTime();
         measured = false;
         double seconds = (System.nanoTime() - began) / 1e9;
         long count = ops.get();
-        ended(System.nanoTime());
         stop = true;
         // No thread is interrupted: Redisson could leave a lock behind. A waiter gets the lock when the others have
         // stopped.
@@ -103,8 +93,8 @@ final class Load {
         }
         long unfinished = await(callers);
         return new Outcome(
-                began, seconds, count, all.get(), failures.get(), firstFailure.get(), unfinished, violations.get(),
-                switches.get(), values(timeline), pause.get(), values(grants), acquire.encode(), release.encode(), delay.encode(),
+                seconds, count, all.get(), failures.get(), firstFailure.get(), unfinished, violations.get(),
+                switches.get(), values(grants), acquire.encode(), release.encode(), delay.encode(),
                 (cpu() - cpuBefore) / 1e9, Worker.threads());
     }
 
@@ -167,25 +157,17 @@ final class Load {
             delay.record(grant.sinceRelease());
         }
         if (measured) {
-            count(caller, grant, released - began);
+            count(caller, grant);
         }
         return grant.number();
     }
 
-    private void count(int caller, Witness.Grant grant, long after) {
+    private void count(int caller, Witness.Grant grant) {
         ops.incrementAndGet();
-        ended(System.nanoTime());
         grants.incrementAndGet(caller);
         if (grant.switched()) {
             switches.incrementAndGet();
         }
-        if (after / SLICE < timeline.length()) {
-            timeline.incrementAndGet((int) (after / SLICE));
-        }
-    }
-
-    private void ended(long now) {
-        pause.accumulateAndGet(now - lastEnd.getAndSet(now), Math::max);
     }
 
     /** Waits until another caller has had the lock. The polling interval grows with the wait. */

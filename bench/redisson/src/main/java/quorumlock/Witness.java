@@ -11,13 +11,12 @@ import java.nio.file.StandardOpenOption;
 
 /** Records the holders of locks in memory that all workers of a cell share, like worker.Witness of the benchmarks in Go. */
 final class Witness {
-    // A slot for each lock: holders, arrivals, grants, the last holder counted
-    // from 1, and the start of its release.
+    // A slot for each lock: holders, grants, the last holder counted from 1, and the start of its release.
     private static final int SLOT = 64;
     private static final int HOLDERS = 0;
-    private static final int GRANTS = 16;
-    private static final int LAST = 24;
-    private static final int RELEASED = 32;
+    private static final int GRANTS = 8;
+    private static final int LAST = 16;
+    private static final int RELEASED = 24;
 
     private static final VarHandle LONG =
             MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder());
