@@ -23,7 +23,6 @@ var goals = slices.Concat([]goal{
 	// One caller.
 	{"newnames", "redlock", "1", "", "acquire p50 ms", "floor", 0, 1.3},
 	{"newnames", "redlock", "1", "", "acquire p50 ms", "redsync", 0, 1},
-	{"newnames", "redlock", "1", "", "acquire p50 ms", "redislock-1node", 0, 1},
 	{"newnames", "multilock", "1", "", "acquire p50 ms", "floor-all", 0, 1.3},
 	{"newnames", "redlock", "1", "", "client CPU us/op", "", 0, 200},
 	{"newnames", "redlock", "1", "", "server CPU us/op", "", 0, 310},

@@ -60,7 +60,7 @@ func Scenarios() []Scenario {
 				Peers: []string{"redlock", "floor", "floor-group", "redsync"}, Sizes: in(1, 1, 16, 128, 1024), Loads: []cell.Load{cell.NewNames},
 			}},
 			Quick: []Matrix{{Peers: []string{"redlock"}, Sizes: in(1, 128)}},
-			Goals: []Matrix{{}, {Peers: []string{"multilock", "floor-all", "redislock-1node"}, Sizes: in(1, 1)}},
+			Goals: []Matrix{{}, {Peers: []string{"multilock", "floor-all"}, Sizes: in(1, 1)}},
 		},
 		{
 			Name: "overload", Title: "More callers than can be served in time",
