@@ -113,6 +113,16 @@ func (p *Proposal) Sent(i int) {
 // Answered records that the operation in flight to node i has ended. Call Answer next.
 func (p *Proposal) Answered(i int) { p.unanswered = p.unanswered.Without(i) }
 
+// Withdrawn records that the operation to node i is not sent, once the acquisition was lost. It reports whether no
+// other operation of the acquisition can have reached the node, which then has nothing to undo.
+func (p *Proposal) Withdrawn(i int) (never bool) {
+	p.Answered(i)
+	if p.rounds == 1 {
+		p.exposed = p.exposed.Without(i)
+	}
+	return p.rounds == 1
+}
+
 // Answer counts the answer of node i, or the failure of the operation.
 func (p *Proposal) Answer(i int, a Answer) {
 	if a.Unsent && p.rounds == 1 && !p.won {

@@ -26,9 +26,10 @@ type Call struct {
 	// Urgent calls are sent to a node that is down at once, without waiting for the next
 	// probe: a person is waiting.
 	Urgent bool
-	// Front puts an undo ahead of the calls of other owners that are queued. It is set where
-	// the operation it undoes was sent before them.
+	// Front puts an undo ahead of all calls that are queued. It is set where the operation it undoes was sent
+	// before them, and no other operation of its owner is queued.
 	Front bool
+	place place
 	// retried is set for the one undo that tries a node which rejected it before.
 	retried bool
 	// answered is set once the receiver has its answer. An undo may be repeated after that.
@@ -37,6 +38,16 @@ type Call struct {
 	late bool
 }
 
+// place says whether a call can be withdrawn.
+type place uint8
+
+const (
+	// elsewhere: it cannot, as it was not submitted yet, was taken from the queue, or is an undo of earlier calls.
+	elsewhere place = iota
+	queued
+	withdrawn
+)
+
 // Node is the index of the node.
 func (c *Call) Node() int { return int(c.node) }
 
@@ -44,8 +55,8 @@ func (c *Call) setNode(i int) { c.node = uint8(i) } //nolint:gosec // below quor
 
 // Receiver gets the answer to a call.
 type Receiver interface {
-	// Answer is called exactly once for each call that Submit has accepted, with no lock of
-	// this package held. It must not keep r.
+	// Answer is called exactly once for each call that Submit has accepted and that was not withdrawn, with no
+	// lock of this package held. It must not keep r.
 	Answer(c *Call, r *node.Reply)
 }
 

@@ -63,10 +63,10 @@ func (s *sender) capacity(need int) (state capacityState, takes time.Duration) {
 	switch {
 	case s.closed, s.overdue > 0, s.pausedLocked(false):
 		return refuses, 0
-	case len(s.queue) >= maxQueue, s.fullLocked(need):
+	case s.queue.length() >= maxQueue, s.fullLocked(need):
 		return isFull, 0
 	default:
-		return hasRoom, time.Duration(2+len(s.queue)/maxBatch) * s.health.mean
+		return hasRoom, time.Duration(2+s.queue.length()/maxBatch) * s.health.mean
 	}
 }
 
@@ -78,7 +78,7 @@ func (s *sender) fullLocked(need int) bool {
 	if mine < maxRenewals {
 		return false
 	}
-	others := len(s.queue)
+	others := s.queue.length()
 	for _, n := range s.renewals {
 		others -= n
 	}

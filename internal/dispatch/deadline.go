@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/node"
@@ -49,20 +50,23 @@ func (s *sender) expireLocked(now time.Duration) (sent, unsent []*Call) {
 			}
 		}
 	}
-	rest := s.queue[:0]
-	for _, c := range s.queue {
-		late := s.isLateLocked(c, now)
+	for _, c := range s.queue.undos {
+		if s.isLateLocked(c, now) {
+			unsent = append(unsent, c)
+		}
+	}
+	s.queue.calls = slices.DeleteFunc(s.queue.calls, func(c *Call) bool {
+		late := c.place != withdrawn && s.isLateLocked(c, now)
 		if late {
 			unsent = append(unsent, c)
 		}
 		if late && c.Until == 0 {
 			s.countRenewalLocked(c, -1)
-		} else {
-			rest = append(rest, c)
+			return true
 		}
-	}
-	clear(s.queue[len(rest):])
-	s.queue = rest
+		return c.place == withdrawn
+	})
+	s.queue.withdrawn = 0
 	if len(unsent) > 0 {
 		s.nodes.env.Events.CapacityFreed()
 	}

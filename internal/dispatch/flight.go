@@ -106,34 +106,6 @@ func (s *sender) endLocked(f *flight) {
 	s.spare = append(s.spare, f)
 }
 
-// fillLocked moves calls from the queue into a flight. Calls that share a name with another flight
-// stay, and so do calls that share one with an earlier call that stays.
-func (s *sender) fillLocked(f *flight) {
-	rest := s.queue[:0]
-	if len(s.flights) == 0 {
-		n := min(len(s.queue), maxBatch)
-		f.batch = append(f.batch, s.queue[:n]...)
-		rest = append(rest, s.queue[n:]...)
-	} else {
-		s.holdLocked()
-		looked := 0
-		for ; looked < len(s.queue) && len(f.batch) < maxBatch; looked++ {
-			if c := s.queue[looked]; s.isHeldLocked(c.Op) {
-				s.countNamesLocked(c.Op, 1)
-				rest = append(rest, c)
-			} else {
-				f.batch = append(f.batch, c)
-			}
-		}
-		for _, c := range rest {
-			s.countNamesLocked(c.Op, -1)
-		}
-		rest = append(rest, s.queue[looked:]...)
-	}
-	clear(s.queue[len(rest):])
-	s.queue = rest
-}
-
 // holdLocked makes all flights hold their names.
 func (s *sender) holdLocked() {
 	if s.held == nil {

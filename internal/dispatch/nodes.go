@@ -96,6 +96,10 @@ func (n *Nodes) Name(i int) string { return n.senders[i].node.Name() }
 // call is dropped, unless it is an undo: that is kept, and sent when the node answers again.
 func (n *Nodes) Submit(i int, c *Call) error { return n.senders[i].submit(c) }
 
+// Withdraw takes a call to node i back that was submitted and is not an undo. It reports whether it did: then the
+// call is never sent, and its receiver is not told. Otherwise the call was sent or answered.
+func (n *Nodes) Withdraw(i int, c *Call) bool { return n.senders[i].withdraw(c) }
+
 // Send submits the call to each node of a set, in ascending order, and returns the nodes that
 // are asked. For a node that is not asked now, it calls refused before it returns, with no lock
 // of this package held. So the caller may hold a lock of its own, which refused and Answer

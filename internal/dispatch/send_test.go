@@ -131,7 +131,7 @@ func TestSendAllocatesNothing(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, s := range n.senders {
-			s.queue = make([]*Call, 0, 2*runs)
+			s.queue.calls = make([]*Call, 0, 2*runs)
 		}
 		u := &underLock{}
 		calls := callsTo(n, u)
@@ -144,8 +144,8 @@ func TestSendAllocatesNothing(t *testing.T) {
 			u.mu.Unlock()
 		}))
 		for _, s := range n.senders {
-			require.NotEmpty(t, s.queue)
-			s.queue = s.queue[:0] // one call must not be sent twice
+			require.NotEmpty(t, s.queue.calls)
+			s.queue.calls = s.queue.calls[:0] // one call must not be sent twice
 		}
 		close(gate)
 	})

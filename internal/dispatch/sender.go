@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 )
 
 const (
-	// maxBatch bounds the operations of one exchange, and so its duration.
+	// maxBatch bounds the operations of one exchange, and so its duration: as many undos may go with them.
 	maxBatch = 256
 	// maxQueue bounds what waits for one node. Beyond it, the node counts as not asked,
 	// and the others decide. Undos are always accepted: there is at most one for each
@@ -35,7 +34,7 @@ type sender struct {
 	nodes *Nodes
 
 	mu    sync.Mutex
-	queue []*Call
+	queue callQueue
 	// renewals counts the renewals in the queue by how many nodes they need.
 	renewals []int
 	// flights are the exchanges under way, in the order in which they began. spare has memory
@@ -112,9 +111,9 @@ func (s *sender) submit(c *Call) error {
 		return refused
 	}
 	if c.Front {
-		s.queue = slices.Insert(s.queue, s.behindLocked(c.Op.Owner), c)
+		s.queue.undos = append(s.queue.undos, c)
 	} else {
-		s.queue = append(s.queue, c)
+		s.queue.calls, c.place = append(s.queue.calls, c), queued
 	}
 	s.countRenewalLocked(c, 1)
 	s.expectLocked(c)
@@ -122,16 +121,6 @@ func (s *sender) submit(c *Call) error {
 		s.addWorkerLocked()
 	}
 	return nil
-}
-
-// behindLocked is the place in the queue behind the last call of an owner, or the first place.
-func (s *sender) behindLocked(owner string) int {
-	for i, c := range slices.Backward(s.queue) {
-		if c.Op.Owner == owner {
-			return i + 1
-		}
-	}
-	return 0
 }
 
 // refusalLocked says why a call cannot be sent now: a reason of package node, and its cause. A
@@ -145,7 +134,7 @@ func (s *sender) refusalLocked(c *Call) (reason, err error) {
 		return node.ErrDown, node.ErrTimeout
 	case s.pausedLocked(c.Urgent):
 		return node.ErrDown, s.health.err
-	case c.Until == 0 && len(s.queue) >= maxQueue:
+	case c.Until == 0 && s.queue.length() >= maxQueue:
 		return node.ErrBusy, nil
 	default:
 		return nil, nil

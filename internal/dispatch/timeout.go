@@ -92,7 +92,7 @@ func (s *sender) overdueLocked(f *flight) (sent []*Call) {
 // refuseQueueLocked empties the queue of a node that failed. Undos are kept. It returns the calls
 // whose receivers must be told.
 func (s *sender) refuseQueueLocked(now time.Duration) (refused []*Call) {
-	for _, c := range s.queue {
+	for _, c := range s.queue.clear() {
 		if !c.answered {
 			c.answered = true
 			refused = append(refused, c)
@@ -101,8 +101,6 @@ func (s *sender) refuseQueueLocked(now time.Duration) (refused []*Call) {
 			s.keepLocked(c, now)
 		}
 	}
-	clear(s.queue)
-	s.queue = s.queue[:0]
 	clear(s.renewals)
 	s.nodes.env.Events.CapacityFreed()
 	return refused

@@ -27,7 +27,7 @@ func TestFailedUndoIsKeptWhileItsReceiverIsTold(t *testing.T) {
 		first.To = slow
 		undo.Op.Waiter = node.Waiter{ID: "c:1", Keep: time.Minute}
 		s.mu.Lock()
-		s.queue = append(s.queue, first, undo)
+		s.queue.calls = append(s.queue.calls, first, undo)
 		s.startLocked()
 		s.mu.Unlock()
 		<-slow.told // it tells of the first, and then of the undo

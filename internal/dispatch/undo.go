@@ -12,7 +12,7 @@ import (
 // renewal would leave the lock behind.
 func (s *sender) deferUndoLocked(c *Call) {
 	if s.health.down && s.workers > 0 && !s.closed {
-		s.queue = append(s.queue, c)
+		s.queue.calls = append(s.queue.calls, c)
 		return
 	}
 	s.keepLocked(c, s.nodes.env.Clock.Now())
@@ -78,7 +78,7 @@ func (s *sender) retryKept() {
 	case len(s.kept) == 0:
 	case !s.health.down && s.overdue == 0:
 		s.kept[0].retried = true
-		s.queue = slices.Insert(s.queue, 0, s.kept[0])
+		s.queue.undos = append(s.queue.undos, s.kept[0])
 		s.kept = slices.Delete(s.kept, 0, 1)
 		s.startLocked()
 		if len(s.kept) > 0 {
@@ -104,7 +104,7 @@ func (s *sender) requeueLocked() {
 		return
 	}
 	s.dropMootLocked(s.nodes.env.Clock.Now())
-	s.queue = append(s.kept, s.queue...)
+	s.queue.undos = append(s.kept, s.queue.undos...)
 	s.kept = nil
 }
 
@@ -113,7 +113,7 @@ func (s *sender) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requeueLocked()
-	if len(s.queue) > 0 {
+	if s.queue.length() > 0 {
 		s.startLocked()
 	}
 	s.closed = true
@@ -145,7 +145,7 @@ func (s *sender) leaves(waiter string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	is := func(c *Call) bool { return c.Op.Waiter.ID == waiter && c.Op.Waiter.Keep == 0 }
-	return slices.ContainsFunc(s.queue, is) || slices.ContainsFunc(s.flights, func(f *flight) bool {
+	return s.queue.has(is) || slices.ContainsFunc(s.flights, func(f *flight) bool {
 		return f.deadline != 0 && slices.ContainsFunc(f.batch, is)
 	})
 }

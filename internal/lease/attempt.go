@@ -61,16 +61,16 @@ func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry
 	select {
 	case <-a.decided:
 	case <-ctx.Done():
-		a.rollBack()
+		a.rollBack(true)
 		return nil, Retry{CutShort: true}, a.cutShortError()
 	case <-e.Closing:
-		a.rollBack()
+		a.rollBack(true)
 		return nil, Retry{}, ErrClosed
 	}
 	if a.becomeHeld() {
 		return &a.grant.firstLease, Retry{}, nil
 	}
-	a.rollBack()
+	a.rollBack(false)
 	again, err := a.lossError()
 	return nil, again, err
 }
@@ -89,8 +89,9 @@ type attempt struct {
 	sentAt, roundAt time.Duration
 
 	proposal quorum.Proposal
-	// calls are the calls of the first fan-out, in the same piece of memory.
+	// calls are the calls of the first fan-out, in the same piece of memory. more has those of later ones.
 	calls dispatch.Calls
+	more  []*dispatch.Calls
 }
 
 func newAttempt(e *Engine, s *Spec, r Request) *attempt {
@@ -170,13 +171,22 @@ func (a *attempt) Answer(c *dispatch.Call, r *node.Reply) {
 		g.dropAttempt()
 		g.applyLateVote()
 	case g.state == stateAcquiring && a.proposal.NeedsHigherToken() && g.spec.Reads:
-		a.proposeTo(&dispatch.Calls{}, a.proposal.WriteBack())
+		a.proposeTo(a.nextCalls(), a.proposal.WriteBack())
 	case g.state == stateAcquiring && a.proposal.NeedsHigherToken():
 		a.proposeHigher()
 	case g.state == stateEnded && g.lease == nil && a.proposal.Exposed().Has(i):
-		// The undo goes to the front: the same waiter may have queued another attempt since.
+		// The undo goes to the front: the same waiter may have queued another attempt since. Nothing of this owner
+		// must follow it.
+		a.withdrawFrom(i)
 		a.rollBackOn(quorum.Set(0).With(i), true)
 	}
+}
+
+// nextCalls returns room for the calls of a later fan-out. Requires a.grant.mu.
+func (a *attempt) nextCalls() *dispatch.Calls {
+	calls := &dispatch.Calls{}
+	a.more = append(a.more, calls)
+	return calls
 }
 
 // countVote counts a node's answer to the acquisition with this token. Requires a.grant.mu.
@@ -257,7 +267,7 @@ func (a *attempt) proposeHigher() {
 		return tokens.Propose(g.spec.Names, above)
 	})
 	a.roundAt = now
-	a.propose(&dispatch.Calls{})
+	a.propose(a.nextCalls())
 }
 
 // becomeHeld turns a won attempt into a lease. It reports false if, at this instant, too few nodes
@@ -289,11 +299,23 @@ func (a *attempt) becomeHeld() bool {
 // rollBack ends an attempt that was lost, or whose caller has given up. Each node that may have
 // granted it undoes it, after its answer. A node that denied has nothing to undo. The next attempt
 // uses the fences that this one learned.
-func (a *attempt) rollBack() {
+//
+// If the caller gave up, a node that has not been sent the acquisition is never sent it. A caller that goes on
+// needs the denials that are to come: they put its waiter into the queues of the nodes.
+func (a *attempt) rollBack(gaveUp bool) {
 	g := a.grant
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.state = stateEnded
+	if gaveUp {
+		asked := a.proposal.Unanswered()
+		if len(a.more) > 0 { // an answer to an earlier fan-out says nothing about the last one
+			asked = g.engine.Nodes.All()
+		}
+		for i := range asked.All() {
+			a.withdrawFrom(i)
+		}
+	}
 	if a.tokenTooFar() {
 		g.engine.Tokens.Unfollow()
 	}
@@ -303,6 +325,25 @@ func (a *attempt) rollBack() {
 	}
 	g.spec.returnSlots(false)
 }
+
+// withdrawFrom takes back the acquisitions that are queued for node i. Requires a.grant.mu.
+func (a *attempt) withdrawFrom(i int) {
+	g := a.grant
+	for _, calls := range append(a.more, &a.calls) {
+		if !g.engine.Nodes.Withdraw(i, calls.To(i)) {
+			continue
+		}
+		never := a.proposal.Withdrawn(i)
+		if g.ticket != nil {
+			g.ticket.Withdrawn(i, never)
+		}
+		err := &node.Error{Node: g.engine.Nodes.Name(i), Op: node.Acquire, Reason: node.ErrBusy, Err: errGivenUp}
+		g.reportVote(a.trace, node.Acquire, i, 0, &node.Reply{Err: err, Unsent: true}, quorum.Unknown)
+	}
+}
+
+// errGivenUp is why a node was not asked.
+var errGivenUp = errors.New("the caller gave up before the operation was sent")
 
 // rollBackOn undoes the attempt on some nodes. With front, the undo goes ahead of operations that
 // were queued later. Requires a.grant.mu.

@@ -192,6 +192,9 @@ type Ticket interface {
 	Stamp(op *node.Op, i int)
 	// Voted passes on the answer of node i to the acquisition. Only a denial needs the time.
 	Voted(i int, now time.Duration, r *node.Reply)
+	// Withdrawn says that the acquisition on node i is not sent. With never, no other of the same attempt was sent
+	// there.
+	Withdrawn(i int, never bool)
 	// Freed says that node i has granted, and that the grant is being undone. late is set if the
 	// attempt was over when the node granted.
 	Freed(i int, now time.Duration, late bool)

@@ -178,7 +178,7 @@ func TestLostAttemptAsksNoFurtherNode(t *testing.T) {
 		a := c.attempt()
 		a.start()
 		require.Zero(t, a.proposal.Exposed())
-		a.rollBack()
+		a.rollBack(false)
 	})
 }
 

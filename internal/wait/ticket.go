@@ -32,7 +32,8 @@ type ticket struct {
 	// were about to, as the client was subscribing. queuedAt: the ticket may be in their queues.
 	// confirmedAt: they have confirmed that since the last attempt. headAt: no waiter is ahead there.
 	// unanswered: they have not answered.
-	listening, opening, queuedAt, confirmedAt, headAt, unanswered uint64
+	// queuedBefore: queuedAt when the last attempt began.
+	listening, opening, queuedAt, queuedBefore, confirmedAt, headAt, unanswered uint64
 	// attempted is set once an attempt has carried the ticket. mustPoll is set if the last attempt
 	// found too few nodes that can wake the waiter. left is set when the waiter has gone.
 	attempted, mustPoll, left bool
@@ -92,6 +93,7 @@ func (t *ticket) Begin(now time.Duration) {
 		t.nodeID = id(t.id, 3*t.queues.engine.Nodes.MedianLatency())
 	}
 	t.listening, t.opening, t.confirmedAt, t.headAt, t.attempted = listening, opening, 0, 0, true
+	t.queuedBefore = t.queuedAt
 	t.recheck, t.jitter, t.rank = t.recheckInterval(), t.queues.engine.Jitter(), unranked
 	t.longest = max(t.longest, t.recheck)
 	t.notBefore, t.dueAt = now+t.backoff(), 0
@@ -185,6 +187,18 @@ func (t *ticket) Voted(i int, now time.Duration, r *node.Reply) {
 	}
 	if t.left && r.Outcome != node.Granted { // a grant is undone, and the ticket with it
 		t.leaveNodeLocked(i)
+	}
+}
+
+// Withdrawn records that an acquisition was not sent to a node. If none was, the node has no ticket but that of an
+// earlier attempt.
+func (t *ticket) Withdrawn(i int, never bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	bit := uint64(1) << i
+	t.unanswered &^= bit
+	if never {
+		t.queuedAt &^= bit &^ t.queuedBefore
 	}
 }
 
