@@ -43,6 +43,32 @@ func (n *Nodes) Capacity(need int) (takes time.Duration, ok bool) {
 	}
 }
 
+// Crowded reports whether so many calls wait for the nodes that a call which needs need nodes should not be made, as
+// its caller does not wait longer than patience. With every call made, the queues would grow until each call is
+// answered when its caller is about to give up. So there is a margin of half of the patience.
+//
+// A node with less than a quarter of a batch in its queue is never crowded: its latest pace may be of another time.
+func (n *Nodes) Crowded(need int, patience time.Duration) bool {
+	crowded := 0
+	for _, s := range n.senders {
+		if s.crowded(patience) {
+			crowded++
+		}
+	}
+	return crowded > len(n.senders)-need
+}
+
+func (s *sender) crowded(patience time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue.length() >= maxBatch/4 && s.waitLocked() > patience/2
+}
+
+// waitLocked estimates how long a call takes that is submitted now.
+func (s *sender) waitLocked() time.Duration {
+	return time.Duration(2+s.queue.length()/maxBatch) * s.health.mean
+}
+
 // capacityState says how a sender would treat a renewal.
 type capacityState uint8
 
@@ -66,7 +92,7 @@ func (s *sender) capacity(need int) (state capacityState, takes time.Duration) {
 	case s.queue.length() >= maxQueue, s.fullLocked(need):
 		return isFull, 0
 	default:
-		return hasRoom, time.Duration(2+s.queue.length()/maxBatch) * s.health.mean
+		return hasRoom, s.waitLocked()
 	}
 }
 

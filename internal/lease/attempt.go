@@ -56,6 +56,9 @@ func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry
 		chosen.Names = names
 		s = &chosen
 	}
+	if end, ok := ctx.Deadline(); ok && e.Nodes.Crowded(s.Need, time.Until(end)) {
+		return nil, Retry{Useful: true}, e.crowdedError(s)
+	}
 	a := newAttempt(e, s, r)
 	a.start()
 	select {
@@ -74,6 +77,16 @@ func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry
 	again, err := a.lossError()
 	return nil, again, err
 }
+
+// crowdedError is the error of an attempt that was not begun.
+func (e *Engine) crowdedError(s *Spec) error {
+	n := e.Nodes.Len()
+	short := Shortage{Op: node.Acquire.String(), Spec: s, Need: s.Need, Pending: n, Total: n}
+	return &pair{e.Errors.NoQuorum(short), ": ", errCrowded}
+}
+
+// errCrowded is why nodes were not asked.
+var errCrowded = errors.New("more calls wait for the nodes than they can answer in time")
 
 // attempt is the acquisition of a grant. It is gone when all nodes have voted, or the attempt was
 // lost: a held lease does not need it. The mutex of its grant guards its fields.
@@ -365,7 +378,7 @@ func (a *attempt) cutShortError() error {
 	g := a.grant
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return fmt.Errorf("%w: %w", g.engine.Errors.NoQuorum(g.shortage("acquire", a.proposal.Taken())), ErrCutShort)
+	return &pair{g.engine.Errors.NoQuorum(g.shortage("acquire", a.proposal.Taken())), ": ", ErrCutShort}
 }
 
 // lossError returns why the attempt was lost, and what to expect of another.

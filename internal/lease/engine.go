@@ -18,7 +18,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -248,4 +247,16 @@ func ContextError(ctx context.Context) error {
 }
 
 // GaveUp wraps the last error of a call, and why the call ended.
-func GaveUp(err, why error) error { return fmt.Errorf("%w: gave up: %w", err, why) }
+func GaveUp(err, why error) error { return &pair{err, ": gave up: ", why} }
+
+// pair is two errors as one. It makes its text when it is asked for it: where many callers give up, the texts would
+// cost more than the rest of their calls.
+type pair struct {
+	first   error
+	between string
+	second  error
+}
+
+func (p *pair) Error() string { return p.first.Error() + p.between + p.second.Error() }
+
+func (p *pair) Unwrap() []error { return []error{p.first, p.second} }

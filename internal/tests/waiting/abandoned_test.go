@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,4 +146,60 @@ func TestAbandonedAttemptLeavesTheQueues(t *testing.T) {
 		}
 		f.RequireNoKeys()
 	})
+}
+
+// leasesOf lets callers with a patience acquire and release locks of their own in a loop, on nodes that take a while
+// for each exchange and each operation. It returns how many leases they got.
+func leasesOf(t *testing.T, callers int, patience, work time.Duration) (n int64) {
+	t.Helper()
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c, spies := f.SpiedClient()
+		for _, s := range spies {
+			s.Set(func(s *fleet.Spy) {
+				s.Before = func(ops []node.Op) { time.Sleep(200*time.Microsecond + time.Duration(len(ops))*work) }
+			})
+		}
+		lasting, end := context.WithTimeout(t.Context(), 400*time.Millisecond)
+		defer end()
+		var served atomic.Int64
+		var wg sync.WaitGroup
+		for i := range callers {
+			lock := c.RedLock(fmt.Sprint("job", i))
+			wg.Go(func() {
+				for lasting.Err() == nil {
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					lease, err := lock.Acquire(ctx)
+					cancel()
+					if err != nil {
+						continue
+					}
+					served.Add(1)
+					assert.NoError(t, lease.Release(t.Context()))
+				}
+			})
+		}
+		wg.Wait()
+		require.Less(t, f.Elapsed(func() { assert.NoError(t, c.Close(t.Context())) }), 100*time.Millisecond)
+		f.RequireNoKeys()
+		n = served.Load()
+	})
+	return n
+}
+
+// With more demand than the nodes can serve, they serve about as many callers as without. The other callers give up.
+func TestCrowdOfImpatientCallersIsServed(t *testing.T) {
+	for _, c := range []struct {
+		callers        int
+		patience, work time.Duration // work of a node for an operation
+		least          float64
+	}{
+		{512, 10 * time.Millisecond, 10 * time.Microsecond, 0.8},
+		{512, 10 * time.Millisecond, 20 * time.Microsecond, 0.8},
+		{4096, 50 * time.Millisecond, 20 * time.Microsecond, 0.6},
+		{4096, 50 * time.Millisecond, 60 * time.Microsecond, 0.6},
+	} {
+		patient, crowd := leasesOf(t, 64, time.Minute, c.work), leasesOf(t, c.callers, c.patience, c.work)
+		t.Logf("%+v: %d leases, where 64 patient callers get %d", c, crowd, patient)
+		require.Greater(t, float64(crowd), c.least*float64(patient))
+	}
 }
