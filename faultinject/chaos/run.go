@@ -24,6 +24,9 @@ type Config struct {
 	// Clients is the number of client processes. Workers is the number of users of each kind of object in each of
 	// them. Defaults: 3 and 3.
 	Clients, Workers int
+	// Crowd is the number of further callers in each client that give up soon, on names of their own: more than nodes
+	// can serve.
+	Crowd int
 	// Kinds are the kinds of objects that clients use. Default: locks.
 	Kinds []Kind
 	// TTL is the locks' TTL, and the largest. Clocks may be off by half of it.

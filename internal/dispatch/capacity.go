@@ -45,7 +45,7 @@ func (n *Nodes) Capacity(need int) (takes time.Duration, ok bool) {
 
 // Crowded reports whether so many calls wait for the nodes that a call which needs need nodes should not be made, as
 // its caller does not wait longer than patience. With every call made, the queues would grow until each call is
-// answered when its caller is about to give up. So there is a margin of half of the patience.
+// answered when its caller is about to give up. So there is a margin for exchanges that take longer than most.
 //
 // A node with less than a quarter of a batch in its queue is never crowded: its latest pace may be of another time.
 func (n *Nodes) Crowded(need int, patience time.Duration) bool {
@@ -61,7 +61,7 @@ func (n *Nodes) Crowded(need int, patience time.Duration) bool {
 func (s *sender) crowded(patience time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.queue.length() >= maxBatch/4 && s.waitLocked() > patience/2
+	return s.queue.length() >= maxBatch/4 && s.waitLocked()+s.health.mean+4*s.health.deviation > patience
 }
 
 // waitLocked estimates how long a call takes that is submitted now.

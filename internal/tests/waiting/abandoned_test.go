@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -148,17 +149,23 @@ func TestAbandonedAttemptLeavesTheQueues(t *testing.T) {
 	})
 }
 
-// leasesOf lets callers with a patience acquire and release locks of their own in a loop, on nodes that take a while
-// for each exchange and each operation. It returns how many leases they got.
+// slowClient makes a client of nodes that take a while for each exchange, and work for each operation.
+func slowClient(f *fleet.Fleet, work time.Duration) *quorumlock.Client {
+	c, spies := f.SpiedClient()
+	for _, s := range spies {
+		s.Set(func(s *fleet.Spy) {
+			s.Before = func(ops []node.Op) { time.Sleep(200*time.Microsecond + time.Duration(len(ops))*work) }
+		})
+	}
+	return c
+}
+
+// leasesOf lets callers with a patience acquire and release locks of their own in a loop, and returns how many
+// leases they got.
 func leasesOf(t *testing.T, callers int, patience, work time.Duration) (n int64) {
 	t.Helper()
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c, spies := f.SpiedClient()
-		for _, s := range spies {
-			s.Set(func(s *fleet.Spy) {
-				s.Before = func(ops []node.Op) { time.Sleep(200*time.Microsecond + time.Duration(len(ops))*work) }
-			})
-		}
+		c := slowClient(f, work)
 		lasting, end := context.WithTimeout(t.Context(), 400*time.Millisecond)
 		defer end()
 		var served atomic.Int64
@@ -202,4 +209,39 @@ func TestCrowdOfImpatientCallersIsServed(t *testing.T) {
 		t.Logf("%+v: %d leases, where 64 patient callers get %d", c, crowd, patient)
 		require.Greater(t, float64(crowd), c.least*float64(patient))
 	}
+}
+
+// Callers without a deadline keep the queues long. A caller that waits for twice as long as they do is served.
+func TestCrowdOfPatientCallersStarvesNobody(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := slowClient(f, 20*time.Microsecond)
+		ctx, end := context.WithCancel(t.Context())
+		var took atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 2048 {
+			lock := c.RedLock(fmt.Sprint("job", i))
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					began := f.Clock.Now()
+					lease, err := lock.Acquire(t.Context())
+					if !assert.NoError(t, err) {
+						return
+					}
+					took.Store(int64(f.Clock.Now() - began))
+					assert.NoError(t, lease.Release(t.Context()))
+				}
+			})
+		}
+		time.Sleep(500 * time.Millisecond)
+		for range 10 {
+			patience := 2 * time.Duration(took.Load())
+			mine, cancel := context.WithTimeout(ctx, patience)
+			lease, err := c.RedLock("mine").Acquire(mine)
+			cancel()
+			require.NoError(t, err, "with %v", patience)
+			require.NoError(t, lease.Release(t.Context()))
+		}
+		end()
+		wg.Wait()
+	})
 }
