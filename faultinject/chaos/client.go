@@ -95,10 +95,9 @@ func (s settings) runUntil(ctx context.Context, mayClose <-chan struct{}) (err e
 // work runs all workers until ctx ends.
 func (s settings) work(ctx context.Context, client *quorumlock.Client, recorder *history.Recorder) error {
 	var workers sync.WaitGroup
-	errs := make([]error, len(s.Kinds)*s.Workers+1)
-	crowd := len(errs) - 1
-	workers.Go(func() { errs[crowd] = s.crowd(ctx, client) })
-	for i := range crowd {
+	workers.Go(func() { s.crowd(ctx, client) })
+	errs := make([]error, len(s.Kinds)*s.Workers)
+	for i := range errs {
 		w := &worker{
 			settings: s, number: i + 1, kind: s.Kinds[i/s.Workers],
 			client: client, recorder: recorder, Drawer: workload.NewDrawer(s.Seed, uint64(i)),
