@@ -17,7 +17,8 @@
 // push notifications. Behind Sentinel it ignores a Protocol of 2.
 //
 // A node refuses settings that it cannot follow: OnConnect, replicas, ClusterSlots, NewClient, and universal options that
-// lead to a Redis Cluster. The error is then an [errors.ErrUnsupported]. To use the rest of such options, change a copy of
+// lead to a Redis Cluster. It also refuses the options of a client that [redis.NewFailoverClient] has made: they do not
+// name the Sentinels, and would lead to an old master after a failover. The error is then an [errors.ErrUnsupported]. To use the rest of such options, change a copy of
 // them.
 //
 // # Credentials that change

@@ -168,6 +168,11 @@ func (s *settings) node(more []Option) (*Node, error) {
 	if s.OnConnect != nil {
 		return nil, unsupported("OnConnect: a node has no connection of go-redis to call it with")
 	}
+	for _, address := range s.addresses {
+		if _, port, err := net.SplitHostPort(address); s.Network != "unix" && (err != nil || port == "") {
+			return nil, unsupported(fmt.Sprintf("%q is not the address of a server, host:port: the options of a client of NewFailoverClient do not name the Sentinels, so use NewFailover", address))
+		}
+	}
 	c := &credentials{
 		user: s.Username, password: s.Password, call: s.CredentialsProvider,
 		callContext: s.CredentialsProviderContext, stream: s.StreamingCredentialsProvider,

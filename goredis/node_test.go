@@ -300,6 +300,16 @@ func TestRefusedOptions(t *testing.T) {
 		"ClusterSlots": func() (*Node, error) {
 			return NewCluster(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return nil, nil }}, "ql")
 		},
+		// The options of such a client reach the master of the moment, and do not follow a failover.
+		"NewFailover": func() (*Node, error) {
+			c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"a:1"}})
+			defer func() { _ = c.Close() }()
+			return New(c.Options())
+		},
+		"not the address of a server": func() (*Node, error) { return New(&redis.Options{Addr: "a"}) },
+		`"b"`: func() (*Node, error) {
+			return NewFailover(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"a:1", "b"}})
+		},
 		"ReadOnly": func() (*Node, error) { return NewUniversal(&redis.UniversalOptions{ReadOnly: true}) },
 	} {
 		n, err := ask()

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,8 @@ type link struct {
 	// connID identifies the connection to the server, identity the server.
 	connID   connID
 	identity atomic.Pointer[string]
+	// earlier are identities that this address had before the present one. Only the last few matter.
+	earlier []string
 	// eviction is why the server may evict locks: see Evictor. evictions decides when to look again.
 	eviction  atomic.Pointer[string]
 	evictions evictionWatch
@@ -205,20 +208,46 @@ func (l *link) handshake(ctx context.Context) error {
 		info.WriteString(text)
 		info.WriteByte('\n')
 	}
-	return l.check(info.String(), true)
+	return l.check(ctx, info.String(), true)
 }
 
 // check checks the INFO of the server, or its section about replication alone, and notes its identity.
-func (l *link) check(info string, whole bool) error {
+func (l *link) check(ctx context.Context, info string, whole bool) error {
 	identity, err := checkFitness(info, l.owner != nil)
 	if err == nil && whole {
 		err = l.checkMemory(memoryPolicyOf(info))
+	}
+	if err == nil {
+		err = l.meet(ctx, identity)
 	}
 	if err == nil {
 		l.identity.Store(&identity)
 		l.writer.place = placeOf(info)
 	}
 	return err
+}
+
+// maxEarlier bounds the identities that a link remembers.
+const maxEarlier = 16
+
+// meet notes the identity that the server has now. If the address has led to another server since it had this identity,
+// it has moved there and back: a virtual IP, a name in DNS. Then this server knows nothing of the locks that were granted
+// meanwhile, and its marker is still right, as it has lost nothing. So meet makes the marker one of another server, and
+// the node recovers. The slot of a cluster brings its marker along.
+func (l *link) meet(ctx context.Context, identity string) error {
+	last := l.identity.Load()
+	if l.owner != nil || last == nil || *last == identity {
+		return nil
+	}
+	if slices.Contains(l.earlier, identity) {
+		distrust := l.client.B().Arbitrary("HSET").Keys(MarkerKey(l.writer.tag)).Args("identity", "", "open", "").Build()
+		if err := l.call(ctx, distrust)[0].Error(); err != nil {
+			return err
+		}
+	}
+	l.earlier = append(l.earlier, *last)
+	l.earlier = l.earlier[max(0, len(l.earlier)-maxEarlier):]
+	return nil
 }
 
 // ping sends a PING. Any answer will do.
@@ -232,7 +261,7 @@ func (l *link) identify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.check(replication, false)
+	return l.check(ctx, replication, false)
 }
 
 // isRefused reports whether a server does not know a command, or denies it to this user. Codes such as BUSY

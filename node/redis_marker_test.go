@@ -82,6 +82,7 @@ func TestRedisFitness(t *testing.T) {
 		text("role:master\r\nmaster_replid2:id"):                                                {reason: node.ErrMisconfigured},
 		text("role:master\r\nmaster_replid:id\r\nredis_mode:cluster"):                           {reason: node.ErrMisconfigured},
 		text("role:master\r\nmaster_replid:id\r\nserver_mode:cluster"):                          {reason: node.ErrMisconfigured},
+		text("role:master\r\nmaster_replid:id\r\nredict_mode:cluster"):                          {reason: node.ErrMisconfigured},
 		text("role:master\r\nmaster_replid:id\r\nredis_mode:standalone\r\nredis_version:6.2.6"): {reason: node.ErrMisconfigured},
 		text("role:master\r\nmaster_replid:id\r\nredis_mode:standalone\r\nredis_version:6.2.7"): {identity: "id"},
 		text(""):                                    {reason: node.ErrMisconfigured},

@@ -1,9 +1,9 @@
 package node
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,7 +24,7 @@ const oldestVersion = "6.2.7"
 func checkFitness(info string, ofCluster bool) (identity string, err error) {
 	identity = infoField(info, "master_replid")
 	version := infoField(info, "redis_version")
-	mode := cmp.Or(infoField(info, "server_mode"), infoField(info, "redis_mode")) // Valkey has both
+	mode := modeOf(info)
 	switch role := infoField(info, "role"); {
 	case role == "slave":
 		master := infoField(info, "master_host") + ":" + infoField(info, "master_port")
@@ -42,6 +42,18 @@ func checkFitness(info string, ofCluster bool) (identity string, err error) {
 	default:
 		return identity, nil
 	}
+}
+
+// modeOf returns the mode of a server, or "" if the text of INFO does not tell it. Redis tells it as redis_mode, Valkey
+// as server_mode too, and Redict as redict_mode.
+func modeOf(info string) string {
+	for line := range strings.Lines(info) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if strings.HasSuffix(key, "_mode") && slices.Contains([]string{"standalone", "cluster", "sentinel"}, value) {
+			return value
+		}
+	}
+	return ""
 }
 
 // isOlder reports whether a version comes before another one. A text that is no version is not older.

@@ -160,7 +160,7 @@ func (i Info) version() string {
 // role returns the server's role, in one word.
 func (i Info) role() string {
 	switch {
-	case cmp.Or(i["server_mode"], i["redis_mode"]) == "sentinel": // Valkey, Redis
+	case cmp.Or(i["server_mode"], i["redis_mode"], i["redict_mode"]) == "sentinel": // Valkey, Redis, Redict
 		return "sentinel"
 	case i["role"] == "slave":
 		return "replica"

@@ -1,0 +1,57 @@
+package node_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// movingAddress is an address that leads to one server after another, as a virtual IP does.
+type movingAddress struct {
+	to   atomic.Pointer[redisproc.Server]
+	last atomic.Pointer[net.Conn]
+}
+
+func (a *movingAddress) open(t *testing.T) *node.Redis {
+	t.Helper()
+	return openWith(t, rueidis.ClientOption{
+		InitAddress: []string{"virtual:1"},
+		DialCtxFn: func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			c, err := d.DialContext(ctx, "tcp", a.to.Load().Addr())
+			a.last.Store(&c)
+			return c, err
+		},
+	})
+}
+
+// move makes the address lead to another server, and ends the connection.
+func (a *movingAddress) move(to *redisproc.Server) {
+	a.to.Store(to)
+	if c := a.last.Load(); c != nil {
+		_ = (*c).Close()
+	}
+}
+
+// An address moves to another server, where the lock is granted, and back. The first server has lost nothing, so only
+// the client can know that it must not grant the lock.
+func TestAddressThatMovesAndReturnsRecovers(t *testing.T) {
+	first, second := start(t), start(t)
+	var a movingAddress
+	a.move(first)
+	n := a.open(t)
+	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, node.Released, n, release("o1", "a"))
+	a.move(second)
+	eventually(t, node.Granted, n, acquire("o2", "a"))
+	a.move(first)
+	recovering(t, n, acquire("o3", "a"))
+	// The server recovers for all clients, also those that have met no other server there.
+	recovering(t, open(t, first.Addr()), acquire("o4", "a"))
+}
