@@ -157,7 +157,8 @@ func setTimeouts(opt *rueidis.ClientOption, timeout, connect time.Duration) {
 // than that node's timeouts.
 //
 // When Close returns nil, nothing is held, except locks that the nodes keep for the rest of their
-// [LockOptions].MinHold, or of their TTL after a Detach, and no goroutine is left. If a release could not be
+// [LockOptions].MinHold, or of their TTL after a Detach, and no goroutine of this library is left; goroutines of rueidis, for connections that are
+// closed by then, may take a moment to end. If a release could not be
 // delivered, the error names the nodes on which keys now expire by themselves. If ctx ends first,
 // the rest goes on in the background. Later calls wait for the same end and return the same error.
 func (c *Client) Close(ctx context.Context) error {

@@ -1,6 +1,10 @@
 package wait
 
-import "time"
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/lease"
+)
 
 // A client remembers a denial for denialMemory, and at most maxDenials of them.
 const (
@@ -29,15 +33,19 @@ func (d denials) recent(key queueKey, now time.Duration) bool {
 	return known && now-at < denialMemory
 }
 
+// sharesCalls reports whether operations for this spec share script calls with others. A denial of any other kind is not
+// recorded, as it would push out those that are asked for.
+func sharesCalls(s *lease.Spec) bool {
+	return !s.Reads && !s.Spins && s.Slots == nil && len(s.Names) == 1
+}
+
 // needsTicket reports whether the waiter's next attempt should carry a ticket, if messages of nodes can arrive.
-// Operations of readers, on permits and on several names share no script call anyway.
 func (w *waiter) needsTicket() bool {
-	s := w.spec
-	if w.attempts > 1 || s.Reads || s.Slots != nil || len(s.Names) > 1 {
+	if w.attempts > 1 || !sharesCalls(w.spec) {
 		return true
 	}
 	qs := w.queues
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	return qs.denials.recent(keyOf(s), w.began)
+	return qs.denials.recent(keyOf(w.spec), w.began)
 }

@@ -161,7 +161,7 @@ func (w *waiter) planNext(again lease.Retry, err error) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	w.nextAttempt = due
-	if held {
+	if held && sharesCalls(w.spec) {
 		qs.denials.record(keyOf(w.spec), now)
 	}
 	w.queue.markBlocked(w)
