@@ -3,6 +3,7 @@ package waiting_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -244,4 +245,52 @@ func TestCrowdOfPatientCallersStarvesNobody(t *testing.T) {
 		end()
 		wg.Wait()
 	})
+}
+
+// Callers of two clients want the same few locks, and most of them give up: at once, or while their attempt is queued, on
+// the wire, or lost. No lock has two holders, a patient caller is served in the end, and nothing is left on the nodes.
+func TestImpatientCallersOnHotLocks(t *testing.T) {
+	for seed := range uint64(20) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+			clients := []*quorumlock.Client{slowClient(f, 300*time.Microsecond), slowClient(f, 100*time.Microsecond)}
+			var holders [5]atomic.Int32
+			var served atomic.Int32
+			var wg sync.WaitGroup
+			for i := range 150 {
+				lock := clients[i%2].RedLock(fmt.Sprint("job", i%len(holders)))
+				switch i % 7 {
+				case 0:
+					lock = lock.With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
+				case 1:
+					lock = clients[i%2].MultiLock(fmt.Sprint("job", i%len(holders)))
+				}
+				holder, starts, patience, hold := &holders[i%len(holders)], rng.Int64N(5e7), rng.Int64N(2e7), rng.Int64N(4e6)
+				if i%10 == 0 {
+					patience = int64(time.Minute)
+				}
+				wg.Go(func() {
+					time.Sleep(time.Duration(starts))
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					defer time.AfterFunc(time.Duration(patience), cancel).Stop()
+					lease, err := lock.Acquire(ctx)
+					if err != nil {
+						assert.Less(t, patience, int64(time.Minute), "%v", err)
+						return
+					}
+					served.Add(1)
+					assert.Equal(t, int32(1), holder.Add(1), "holders")
+					time.Sleep(time.Duration(hold))
+					holder.Add(-1)
+					assert.NoError(t, lease.Release(t.Context()))
+				})
+			}
+			wg.Wait()
+			fleet.Settle()
+			time.Sleep(100 * time.Millisecond)
+			f.RequireNoKeys()
+			require.Greater(t, served.Load(), int32(15))
+		})
+	}
 }
