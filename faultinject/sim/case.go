@@ -26,6 +26,8 @@ type Case struct {
 	Timeout time.Duration
 	// Weather is the treatment of all messages.
 	Weather Weather
+	// Settings are the settings of each client.
+	Settings []Settings
 	// Handover bounds the hand-overs between waiters of a client.
 	Handover quorumlock.Handover
 	// Permits is the size of the semaphore that some of the tasks use; 0 if none does.
@@ -49,6 +51,13 @@ type Clock struct {
 	Wall time.Duration
 }
 
+// Settings are what clients may set differently. The zero value leaves all as it is by default.
+type Settings struct {
+	TTL, MaxHold time.Duration
+	Waiting      quorumlock.Waiting
+	Holder       string
+}
+
 // Weather is how the network treats messages.
 type Weather struct {
 	// Least and Most bound the delay of a message.
@@ -57,6 +66,9 @@ type Weather struct {
 	// at most Stray later.
 	Lose, Double float64
 	Stray        time.Duration
+	// Late is the probability that a request arrives up to MaxTTL later than others, whatever became of its connection and
+	// of its process.
+	Late float64
 	// Forget is the probability that a node loses its memory soon after a grant.
 	Forget float64
 	// Unordered allows requests to arrive after later ones of the same client, as on a node that does not notice the
@@ -78,6 +90,11 @@ type Task struct {
 	Nested, Swapped bool
 	// Late is set if it releases the lock only shortly before the lease ends by the clock.
 	Late bool
+	// Form is the form in which it holds the lock. Other is the use that it joins with its own.
+	Form  Form
+	Other *workload.Use
+	// Asks is the question that it asks instead, if any.
+	Asks workload.Question
 	// Latch is the call of the latch that it makes instead, if any.
 	Latch *workload.LatchCall
 }
@@ -238,7 +255,7 @@ func (c *Case) Describe() string {
 	if w := c.Weather; w.Lose > 0 || w.Double > 0 || w.Unordered {
 		fmt.Fprintf(&b, ", %.0f%% lost, %.0f%% doubled", 100*w.Lose, 100*w.Double)
 		if w.Unordered {
-			b.WriteString(", in any order")
+			fmt.Fprintf(&b, ", in any order, %.0f%% up to MaxTTL late", 100*w.Late)
 		}
 	}
 	b.WriteString("\n")
@@ -254,6 +271,11 @@ func (c *Case) Describe() string {
 	}
 	tell("n", c.Nodes)
 	tell("c", c.Clients)
+	for i, s := range c.Settings {
+		if s != (Settings{}) {
+			fmt.Fprintf(&b, "c%d has %+v\n", i+1, s)
+		}
+	}
 	return b.String()
 }
 

@@ -20,7 +20,7 @@ const (
 func (d drawer) directedCase(c *Case) {
 	c.Opened, c.Timeout = true, ttl/3
 	c.Clients[holder].Wall, c.Clients[rival].Wall = 0, 0
-	c.Weather.Lose, c.Weather.Forget = 0, 0
+	c.Weather.Lose, c.Weather.Forget, c.Weather.Late = 0, 0, 0
 	c.Tasks, c.Faults = nil, nil
 	if d.IntN(4) == 0 {
 		d.freezeCase(c)

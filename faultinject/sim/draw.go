@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -20,11 +21,18 @@ const (
 
 var limits = node.Limits{MaxTTL: ttl, MaxClockSkew: maxSkew}
 
-// settings is the configuration of every client, except for its clock and nodes.
-func (c *Case) settings() quorumlock.Config {
+// ttlOf returns the TTL of a client's locks, if they have no other.
+func (c *Case) ttlOf(client int) time.Duration { return c.settingsOf(c.Settings[client]).TTL }
+
+// settingsOf is the configuration of a client, except for its clock and nodes. A short TTL needs short timeouts.
+func (c *Case) settingsOf(s Settings) quorumlock.Config {
+	if s.TTL < 3*c.Timeout {
+		s.TTL = 0
+	}
 	return quorumlock.Config{
-		Holder: quorumlock.NoHolder,
-		TTL:    ttl, MaxTTL: limits.MaxTTL, MaxClockSkew: limits.MaxClockSkew,
+		Holder: cmp.Or(s.Holder, quorumlock.NoHolder),
+		TTL:    cmp.Or(s.TTL, ttl), MaxHold: s.MaxHold, Waiting: s.Waiting,
+		MaxTTL: limits.MaxTTL, MaxClockSkew: limits.MaxClockSkew,
 		NodeTimeoutMin: c.Timeout - 70*time.Millisecond, NodeTimeoutMax: c.Timeout,
 		RetryMin: 5 * time.Millisecond, RetryMax: 100 * time.Millisecond,
 		AllowEven: true,
@@ -71,6 +79,7 @@ func Draw(seed uint64) *Case {
 	c.neighbours()
 	c.lateReleases()
 	c.extendedLeases()
+	drawer{workload.NewDrawer(seed, 14), d.moments}.options(c)
 	return c
 }
 
@@ -129,6 +138,8 @@ func (d drawer) weather(timeout time.Duration) Weather {
 	w.Stray = d.UpTo(2 * ttl)
 	w.Unordered = d.IntN(4) == 0
 	w.Forget = []float64{0, 0, 0, 0.02, 0.1}[d.IntN(5)]
+	w.Late = []float64{0, 0, 0, 0, 0.02, 0.1}[d.IntN(6)]
+	w.Unordered = w.Unordered || w.Late > 0
 	return w
 }
 
@@ -173,8 +184,67 @@ func (c *Case) extendedLeases() {
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		if t.Fixed = t.Fixed || i%2 == 0; t.Fixed {
-			t.TTL, t.Extend, t.Hold = 3*c.Timeout+ttl/50, true, 2*t.Hold
+			t.TTL, t.Lengthen, t.Extend, t.Hold = 3*c.Timeout+ttl/50, limits.MaxTTL, true, 2*t.Hold
 		}
+	}
+}
+
+// options draws what clients set differently, and in half of the cases the options of tasks: in the others, waiters are
+// woken when a lease is over.
+func (d drawer) options(c *Case) {
+	c.Settings = make([]Settings, len(c.Clients))
+	for i := range c.Settings {
+		s := &c.Settings[i]
+		if c.Timeout <= ttl/10 && d.One(2) {
+			s.TTL = d.Between(4*c.Timeout, ttl).Truncate(time.Millisecond)
+		}
+		if d.One(6) {
+			s.MaxHold = d.Between(ttl, 3*ttl)
+		}
+		s.Waiting = workload.Pick(d.Drawer, quorumlock.WaitDefault, quorumlock.WaitDefault, quorumlock.WaitQueued, quorumlock.WaitSpin)
+		s.Holder = workload.Pick(d.Drawer, "", "host")
+	}
+	if d.One(2) {
+		return
+	}
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		lengthen := t.Lengthen
+		d.Options(&t.Use, ttl)
+		t.Lengthen = cmp.Or(lengthen, t.Lengthen)
+		if t.Fixed {
+			t.MinHold = min(t.MinHold, c.ttlOf(t.Client)*9/10)
+		}
+		if t.Nested {
+			t.Ending = workload.Release
+			continue
+		}
+		d.forms(c, t)
+	}
+}
+
+// forms draws the form in which a task holds its lock, or a question that it asks instead.
+func (d drawer) forms(c *Case, t *Task) {
+	if d.One(12) {
+		t.Asks = workload.InspectLock
+		return
+	}
+	t.Form = workload.Pick(d.Drawer, AsLease, AsLease, AsLease, AsLease, AsLease, AsLease, AsLease, AsLease, InDo, InJoin, InJoinDo, AsLeader)
+	if t.Form == AsLease || t.Form == InDo {
+		return
+	}
+	t.Careless, t.Downgrade, t.Fixed = false, false, false
+	if t.Form != AsLeader && len(t.Names) > 1 {
+		t.Form = AsLease
+	}
+	if t.Form == InJoin || t.Form == InJoinDo {
+		other := workload.Use{Names: []string{"b"}, Reads: d.One(2)}
+		if t.Names[0] != "a" {
+			other.Names[0] = "a"
+		} else if c.Seed%3 == 0 {
+			other.Names[0] = neighbour
+		}
+		t.Other = &other
 	}
 }
 
@@ -396,6 +466,12 @@ func (d drawer) readers(c *Case) {
 	}
 }
 
+// forgets reports whether nodes may lose their memory. Then they may also forget the number of permits, which is then the
+// one that clients are configured with.
+func (c *Case) forgets() bool {
+	return c.Weather.Forget > 0 || slices.ContainsFunc(c.Faults, func(s faultinject.Step) bool { return slices.Contains(losses, s.Fault) })
+}
+
 // DrawPermits draws a case in which most tasks that want one lock acquire permits of a semaphore instead. A holder of
 // permits holds slots, each of which has one holder, and there are no more slots than permits.
 func DrawPermits(seed uint64) *Case {
@@ -409,6 +485,12 @@ func DrawPermits(seed uint64) *Case {
 		}
 		d.Permits(&t.Use, c.Permits)
 		t.Names, t.Nested = wanted[0], false
+		if t.Asks != "" {
+			t.Asks = workload.Pick(d, workload.InspectPermits, workload.CountPermits, workload.CountFree, workload.Resize)
+			if t.Asks == workload.Resize && c.forgets() {
+				t.Asks = workload.CountPermits
+			}
+		}
 		if t.Endless {
 			t.Endless, t.Patience = false, 3*ttl
 		}

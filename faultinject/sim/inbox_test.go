@@ -29,7 +29,7 @@ type listening struct {
 func listen(t *testing.T, test func(l *listening)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &Case{Nodes: []Clock{{Rate: 1}}, Clients: []Clock{{Rate: 1}}, Timeout: ttl / 10, Opened: true}
+		c := &Case{Nodes: []Clock{{Rate: 1}}, Clients: []Clock{{Rate: 1}}, Settings: make([]Settings, 1), Timeout: ttl / 10, Opened: true}
 		c.Weather = Weather{Least: time.Millisecond, Most: 2 * time.Millisecond}
 		w := newWorld(c, false)
 		w.open()

@@ -219,7 +219,11 @@ func (w *world) useLatch(index int, t Task) {
 func (w *world) call(ctx context.Context, p *process, worker int, do workload.LatchCall) error {
 	w.note("%s begins to %s", p.label, do)
 	w.latch.begins(do.Kind)
-	left, err := do.Make(ctx, p.client.Latch(latchName), p.recorder, worker)
+	var options quorumlock.LatchOptions
+	if worker%2 == 0 {
+		options.TTL = quorumlock.MinLatchTTL
+	}
+	left, err := do.Make(ctx, workload.LatchOf(p.client, latchName, options), p.recorder, worker)
 	if do.Kind == history.Count && err == nil {
 		w.note("%s has found that %d are left", p.label, left)
 	} else {

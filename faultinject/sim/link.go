@@ -143,10 +143,14 @@ func (l *link) newExchange(ops []node.Op) *exchange {
 	w := l.server.world.weather()
 	// The number of draws is the same in any weather, so that a loss does not change later draws.
 	spread := int64(w.Most-w.Least) + 1
+	late := time.Duration(l.rng.Int64N(int64(limits.MaxTTL)))
+	if l.rng.Float64() >= w.Late {
+		late = 0
+	}
 	return &exchange{
 		link: l, number: l.sent, after: after, severed: l.severed, ops: ops, replies: make([]node.Reply, len(ops)),
 		life:      l.server.currentLife(),
-		there:     w.Least + time.Duration(l.rng.Int64N(spread)),
+		there:     late + w.Least + time.Duration(l.rng.Int64N(spread)),
 		back:      w.Least + time.Duration(l.rng.Int64N(spread)),
 		stray:     time.Duration(l.rng.Int64N(int64(w.Stray) + 1)),
 		settle:    time.Duration(l.rng.Int64N(int64(time.Millisecond))),

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -21,6 +22,7 @@ import (
 type process struct {
 	label  string
 	client *quorumlock.Client
+	clock  clock.Clock
 	// recorder writes the history of the process.
 	recorder *history.Recorder
 	dead     chan struct{}
@@ -35,17 +37,20 @@ type process struct {
 	since time.Time
 }
 
-func newProcess(w *world, label string, c Clock, paths []*path, seed uint64) *process {
+func newProcess(w *world, label string, c Clock, settings Settings, paths []*path, seed uint64) *process {
 	p := &process{label: label, recorder: w.log.Recorder(label, w.ticks), dead: make(chan struct{})}
 	skewed := clock.NewSkewed(w.clock, c.Rate)
 	skewed.StepWall(c.Wall)
-	cfg := w.c.settings()
-	cfg.Clock = processClock{skewed, p}
+	cfg := w.c.settingsOf(settings)
+	p.clock = processClock{skewed, p}
+	cfg.Clock = p.clock
 	cfg.Jitter = lockedRand(seed)
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	for i, s := range w.servers {
 		cfg.Nodes = append(cfg.Nodes, node.Node(newLink(p, s, paths[i], seed+uint64(i)+1)))
 	}
+	workload.Set(cfg)
+	workload.Set(cfg.Handover)
 	client, err := quorumlock.New(cfg)
 	if err != nil {
 		panic(fmt.Sprintf("sim: the settings must be valid: %v", err))

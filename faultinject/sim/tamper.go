@@ -46,7 +46,7 @@ func DrawTampering(seed uint64) *Case {
 	c.Weather = Weather{Least: c.Weather.Least, Most: max(min(c.Weather.Most, mostTampered), c.Weather.Least)}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
-		t.TTL = 0
+		t.TTL, t.MinHold, t.Ending, t.Form = 0, 0, workload.Release, AsLease
 		if d.IntN(2) == 0 {
 			t.Hold = d.Between(ttl/2, 3*ttl)
 		}
@@ -113,6 +113,7 @@ func (w *world) tamper(t Tamper) {
 // attempt that a forced release interrupts may still succeed, with its second round.
 func (w *world) force(t Tamper) {
 	p, before := w.process(t.Client), w.valid(t.Name)
+	workload.Called("Lock.ForceRelease")
 	status, err := p.client.RedLock(t.Name).ForceRelease(context.Background())
 	w.tampering.mu.Lock()
 	w.tampering.tampered[t.Name] = w.now() // also after an error: nodes may have carried it out
@@ -165,7 +166,7 @@ func (w *world) follows(next *quorumlock.Lease) {
 	if w.c.Kind != OfTampering {
 		return
 	}
-	for _, name := range held(next) {
+	for _, name := range next.Names() {
 		for _, r := range w.valid(name) {
 			if r.lease.Owner() != next.Owner() && !r.fixed && w.hasMajority(name, next.Owner()) {
 				w.Go(func() { w.endsTaken(r, next, name) })
@@ -291,7 +292,7 @@ var takenAway = []quorumlock.LossCause{quorumlock.LossForced, quorumlock.LossTak
 func (w *world) notTaken(lease *quorumlock.Lease, err error) {
 	var lost *quorumlock.LostError
 	ok := errors.As(err, &lost)
-	if ok && slices.Contains(takenAway, lost.Cause) && !slices.ContainsFunc(held(lease), w.tampering.touched) {
+	if ok && slices.Contains(takenAway, lost.Cause) && !slices.ContainsFunc(lease.Names(), w.tampering.touched) {
 		w.violated(Losses, "%s (%s) was not taken away, but reports it: %v", strings.Join(lease.Names(), " "), w.short(lease.Owner()), err)
 	}
 }

@@ -21,13 +21,21 @@ func (w *world) perform(index int, t Task) {
 		return
 	}
 	if t.TTL < 3*w.c.Timeout { // a short one needs short timeouts
-		t.TTL = ttl
+		t.TTL = 0
 	}
 	rng := rand.New(rand.NewPCG(w.c.Seed, uint64(200+index)))
 	for range t.Again + 1 {
 		p := w.process(t.Client)
 		if p == nil || !p.awake() || w.now() > span && t.Again > 0 {
 			return
+		}
+		switch {
+		case t.Asks != "":
+			w.ask(p, t, index)
+			continue
+		case t.Form != AsLease:
+			w.holdsAs(p, t, rng, index)
+			continue
 		}
 		lease := w.take(p, t, index)
 		if lease == nil {
@@ -62,14 +70,7 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 	}
 	w.note("%s lets go of %v (%s)", p.label, t.Names, w.short(lease.Owner()))
 	w.notTaken(lease, lease.Err())
-	left, began := lease.Remaining(), w.now()
-	err := w.during(lease, (*history.Holding).Release, func() error { return lease.Release(context.Background()) })
-	w.freed(lease, w.needOf(t), w.now()-began, err)
-	w.released(lease, w.needOf(t), left, err)
-	if lease.Context().Err() == nil {
-		w.violated(Finality, "%s has released %v (%s), and the context of its lease goes on", p.label, t.Names, w.short(lease.Owner()))
-	}
-	w.finished(lease)
+	w.leaves(p, lease, t, rng, index)
 }
 
 // take waits for the lock, and records the grant.
@@ -90,12 +91,15 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	if t.Reads {
 		attempts = t.Attempts(p.recorder, index)
 	}
+	asked := w.now()
 	lease, err := t.Acquire(patience, p.client)
 	if err != nil {
 		w.note("%s gives up %v: %v", p.label, t.Names, err)
+		w.mustBeValid(p, t, err)
 		return nil
 	}
 	w.granted(p, lease, t.Use, index, attempts...)
+	w.keeps(lease, asked+t.Keeps()*98/100)
 	w.follows(lease)
 	if one != nil && w.c.orderly() {
 		w.inTurn(one)
@@ -184,18 +188,14 @@ func (w *world) keep(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand
 // lateHold is how long a lock is held that is acquired after the faults.
 const lateHold = 20 * time.Millisecond
 
-// extend renews by hand, a Fixed lease for the MaxTTL. After a success, the lease lasts that long from then, minus drift. A
-// release by force takes nodes away from it if it arrives meanwhile.
+// extend renews by hand. After a success, the lease lasts for that TTL from then, minus drift. A release by force takes nodes
+// away from it if it arrives meanwhile.
 func (w *world) extend(p *process, lease *quorumlock.Lease, t Task) {
-	began, life, extend := w.now(), t.TTL, lease.Extend
-	if t.Fixed {
-		life = limits.MaxTTL
-		extend = func(ctx context.Context) error { return lease.ExtendFor(ctx, life) }
-	}
-	err := extend(context.Background())
+	began := w.now()
+	life, err := t.Prolong(context.Background(), lease, w.c.ttlOf(t.Client))
 	w.note("%s extends %v by hand: %v", p.label, t.Names, err)
 	least := life*98/100 - 2*time.Millisecond - (w.now() - began)
-	if left := lease.Remaining(); err == nil && !t.Careless && lease.Err() == nil && left < least && !w.forcedOff(t.Names) {
+	if left := lease.Remaining(); err == nil && !t.Careless && w.c.Settings[t.Client].MaxHold == 0 && lease.Err() == nil && left < least && !w.forcedOff(t.Names) {
 		w.violated(Finality, "%s was told that it extended %v, and has %v left instead of %v", p.label, t.Names, left, least)
 	}
 }
@@ -217,6 +217,7 @@ func (w *world) downgrade(p *process, lease *quorumlock.Lease, t Task) {
 		return
 	}
 	w.update(lease, func(r *record) { r.reads = true })
+	workload.Called("Lease.Downgrade")
 	err := w.during(lease, (*history.Holding).Downgrade, func() error {
 		return lease.Downgrade(context.Background())
 	})

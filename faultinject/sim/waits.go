@@ -161,7 +161,7 @@ func (w *world) examine(one *waiting, states []node.Reply) {
 	patience, settled := patienceAfter, span+limits.Recovery()
 	if w.c.undisturbed() {
 		settled = 0
-		if !w.c.overlapping() {
+		if !w.c.overlapping() && !w.c.keepsLocks() {
 			patience = patienceWithout
 		}
 	}
@@ -231,8 +231,8 @@ const mostLate = 250 * time.Millisecond
 
 // orderly reports whether nothing goes wrong in a run, and all tasks want one lock in FIFO order, one lease a turn.
 func (c *Case) orderly() bool {
-	return c.undisturbed() && c.Handover.Off && !c.overlapping() && !slices.ContainsFunc(c.Tasks, func(t Task) bool {
-		return t.Waiting == quorumlock.WaitSpin || t.Try || !slices.Equal(t.Names, c.Tasks[0].Names)
+	return c.undisturbed() && c.Handover.Off && !c.overlapping() && !c.keepsLocks() && !slices.ContainsFunc(c.Tasks, func(t Task) bool {
+		return cmp.Or(t.Waiting, c.Settings[t.Client].Waiting) == quorumlock.WaitSpin || t.Try || t.Form != AsLease || !slices.Equal(t.Names, c.Tasks[0].Names)
 	})
 }
 
@@ -260,7 +260,13 @@ func (c *Case) undisturbed() bool {
 // overlapping reports whether some tasks want several names. A woken one may have to leave a name to others, which
 // then come without a wake.
 func (c *Case) overlapping() bool {
-	return slices.ContainsFunc(c.Tasks, func(t Task) bool { return len(t.Names) > 1 })
+	return slices.ContainsFunc(c.Tasks, func(t Task) bool { return len(t.Names) > 1 || t.Other != nil })
+}
+
+// keepsLocks reports whether nodes keep some locks when their leases are over. No node tells the next waiter of such an end,
+// which looks by itself.
+func (c *Case) keepsLocks() bool {
+	return slices.ContainsFunc(c.Tasks, func(t Task) bool { return t.MinHold > 0 || t.Ending.Detaches() })
 }
 
 // mostPrompt bounds the delay of messages where waiters must be woken promptly.

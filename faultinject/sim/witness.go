@@ -64,6 +64,8 @@ type record struct {
 	over bool
 	// told is set once its process knows.
 	told bool
+	// kept is the time until which the nodes must keep its names, although the lease may be over.
+	kept time.Duration
 }
 
 func newWitness(w *world, traced bool) *witness {
@@ -100,7 +102,7 @@ func (w *witness) granted(p *process, lease *quorumlock.Lease, u workload.Use, w
 	w.grants++
 	w.tell("%s has %v: %s with token %d, for %v", p.label, lease.Names(), w.short(lease.Owner()), lease.Token(), lease.Remaining())
 	r := &record{
-		lease: lease, ctx: lease.Context(), process: p, reads: u.Reads, fixed: u.Fixed, held: held(lease),
+		lease: lease, ctx: lease.Context(), process: p, reads: u.Reads, fixed: u.Fixed, held: heldBy(lease.Names(), lease.Slots()),
 		keys: keysOf(lease), need: w.world.needOf(Task{Use: u}),
 	}
 	if attempts == nil {
@@ -117,15 +119,26 @@ func (w *witness) granted(p *process, lease *quorumlock.Lease, u workload.Use, w
 	for _, name := range r.held {
 		w.granting[name]++
 	}
-	for _, other := range w.leases {
-		if other.has(r.held) && (!r.reads || !other.reads) && other.mayBeUsed() {
-			w.confirm(other)
-		}
-	}
+	w.stillHeldLocked(r.held, r.reads, r)
 	w.leases = append(w.leases, r)
 	if lease.Err() == nil {
 		w.confirm(r)
 	}
+}
+
+// stillHeldLocked records which other leases of some names are valid beside a new one, or kept by the nodes.
+func (w *witness) stillHeldLocked(names []string, reads bool, except *record) {
+	for _, other := range w.leases {
+		if other != except && other.has(names) && (!reads || !other.reads) && (other.mayBeUsed() || other.kept > w.world.now()) {
+			w.confirm(other)
+		}
+	}
+}
+
+// keptUntil returns until when the nodes must keep the names of a lease, whatever becomes of it.
+func (w *witness) keptUntil(lease *quorumlock.Lease) (until time.Duration) {
+	w.update(lease, func(r *record) { until = r.kept })
+	return until
 }
 
 // mayBeUsed reports whether a process may rely on a lease: the lease is valid, or its context has not ended although the
@@ -175,7 +188,7 @@ func (w *witness) lookLocked() {
 			w.confirm(r)
 		case err == nil:
 			w.backedLocked(r)
-		case !r.over:
+		case !r.over && r.kept <= w.world.now():
 			r.over = true
 			r.parts.Lost(err)
 		}
@@ -250,7 +263,7 @@ func (w *witness) standing(names []string) (leased bool, grants int) {
 	for _, name := range names {
 		grants += w.granting[name]
 	}
-	return slices.ContainsFunc(w.leases, func(r *record) bool { return r.has(names) && r.lease.Err() == nil }), grants
+	return slices.ContainsFunc(w.leases, func(r *record) bool { return r.has(names) && (r.lease.Err() == nil || r.kept > w.world.now()) }), grants
 }
 
 // finished forgets a lease that is no longer used.
@@ -259,7 +272,10 @@ func (w *witness) finished(lease *quorumlock.Lease) {
 }
 
 // died forgets the leases of a process, which can no longer act.
-func (w *witness) died(p *process) { w.forget(func(r *record) bool { return r.process == p }) }
+// What the nodes must keep stays.
+func (w *witness) died(p *process) {
+	w.forget(func(r *record) bool { return r.process == p && r.kept <= w.world.now() })
+}
 
 func (w *witness) forget(which func(*record) bool) {
 	w.seen.Lock()
@@ -276,13 +292,13 @@ func (w *witness) update(lease *quorumlock.Lease, change func(*record)) {
 	}
 }
 
-// held returns the names of a lease, or its slots.
-func held(lease *quorumlock.Lease) []string {
-	if lease.Slots() == nil {
-		return lease.Names()
+// heldBy returns the names of a lock, or the slots of permits.
+func heldBy(names []string, slots []int) []string {
+	if slots == nil {
+		return names
 	}
 	var all []string
-	for _, slot := range lease.Slots() {
+	for _, slot := range slots {
 		all = append(all, fmt.Sprintf("permit %d", slot))
 	}
 	return all

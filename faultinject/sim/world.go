@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -23,6 +24,9 @@ import (
 func Run(t *testing.T, c *Case, traced bool) Verdict {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	// A collection would change the order of goroutines.
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	var w *world
 	synctest.Test(t, func(*testing.T) { w = play(c, traced) })
 	w.judge()
@@ -115,7 +119,7 @@ func play(c *Case, traced bool) *world {
 
 // open opens the nodes, as an operator does.
 func (w *world) open() {
-	cfg := w.c.settings()
+	cfg := w.c.settingsOf(Settings{})
 	cfg.Clock = w.clock
 	for _, s := range w.servers {
 		cfg.Nodes = append(cfg.Nodes, s.Memory)
@@ -135,7 +139,7 @@ func (w *world) start(client int) {
 		label = fmt.Sprintf("%s.%d", label, w.started-len(w.c.Clients)+1)
 	}
 	w.clients[label] = client
-	w.processes[client] = newProcess(w, label, w.c.Clients[client], w.paths[client], w.c.Seed+uint64(1000*w.started))
+	w.processes[client] = newProcess(w, label, w.c.Clients[client], w.c.Settings[client], w.paths[client], w.c.Seed+uint64(1000*w.started))
 }
 
 func (w *world) process(client int) *process {
@@ -193,7 +197,7 @@ func (w *world) checkAfterFaults() {
 		pause(context.Background(), ttl*3/4)
 		w.nothingLeft()
 	}
-	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, newPaths(len(w.servers)), w.c.Seed+7)
+	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, Settings{}, newPaths(len(w.servers)), w.c.Seed+7)
 	bound, cancel := context.WithTimeout(context.Background(), limits.Recovery()+2*time.Second)
 	defer cancel()
 	for _, name := range names {
@@ -247,7 +251,7 @@ func (w *world) oldProcesses() {
 // cleanedUp reports whether every owner was able to clean up.
 func (w *world) cleanedUp() bool {
 	weather := w.c.Weather
-	return weather.Lose == 0 && weather.Double == 0 && !weather.Unordered && weather.Forget == 0 &&
+	return !w.c.keepsLocks() && weather.Lose == 0 && weather.Double == 0 && !weather.Unordered && weather.Forget == 0 &&
 		!slices.ContainsFunc(w.c.Faults, func(s faultinject.Step) bool { return s.Fault == faultinject.Murder })
 }
 
@@ -267,6 +271,13 @@ func (w *world) allPermits(newcomer *process, deadline time.Time) {
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
 	all := workload.Use{Names: []string{"a"}, Permits: w.c.Permits, Size: w.c.Permits}
+	if err := newcomer.recorder.Resize(0, "a", w.c.Permits, func() error {
+		_, err := all.Ask(ctx, newcomer.client, workload.Resize, w.c.Permits)
+		return err
+	}); err != nil {
+		w.violated(Progress, "R and 2 s after the faults the number of permits cannot be set: %v", err)
+		return
+	}
 	lease, err := all.Acquire(ctx, newcomer.client)
 	if err != nil {
 		w.violated(Progress, "R and 2 s after the faults, and 2 s after the locks, %d permits cannot be acquired: %v", w.c.Permits, err)

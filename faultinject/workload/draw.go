@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 )
@@ -56,6 +57,22 @@ func (d Drawer) Lock(h Habits) Use {
 func (d Drawer) Share(u *Use, readers int) {
 	u.Reads = d.IntN(4) < readers
 	u.Downgrade = !u.Reads && d.One(3)
+}
+
+// Options draws options that change no wait: how the lock is described, for how long nodes keep it after its lease, and how
+// the lease ends. longest is the client's MaxTTL.
+func (d Drawer) Options(u *Use, longest time.Duration) {
+	u.ByRule, u.Purpose = d.One(4), Pick(d, "", "", "reads", "writes")
+	if u.ByRule && len(u.Names) > 1 {
+		u.All = d.One(2)
+	}
+	if u.Fixed && d.One(2) {
+		u.Lengthen = d.Between(longest/2, longest)
+	}
+	u.Ending = Pick(d, Release, Release, Release, Release, Waive, Detach, DetachAndRelease)
+	if d.One(3) {
+		u.MinHold = d.UpTo(min(cmp.Or(u.TTL, longest), longest) * 9 / 10)
+	}
 }
 
 // Permits makes a use one of a semaphore, for some or all of its permits.

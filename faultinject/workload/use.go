@@ -3,19 +3,22 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Use is one use of an object by a client.
 type Use struct {
-	// Names are the names of one lock, or the name of a semaphore. All is set if every node must agree.
-	Names []string
-	All   bool
+	// Names are the names of one lock, or the name of a semaphore. All is set if every node must agree. ByRule is set if
+	// an option says so, and not the kind of lock.
+	Names       []string
+	All, ByRule bool
 	// Permits is the number of permits that it acquires from a semaphore of the given Size; 0 for a lock.
 	Permits, Size int
 	// Reads is set if it is a reader of the lock, Downgrade if it becomes one after half of Hold.
@@ -25,42 +28,85 @@ type Use struct {
 	Fixed bool
 	// MinHold is its MinHold. A careless use ends before, if its Hold does.
 	MinHold time.Duration
+	// Purpose is the purpose of its lock, for people.
+	Purpose string
 	// Waiting is its way to wait, and NoHandover excludes it from hand-overs. Try is set if it makes one attempt only.
 	Waiting         quorumlock.Waiting
 	NoHandover, Try bool
 	// Patience is how long it waits for the lock, Hold how long it keeps it.
 	Patience, Hold time.Duration
 	// Careless is set if it does not release the lock after Hold, and acts until it learns that the lease is over.
-	// Extend is set if it renews by hand.
+	// Extend is set if it renews by hand. For a Fixed lock, Lengthen is the TTL of that; 0 for the lock's.
 	Careless, Extend bool
+	Lengthen         time.Duration
+	// Ending is how it ends the lease.
+	Ending Ending
 }
+
+// Ending is a way to end a lease.
+type Ending string
+
+// The ways.
+const (
+	Release Ending = "release"
+	// Waive is a release that waives the MinHold.
+	Waive Ending = "waive"
+	// Detach leaves the lock to its TTL, and DetachAndRelease lets another client release the owner later.
+	Detach           Ending = "detach"
+	DetachAndRelease Ending = "detach, and release the owner"
+)
+
+// Detaches reports whether the lock stays on the nodes although its lease is over.
+func (e Ending) Detaches() bool { return e == Detach || e == DetachAndRelease }
 
 // options returns the options of its lock or semaphore.
 func (u Use) options() quorumlock.LockOptions {
-	options := quorumlock.LockOptions{Fixed: u.Fixed, TTL: u.TTL, MinHold: u.MinHold, Waiting: u.Waiting, NoHandover: u.NoHandover}
+	options := quorumlock.LockOptions{
+		Fixed: u.Fixed, TTL: u.TTL, MinHold: u.Keeps(), Waiting: u.Waiting, NoHandover: u.NoHandover, Purpose: u.Purpose,
+	}
 	if u.Careless {
 		options.MaxHold = max(u.Hold, time.Millisecond)
-		options.MinHold = min(options.MinHold, options.MaxHold)
 	}
+	switch {
+	case !u.ByRule || u.Permits > 0:
+	case u.All:
+		options.Rule = quorum.All()
+	default:
+		options.Rule = quorum.Majority()
+	}
+	Set(options)
 	return options
 }
 
-// Lock returns its lock.
-func (u Use) Lock(c *quorumlock.Client) *quorumlock.Lock {
-	lock := c.RedLock(u.Names[0])
-	switch {
-	case u.All:
-		lock = c.MultiLock(u.Names...)
-	case u.Reads:
-		lock = c.RWLock(u.Names[0]).Read()
-	case u.Downgrade:
-		lock = c.RWLock(u.Names[0]).Write()
+// Keeps returns for how long the nodes keep its lock after they were asked for it, whatever becomes of the lease.
+func (u Use) Keeps() time.Duration {
+	if u.Careless {
+		return min(u.MinHold, max(u.Hold, time.Millisecond))
 	}
-	return lock.With(u.options())
+	return u.MinHold
+}
+
+// Lock returns its lock. By a rule, a lock of one name may need all nodes, and one of several names only a majority.
+func (u Use) Lock(c *quorumlock.Client) *quorumlock.Lock {
+	readers := func() *quorumlock.RWLock { Called("RWLock.With"); return c.RWLock(u.Names[0]).With(u.options()) }
+	switch {
+	case u.Reads && !u.All:
+		Called("RWLock.Read")
+		return readers().Read()
+	case u.Downgrade && !u.All:
+		Called("RWLock.Write")
+		return readers().Write()
+	}
+	Called("Lock.With")
+	if len(u.Names) > 1 || u.All != u.ByRule {
+		return c.MultiLock(u.Names...).With(u.options())
+	}
+	return c.RedLock(u.Names[0]).With(u.options())
 }
 
 // semaphore returns its semaphore.
 func (u Use) semaphore(c *quorumlock.Client) *quorumlock.Semaphore {
+	Called("Semaphore.With")
 	return c.Semaphore(u.Names[0], u.Size).With(u.options())
 }
 
@@ -68,14 +114,68 @@ func (u Use) semaphore(c *quorumlock.Client) *quorumlock.Semaphore {
 func (u Use) Acquire(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) {
 	switch {
 	case u.Permits > 0 && u.Try:
+		Called("Semaphore.TryAcquire")
 		return u.semaphore(c).TryAcquire(ctx, u.Permits)
 	case u.Permits > 0:
+		Called("Semaphore.Acquire")
 		return u.semaphore(c).Acquire(ctx, u.Permits)
 	case u.Try:
+		Called("Lock.TryAcquire")
 		return u.Lock(c).TryAcquire(ctx)
 	default:
+		Called("Lock.Acquire")
 		return u.Lock(c).Acquire(ctx)
 	}
+}
+
+// Do runs fn while it holds the lock or the permits. fn gets what it can learn from its context.
+func (u Use) Do(ctx context.Context, c *quorumlock.Client, fn func(ctx context.Context, token uint64, slots []int) error) error {
+	if u.Permits > 0 {
+		Called("Semaphore.Do")
+		s := u.semaphore(c)
+		return s.Do(ctx, u.Permits, func(ctx context.Context) error {
+			Called("Semaphore.Slots")
+			slots, token, _ := s.Slots(ctx)
+			return fn(ctx, token, slots)
+		})
+	}
+	Called("Lock.Do")
+	lock := u.Lock(c)
+	return lock.Do(ctx, func(ctx context.Context) error {
+		Called("Lock.Token")
+		token, _ := lock.Token(ctx)
+		return fn(ctx, token, nil)
+	})
+}
+
+// Prolong renews a lease by hand, and returns the TTL that it has then.
+func (u Use) Prolong(ctx context.Context, lease *quorumlock.Lease, ttl time.Duration) (time.Duration, error) {
+	if u.Fixed && u.Lengthen > 0 {
+		Called("Lease.ExtendFor")
+		return u.Lengthen, lease.ExtendFor(ctx, u.Lengthen)
+	}
+	Called("Lease.Extend")
+	return cmp.Or(u.TTL, ttl), lease.Extend(ctx)
+}
+
+// End ends a lease, and returns for how long the nodes keep the lock from now on, at least: for the rest of a TTL if it is
+// detached. Clocks differ by less than the part that is left out. A lease of permits, or of several names, has one end.
+func (u Use) End(lease *quorumlock.Lease) (kept time.Duration, err error) {
+	if u.Ending.Detaches() {
+		Called("Lease.Detach")
+		left := lease.Remaining()
+		_, err := lease.Detach()
+		if err != nil {
+			left = 0
+		}
+		return left * 98 / 100, err
+	}
+	if u.Ending == Waive {
+		Called("Lease.WaiveMinHold")
+		lease.WaiveMinHold()
+	}
+	Called("Lease.Release")
+	return 0, lease.Release(context.Background())
 }
 
 // Join returns what Join takes to acquire this use with others. granted returns the token and the slots that this part
@@ -83,10 +183,15 @@ func (u Use) Acquire(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lea
 func (u Use) Join(c *quorumlock.Client) (lock quorumlock.Joinable, granted func(*quorumlock.JointLease) (token uint64, slots []int)) {
 	if u.Permits == 0 {
 		lock = u.Lock(c)
-		return lock, func(l *quorumlock.JointLease) (uint64, []int) { return l.Token(lock, u.Names[0]), nil }
+		return lock, func(l *quorumlock.JointLease) (uint64, []int) {
+			Called("JointLease.Token")
+			return l.Token(lock, u.Names[0]), nil
+		}
 	}
 	s := u.semaphore(c)
+	Called("Semaphore.Joinable")
 	return s.Joinable(u.Permits), func(l *quorumlock.JointLease) (uint64, []int) {
+		Called("JointLease.Context")
 		slots, token, _ := s.Slots(l.Context())
 		return token, slots
 	}
@@ -170,18 +275,30 @@ func (l LatchCall) String() string {
 	}
 }
 
+// LatchOf returns a latch with options.
+func LatchOf(c *quorumlock.Client, name string, options quorumlock.LatchOptions) *quorumlock.Latch {
+	Called("Latch.With")
+	Set(options)
+	return c.Latch(name).With(options)
+}
+
 // Make makes the call and records it. left is the result of a Count.
 func (l LatchCall) Make(ctx context.Context, latch *quorumlock.Latch, r *history.Recorder, worker int) (left int, err error) {
 	switch name := latch.Name(); l.Kind {
 	case history.Set:
+		Called("Latch.Set")
 		err = r.SetLatch(worker, name, l.Count, func() error { return latch.Set(ctx, l.Count) })
 	case history.CountDown:
+		Called("Latch.CountDown")
 		err = r.CountDown(worker, name, l.ID, func() error { return latch.CountDown(ctx, l.ID) })
 	case history.Await:
+		Called("Latch.Await")
 		err = r.AwaitLatch(worker, name, func() error { return latch.Await(ctx) })
 	case history.Delete:
+		Called("Latch.Delete")
 		err = r.DeleteLatch(worker, name, func() error { return latch.Delete(ctx) })
 	default:
+		Called("Latch.Count")
 		left, err = r.CountLatch(worker, name, func() (int, error) { return latch.Count(ctx) })
 	}
 	return left, err

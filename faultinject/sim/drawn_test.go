@@ -1,0 +1,29 @@
+package sim_test
+
+import (
+	"testing"
+
+	"github.com/quorumlock/quorumlock/faultinject/sim"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
+)
+
+// TestEveryOperationIsDrawn plays cases of each kind until each exported method and option was used. A new one fails it
+// until a workload draws it, or package workload lists it among those that change nothing.
+func TestEveryOperationIsDrawn(t *testing.T) {
+	const most = 300
+	for i := range uint64(most) {
+		for _, kind := range []sim.Kind{sim.OfLocks, sim.OfPermits, sim.OfLatches, sim.OfTampering} {
+			sim.Run(t, kind.Draw(*from+i), false)
+		}
+		if len(workload.Drawn().Undrawn()) == 0 {
+			break
+		}
+	}
+	drawn := workload.Drawn()
+	for _, name := range drawn.Rarest() {
+		t.Logf("%8d %s", drawn[name], name)
+	}
+	if missing := drawn.Undrawn(); len(missing) > 0 {
+		t.Errorf("no workload draws these, or they are exceptions that do not exist: %v", missing)
+	}
+}

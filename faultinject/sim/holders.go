@@ -1,0 +1,287 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/election"
+	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
+)
+
+// Form is the form in which a task holds a lock.
+type Form string
+
+// The forms.
+const (
+	// AsLease is a lease that the task acquires and releases.
+	AsLease Form = ""
+	// InDo is a function that runs while the lock is held.
+	InDo Form = "do"
+	// InJoin is a joint lease of the lock and another one, and InJoinDo a function under both.
+	InJoin   Form = "join"
+	InJoinDo Form = "join-do"
+	// AsLeader is a term of a candidate in an election.
+	AsLeader Form = "leader"
+)
+
+// holdsAs lets a task hold its lock in another form than as a lease.
+func (w *world) holdsAs(p *process, t Task, rng *rand.Rand, index int) {
+	patience, cancel := context.WithTimeout(context.Background(), max(min(t.Patience, span-w.now()), 0)+taskOffset(index))
+	defer cancel()
+	w.note("%s wants %v, %s", p.label, t.Names, t.Form)
+	var err error
+	switch t.Form {
+	case InDo:
+		var attempts []workload.Attempt
+		if t.Reads {
+			attempts = t.Attempts(p.recorder, index)
+		}
+		err = t.Do(patience, p.client, func(ctx context.Context, token uint64, slots []int) error {
+			owner := fmt.Sprintf("%s/do/%d/%d", p.label, index, w.now())
+			return w.worksIn(ctx, p, t, rng, w.grantedTo(p, t.Use, index, owner, token, slots, attempts))
+		})
+	case InJoin, InJoinDo:
+		err = w.holdsJoined(patience, p, t, rng, index)
+	case AsLeader:
+		err = w.stands(patience, p, t, rng, index)
+	}
+	w.note("%s is done with %v, %s: %v", p.label, t.Names, t.Form, err)
+	w.mustBeValid(p, t, err)
+}
+
+// mustBeValid checks that a task draws no invalid options: it would do nothing. A semaphore may have too few permits by now.
+func (w *world) mustBeValid(p *process, t Task, err error) {
+	if errors.Is(err, quorumlock.ErrInvalid) && t.Permits == 0 {
+		w.violated(Progress, "%s cannot acquire %v: %v", p.label, t.Names, err)
+	}
+}
+
+// grantedTo records a grant to a holder that has no lease: only its token and, of permits, the slots. The attempts of a
+// reader were recorded before.
+func (w *witness) grantedTo(p *process, u workload.Use, worker int, owner string, token uint64, slots []int, attempts []workload.Attempt) (parts workload.Parts) {
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	w.lookLocked()
+	w.grants++
+	w.tell("%s has %v, without a lease: token %d", p.label, u.Names, token)
+	if attempts == nil {
+		attempts = u.Attempts(p.recorder, worker)
+	}
+	for _, attempt := range attempts {
+		if !w.world.tampering.touched(attempt.Name) {
+			parts = append(parts, attempt.Granted(owner, token, slots))
+		}
+	}
+	held := heldBy(u.Names, slots)
+	for _, name := range held {
+		w.granting[name]++
+	}
+	w.stillHeldLocked(held, u.Reads, nil)
+	return parts
+}
+
+// worksIn is the work of a holder that has a context, and no lease. It acts while the context lives: a process that was
+// just frozen may not have ended it yet.
+func (w *world) worksIn(ctx context.Context, p *process, t Task, rng *rand.Rand, parts workload.Parts) error {
+	until := min(w.now()+t.Hold, span)
+	for p.awake() {
+		if ctx.Err() == nil && p.settled() {
+			_ = parts.Record((*history.Holding).Act, func() error { return nil })
+		}
+		left := until - w.now()
+		if left <= 0 || !pause(ctx, min(left, time.Duration(rng.Int64N(int64(ttl)/3)))) {
+			break
+		}
+	}
+	parts.Lost(errors.New("it is done"))
+	return nil
+}
+
+// holdsJoined acquires the lock together with another one, which keeps its own options.
+func (w *world) holdsJoined(ctx context.Context, p *process, t Task, rng *rand.Rand, index int) error {
+	var locks []quorumlock.Joinable
+	var tokens []func(*quorumlock.JointLease) (uint64, []int)
+	var attempts [][]workload.Attempt
+	uses := []workload.Use{t.Use, *t.Other}
+	for _, u := range uses {
+		lock, of := u.Join(p.client)
+		locks, tokens = append(locks, lock), append(tokens, of)
+		attempts = append(attempts, u.Attempts(p.recorder, index))
+	}
+	joined := quorumlock.Join(locks...)
+	if t.Form == InJoinDo {
+		workload.Called("Joined.Do")
+		return joined.Do(ctx, func(ctx context.Context) error {
+			w.note("%s has all of it", p.label)
+			pause(ctx, t.Hold)
+			return nil
+		})
+	}
+	acquire := joined.Acquire
+	if t.Try {
+		workload.Called("Joined.TryAcquire")
+		acquire = joined.TryAcquire
+	} else {
+		workload.Called("Joined.Acquire")
+	}
+	lease, err := acquire(ctx)
+	if err != nil {
+		return err
+	}
+	workload.Called("JointLease.Leases")
+	leases := lease.Leases()
+	var parts workload.Parts
+	for i, u := range uses {
+		token, slots := tokens[i](lease)
+		owner := fmt.Sprintf("%s/join/%d/%d/%d", p.label, index, i, w.now())
+		parts = append(parts, w.grantedTo(p, u, index, owner, token, slots, attempts[i])...)
+	}
+	workload.Called("JointLease.Err")
+	for until := min(w.now()+t.Hold, span); p.awake() && w.now() < until; {
+		if lease.Err() == nil {
+			_ = parts.Record((*history.Holding).Act, func() error { return nil })
+		}
+		if !pause(lease.Context(), min(until-w.now(), time.Duration(rng.Int64N(int64(ttl)/3)))) {
+			break
+		}
+	}
+	if t.Ending == workload.Waive {
+		workload.Called("JointLease.WaiveMinHold")
+		lease.WaiveMinHold()
+	}
+	workload.Called("JointLease.Release")
+	parts.Lost(errors.New("it is about to be released"))
+	err = lease.Release(context.Background())
+	for _, part := range leases {
+		if part.Err() == nil {
+			w.violated(Finality, "%s has released a joint lease, and %v (%s) goes on", p.label, part.Names(), w.short(part.Owner()))
+		}
+	}
+	return err
+}
+
+// stands lets a process stand for election, and lead for a while in each term.
+func (w *world) stands(ctx context.Context, p *process, t Task, rng *rand.Rand, index int) error {
+	keeps := t.Ending.Detaches()
+	cfg := election.Config{
+		Name: "candidate", Clock: p.clock, RestMin: ttl / 50, RestMax: ttl / 5, KeepOnCancel: keeps,
+		Lock: quorumlock.LockOptions{TTL: t.TTL}, Logger: slog.New(slog.DiscardHandler),
+	}
+	e := election.New(p.client, t.Names[0], cfg)
+	workload.Called("Election.Run")
+	terms := 0
+	err := e.Run(ctx, func(ctx context.Context, term election.Term) error {
+		parts := w.grantedTo(p, workload.Use{Names: t.Names[:1]}, index, term.Owner, term.Token, nil, nil)
+		if now, leads := e.Leading(); ctx.Err() == nil && p.settled() && (!leads || now.Token != term.Token) {
+			w.violated(Exclusion, "%s was elected with token %d, and leads %v with token %d", p.label, term.Token, leads, now.Token)
+		}
+		terms++
+		if t.Ending == workload.Waive {
+			defer context.AfterFunc(ctx, func() {})()
+			workload.Called("Election.Resign")
+			time.AfterFunc(t.Hold/2+taskOffset(index), func() { e.Resign() })
+		}
+		err := w.worksIn(ctx, p, t, rng, parts)
+		if terms > t.Again {
+			return election.ErrDone
+		}
+		return err
+	})
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, quorumlock.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// ask makes a call that acquires nothing, and checks what its answer says where nothing goes wrong.
+func (w *world) ask(p *process, t Task, index int) {
+	before := w.valid(t.Names[0])
+	size := 1 + int(w.c.Seed+uint64(index))%max(w.c.Permits, 1)
+	answer := ""
+	call := func() (err error) {
+		answer, err = t.Ask(context.Background(), p.client, t.Asks, size)
+		return err
+	}
+	var err error
+	if t.Asks == workload.Resize {
+		err = p.recorder.Resize(index, t.Names[0], size, call)
+	} else {
+		err = call()
+	}
+	w.note("%s has asked to %s of %v: %q, %v", p.label, t.Asks, t.Names, answer, err)
+	w.mustBeValid(p, t, err)
+	if t.Asks != workload.InspectLock || err != nil || !w.c.undisturbed() {
+		return
+	}
+	after := w.valid(t.Names[0])
+	for _, r := range before {
+		if slices.Contains(after, r) && !r.reads && r.lease.Owner() != answer {
+			w.violated(Losses, "%s holds %q as %s, and an inspection finds %q", r.process.label, t.Names[0], w.short(r.lease.Owner()), w.short(answer))
+		}
+	}
+}
+
+// keeps notes what the nodes must still keep when a lease is over: the rest of its MinHold, or of the TTL of a detached one.
+// The witness goes on as if the lease were valid, so that another grant meanwhile is two leases at once.
+func (w *world) keeps(lease *quorumlock.Lease, until time.Duration) {
+	w.update(lease, func(r *record) { r.kept = max(r.kept, until) })
+}
+
+// leaves ends a lease in the way of the task, and forgets it when the nodes may.
+func (w *world) leaves(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand, index int) {
+	if t.Ending == workload.Waive {
+		w.update(lease, func(r *record) { r.kept = 0 })
+	}
+	left, began := lease.Remaining(), w.now()
+	var kept time.Duration
+	end := func() (err error) {
+		kept, err = t.End(lease)
+		return err
+	}
+	var err error
+	stays := t.Ending.Detaches()
+	if until := w.keptUntil(lease); stays || until > w.now() {
+		stays = true
+		err = end()
+		w.keeps(lease, began+kept)
+	} else {
+		err = w.during(lease, (*history.Holding).Release, end)
+		if t.Keeps() == 0 || t.Ending == workload.Waive { // otherwise a rest may be left, as nodes count from the request
+			w.freed(lease, w.needOf(t), w.now()-began, err)
+		}
+		w.released(lease, w.needOf(t), left, err)
+	}
+	if lease.Context().Err() == nil {
+		w.violated(Finality, "%s has ended its lease of %v (%s), and the context of it goes on", p.label, t.Names, w.short(lease.Owner()))
+	}
+	if until := w.keptUntil(lease); stays && until > w.now() {
+		w.note("the nodes keep %v (%s) until %v", t.Names, w.short(lease.Owner()), until)
+		if t.Ending == workload.DetachAndRelease && t.Permits == 0 && !t.Reads && !t.Downgrade && err == nil {
+			time.Sleep(time.Duration(rng.Int64N(int64(until - w.now()))))
+			w.releaseOwner(lease, t, index)
+		} else {
+			time.Sleep(until - w.now())
+		}
+	}
+	w.finished(lease)
+}
+
+// releaseOwner lets some client release the lock of a lease that was detached.
+func (w *world) releaseOwner(lease *quorumlock.Lease, t Task, index int) {
+	w.update(lease, func(r *record) { r.kept = 0 })
+	living := w.living()
+	if len(living) == 0 {
+		return
+	}
+	p, began := living[index%len(living)], w.now()
+	err := t.ReleaseOwner(context.Background(), p.client, lease.Owner())
+	w.note("%s releases the owner %s of %v: %v", p.label, w.short(lease.Owner()), t.Names, err)
+	w.freed(lease, w.needOf(t), w.now()-began, err)
+}
