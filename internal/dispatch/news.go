@@ -19,11 +19,15 @@ func (s *sender) inspectLocked(f *flight, now time.Duration) {
 			before = s.twin
 		}
 		s.identifyLocked(identity)
+		s.succession.answeredBy(identity, f.began, now, s.nodes.env.Recovery)
 		s.evictionsLocked()
 	}
 	twin := cmp.Or(s.twin, before)
 	for i := range f.replies {
 		r, kind := &f.replies[i], f.batch[i].Op.Kind
+		if kind == node.Acquire || kind == node.Renew {
+			s.succession.doubt(r, now, s.nodes.env.Recovery)
+		}
 		switch {
 		case kind != node.Acquire && kind != node.Renew && kind != node.Latch: // other answers say nothing about the node
 		case r.Recovering > 0:

@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,4 +102,62 @@ func TestLeaveOfATwinIsNotRepeated(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, second.owners(), 2)
 	})
+}
+
+// moving is the node of an address at which one server answers after the other.
+type moving struct {
+	scripted
+	identity   atomic.Value
+	recovering time.Duration
+}
+
+func (m *moving) Identity() string { return m.identity.Load().(string) }
+
+func (m *moving) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	m.scripted.Do(ctx, ops, replies)
+	for i := range ops {
+		replies[i].Recovering = m.recovering
+	}
+}
+
+// A server that has not lost its memory, but comes to an address where another one has answered, may not know of what that
+// one has granted. Its grants count as those of a server that recovers.
+func TestAddressMovesToAnotherServer(t *testing.T) {
+	const recovery = 11 * time.Second
+	type step struct {
+		after      time.Duration
+		identity   string
+		recovering time.Duration
+		want       time.Duration
+	}
+	for name, steps := range map[string][]step{
+		"and back": {
+			{0, "x", 0, 0}, {time.Hour, "y", 0, 0}, {time.Hour, "x", 0, recovery}, {time.Second, "x", 0, recovery - time.Second},
+			{recovery, "x", 0, 0}, {time.Minute, "y", 0, recovery},
+		},
+		"a moment after the first one answered": {
+			{0, "x", 0, 0}, {recovery / 2, "y", 0, recovery}, {recovery, "y", 0, 0},
+		},
+		"a restart":         {{0, "x", 0, 0}, {time.Second, "y", recovery, recovery}, {recovery, "y", 0, 0}},
+		"a restart, unseen": {{0, "x", 0, 0}, {time.Second + recovery, "y", 0, 0}},
+		"nothing":           {{0, "x", 0, 0}, {time.Second, "x", 0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nd, a := &moving{}, &answers{}
+				nd.identity.Store("")
+				n := newNodes(&events{}, nd)
+				defer n.Close()
+				for i, s := range steps {
+					time.Sleep(s.after)
+					nd.identity.Store(s.identity)
+					nd.recovering = s.recovering
+					owner := fmt.Sprint(i)
+					require.NoError(t, n.Submit(0, ask(a, owner)))
+					synctest.Wait()
+					require.Equal(t, s.want, a.of(t, owner).Recovering, "step %d", i+1)
+				}
+			})
+		})
+	}
 }

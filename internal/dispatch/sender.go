@@ -71,6 +71,8 @@ type sender struct {
 	// the same server and has the vote. recoverUntil ends the recovery that was reported last.
 	identity, twin string
 	recoverUntil   time.Duration
+	// succession knows which servers have answered at this address.
+	succession succession
 	// complaint is why the node refuses this client, as reported last.
 	complaint error
 	// timer runs onTimeout at timerAt, while timerSet; retry runs retryKept at retryAt.

@@ -1,0 +1,58 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// succession knows which servers have answered at the address of one node, one after the other. A server that has lost its
+// memory comes with a new identity, and recovers. So a server that comes with the identity of an earlier one, or that does
+// not recover although another has answered a moment ago, has lost nothing: the address has moved to it. It does not know
+// what the others have granted meanwhile, and does not know that. For this client it recovers from then on.
+type succession struct {
+	// identity is the identity of the server that answered last, former are those of earlier ones. answered is when the
+	// last exchange that it answered began.
+	identity string
+	former   []string
+	answered time.Duration
+	// recovers is until when the server must recover, if it has come with a loss of memory.
+	recovers time.Duration
+	// until is until when the server may not know of a lock that another one has granted; 0 if there is no doubt.
+	until time.Duration
+}
+
+// mostFormer bounds the identities that a node remembers.
+const mostFormer = 16
+
+// answeredBy takes note of the server that has answered an exchange. recovery is how long servers recover.
+func (s *succession) answeredBy(identity string, began, now, recovery time.Duration) {
+	if identity == "" {
+		return
+	}
+	if s.identity != "" && s.identity != identity {
+		if slices.Contains(s.former, identity) {
+			s.until = now + recovery
+		}
+		s.recovers = s.answered + recovery - quorum.Drift(recovery)
+		s.former = append(s.former, s.identity)
+		s.former = s.former[max(len(s.former)-mostFormer, 0):]
+	}
+	s.identity, s.answered = identity, began
+}
+
+// doubt makes a grant count as one of a server that recovers, if the server may not know of another holder.
+func (s *succession) doubt(r *node.Reply, now, recovery time.Duration) {
+	if r.Outcome != node.Granted && r.Outcome != node.Healed {
+		return
+	}
+	if r.Recovering == 0 && now < s.recovers {
+		s.until = now + recovery
+		s.recovers = 0
+	}
+	if left := s.until - now; left > r.Recovering {
+		r.Recovering, r.HadMarker = left, true
+	}
+}
