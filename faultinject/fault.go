@@ -21,6 +21,9 @@ const (
 	// Pause stops a node without ending it (SIGSTOP). Connections stay open without answers, and commands that arrive
 	// meanwhile run when it wakes.
 	Pause Fault = "pause"
+	// Readdress leads the address of a node to another server, and back at the end. Neither of them restarts. Only the
+	// simulation has it.
+	Readdress Fault = "readdress"
 	// Clock steps the wall clock of a node by the amount, and back at the end.
 	Clock Fault = "clock"
 	// Memory leaves a node no memory for writes.
@@ -72,14 +75,15 @@ var kinds = map[Fault]struct {
 	scope
 	amount, instant bool
 }{
-	Stop:   {scope: ofNode},
-	Kill:   {scope: ofNode},
-	Wipe:   {scope: ofNode},
-	Lose:   {scope: ofNode, amount: true},
-	Flush:  {scope: ofNode, instant: true},
-	Pause:  {scope: ofNode},
-	Clock:  {scope: ofNode, amount: true},
-	Memory: {scope: ofNode},
+	Stop:      {scope: ofNode},
+	Kill:      {scope: ofNode},
+	Wipe:      {scope: ofNode},
+	Lose:      {scope: ofNode, amount: true},
+	Flush:     {scope: ofNode, instant: true},
+	Pause:     {scope: ofNode},
+	Readdress: {scope: ofNode},
+	Clock:     {scope: ofNode, amount: true},
+	Memory:    {scope: ofNode},
 
 	Failover: {scope: ofNode, instant: true},
 	Move:     {scope: ofNode, instant: true},

@@ -30,6 +30,9 @@ type Case struct {
 	Settings []Settings
 	// Handover bounds the hand-overs between waiters of a client.
 	Handover quorumlock.Handover
+	// Demand is set if far more callers want the lock than can have it, most of them for a moment only. What they leave must
+	// not keep a patient one waiting.
+	Demand bool
 	// Permits is the size of the semaphore that some of the tasks use; 0 if none does.
 	Permits int
 	// Sound is the number of nodes, from the first, that never lose their memory.
@@ -248,6 +251,9 @@ func (c *Case) Describe() string {
 	}
 	if w := c.Weather; w.Forget > 0 {
 		fmt.Fprintf(&b, ", %.0f%% of grants forgotten", 100*w.Forget)
+	}
+	if c.Demand {
+		b.WriteString(", more callers than can have the lock")
 	}
 	if c.Sound > 0 {
 		fmt.Fprintf(&b, ", %d of the nodes never forget anything", c.Sound)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/faultinject"
@@ -124,6 +125,46 @@ func (d drawer) formerHolderCase(c *Case) {
 		lost := released + d.Between(ttl/50, ttl/10)
 		c.breaks(faultinject.Flush, lost, lost, i, faultinject.All)
 	}
+}
+
+// movedAddressCase: the address of a node leads to another server, and often back. All clients have met each of the servers,
+// since they ask for another lock. The holder has the lock on the server that then does not answer any more, and the rival
+// asks the one that does. Neither server restarts, so only the clients can notice it.
+func (d drawer) movedAddressCase(c *Case) {
+	c.Opened, c.Timeout, c.Clients = true, ttl/3, c.Clients[:2]
+	c.Clients[holder].Wall, c.Clients[rival].Wall = 0, 0
+	c.Weather = Weather{Least: c.Weather.Least, Most: c.Weather.Least + d.UpTo(ttl/500)}
+	c.Tasks, c.Faults = nil, nil
+	nodes := d.Perm(3)
+	at, other, third := nodes[0], nodes[1], nodes[2]
+	meet := func(from time.Duration) {
+		for client := range c.Clients {
+			c.Tasks = append(c.Tasks, Task{At: from + d.UpTo(ttl/10), Client: client, Use: workload.Use{Names: []string{"b"}, Patience: 3 * ttl}})
+		}
+	}
+	began := d.Between(ttl/100, ttl/5)
+	meet(began)
+	moved := began + ttl/5 + d.UpTo(ttl/10)
+	asked := moved - d.UpTo(ttl/20)
+	switched := moved
+	if back := d.One(2); back {
+		meet(moved + ttl/50)
+		asked = moved + limits.Recovery() + d.Between(ttl/4, ttl/2)
+		switched = asked + d.Between(ttl/50, ttl/4)
+		c.breaks(faultinject.Readdress, moved, switched, at, faultinject.All)
+	} else {
+		c.breaks(faultinject.Readdress, moved, span-ttl, at, faultinject.All)
+	}
+	c.breaks(faultinject.Part, asked-ttl/100, switched+ttl, third, holder)
+	c.wants(holder, asked, 2*ttl)
+	c.breaks(faultinject.Part, switched, switched+ttl, at, holder)
+	c.breaks(faultinject.Part, asked-ttl/100, switched+ttl, other, rival)
+	c.wants(rival, switched+d.UpTo(ttl/4), ttl)
+}
+
+// moves reports whether an address leads to another server for a while.
+func (c *Case) moves() bool {
+	return slices.ContainsFunc(c.Faults, func(s faultinject.Step) bool { return s.Fault == faultinject.Readdress })
 }
 
 // wants adds a task.

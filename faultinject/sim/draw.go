@@ -73,8 +73,15 @@ func Draw(seed uint64) *Case {
 	}
 	crowd.waits(c)
 	drawer{workload.NewDrawer(seed, 8), d.moments}.readers(c)
-	if seed%16 == 5 {
-		drawer{workload.NewDrawer(seed, 10), d.moments}.formerHolderCase(c)
+	switch own := (drawer{workload.NewDrawer(seed, 10), d.moments}); seed % 16 {
+	case 5:
+		own.formerHolderCase(c)
+	case 11:
+		if len(c.Nodes) == 3 {
+			own.movedAddressCase(c)
+		}
+	case 13:
+		own.demand(c)
 	}
 	c.neighbours()
 	c.lateReleases()
@@ -193,6 +200,9 @@ func (c *Case) extendedLeases() {
 // woken when a lease is over.
 func (d drawer) options(c *Case) {
 	c.Settings = make([]Settings, len(c.Clients))
+	if c.moves() || c.Demand {
+		return
+	}
 	for i := range c.Settings {
 		s := &c.Settings[i]
 		if c.Timeout <= ttl/10 && d.One(2) {
@@ -401,6 +411,25 @@ func (d drawer) crowd(c *Case) {
 			t.Careless = careless && d.One(6)
 			t.Fixed = d.One(6)
 			t.All = len(t.Names) > 1 || d.IntN(12) == 0
+			c.Tasks = append(c.Tasks, t)
+		}
+	}
+}
+
+// demand makes many goroutines of each client want one lock at about the same time, most of them for no longer than a round
+// trip or two. Some attempts are given up before they are sent, some while they are under way, some after nodes have granted
+// them. A few callers are patient.
+func (d drawer) demand(c *Case) {
+	d.quiet(c)
+	c.Tasks, c.Demand = nil, true
+	c.Handover = quorumlock.Handover{Off: d.One(2)}
+	for at := ttl / 10; at < span-2*ttl; at += ttl {
+		for range 20 + d.IntN(20) {
+			t := Task{At: at + d.UpTo(2*c.Weather.Most), Client: d.IntN(len(c.Clients))}
+			t.Use = workload.Use{Names: wanted[0], Patience: d.UpTo(3 * c.Weather.Most), Hold: d.UpTo(time.Millisecond), Try: d.One(8)}
+			if d.One(8) {
+				t.Patience, t.Endless, t.Try = 3*ttl, d.One(2), false
+			}
 			c.Tasks = append(c.Tasks, t)
 		}
 	}

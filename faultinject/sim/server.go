@@ -16,7 +16,7 @@ import (
 // server is an in-memory node and its environment: a socket with a backlog, a disk, and a supervisor that restarts
 // it.
 type server struct {
-	*node.Memory
+	*address
 	world *world
 	index int
 
@@ -42,7 +42,7 @@ func newServer(w *world, index int, c Clock) *server {
 	}
 	return &server{
 		world: w, index: index, rng: rand.New(rand.NewPCG(w.c.Seed, uint64(300+index))),
-		Memory: open(fmt.Sprintf("n%d", index+1), skewed),
+		address: newAddress(fmt.Sprintf("n%d", index+1), skewed, open),
 	}
 }
 
@@ -135,6 +135,9 @@ func (s *server) begin(fault faultinject.Fault) {
 	case faultinject.Flush:
 		s.flush()
 		return
+	case faultinject.Readdress:
+		s.readdress()
+		return
 	case faultinject.Pause:
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -168,6 +171,18 @@ func (s *server) restart() {
 	s.world.latch.lost(s.world, s.index)
 }
 
+// readdress leads the server's address to another server, or back. All connections end.
+func (s *server) readdress() {
+	for _, sub := range s.subscribers() {
+		sub.send(frame{kind: end})
+		sub.dropByServer()
+	}
+	s.move(s.world)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.life++
+}
+
 // flush deletes all data of the server.
 func (s *server) flush() {
 	s.Flush()
@@ -175,6 +190,10 @@ func (s *server) flush() {
 }
 
 func (s *server) end(fault faultinject.Fault) {
+	if fault == faultinject.Readdress {
+		s.readdress()
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch fault {

@@ -292,7 +292,7 @@ var takenAway = []quorumlock.LossCause{quorumlock.LossForced, quorumlock.LossTak
 func (w *world) notTaken(lease *quorumlock.Lease, err error) {
 	var lost *quorumlock.LostError
 	ok := errors.As(err, &lost)
-	if ok && slices.Contains(takenAway, lost.Cause) && !slices.ContainsFunc(lease.Names(), w.tampering.touched) {
+	if ok && !w.c.moves() && slices.Contains(takenAway, lost.Cause) && !slices.ContainsFunc(lease.Names(), w.tampering.touched) {
 		w.violated(Losses, "%s (%s) was not taken away, but reports it: %v", strings.Join(lease.Names(), " "), w.short(lease.Owner()), err)
 	}
 }

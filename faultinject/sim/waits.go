@@ -149,6 +149,9 @@ func (w *world) blocked(one *waiting, states []node.Reply) bool {
 	}
 	before := one.grants
 	one.grants = grants
+	if w.c.Demand { // what is left of attempts that were given up is no excuse
+		return leased || grants != before
+	}
 	return leased || grants != before || freeOn(one.task.Names, states) < one.need
 }
 

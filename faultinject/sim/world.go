@@ -122,7 +122,7 @@ func (w *world) open() {
 	cfg := w.c.settingsOf(Settings{})
 	cfg.Clock = w.clock
 	for _, s := range w.servers {
-		cfg.Nodes = append(cfg.Nodes, s.Memory)
+		cfg.Nodes = append(cfg.Nodes, s.server())
 	}
 	if _, err := admin.Init(context.Background(), cfg); err != nil {
 		panic(fmt.Sprintf("sim: new nodes must open: %v", err))

@@ -1,0 +1,67 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// address is the address of a server, which may lead to another server for a while. Both keep their memory, and neither
+// knows that it does not answer.
+type address struct {
+	name  string
+	clock clock.Clock
+	open  func(name string, c clock.Clock) *node.Memory
+
+	mu sync.Mutex
+	// at is the server that answers, away the other one, if there is one.
+	at, away *node.Memory
+}
+
+func newAddress(name string, c clock.Clock, open func(string, clock.Clock) *node.Memory) *address {
+	return &address{name: name, clock: c, open: open, at: open(name, c)}
+}
+
+// server returns the server that answers.
+func (a *address) server() *node.Memory {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.at
+}
+
+// move leads the address to the other server. That was set up long ago.
+func (a *address) move(w *world) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.away == nil {
+		a.away = a.open(a.name, a.clock)
+		cfg := w.c.settingsOf(Settings{})
+		cfg.Clock, cfg.Nodes = w.clock, []node.Node{a.away}
+		if _, err := admin.Init(context.Background(), cfg); err != nil {
+			panic(fmt.Sprintf("sim: a new server must open: %v", err))
+		}
+	}
+	a.at, a.away = a.away, a.at
+}
+
+// Name and the other methods are those of the server that answers.
+func (a *address) Name() string     { return a.name }
+func (a *address) Identity() string { return a.server().Identity() }
+func (a *address) Keys() []string   { return a.server().Keys() }
+func (a *address) Save()            { a.server().Save() }
+func (a *address) Flush()           { a.server().Flush() }
+func (a *address) Crash()           { a.server().Crash() }
+
+// Do implements [node.Node].
+func (a *address) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	a.server().Do(ctx, ops, replies)
+}
+
+// Listen implements [node.Listener].
+func (a *address) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
+	return a.server().Listen(ctx, client, deliver)
+}
