@@ -117,6 +117,10 @@ func (w *worker) take(ctx context.Context) *holding {
 	if u.Careless && !w.Brisk {
 		u.Hold = w.UpTo(2 * w.TTL)
 	}
+	if !w.Gentle {
+		w.Options(&u, w.TTL)
+		u.MinHold, u.Ending = 0, workload.Release // keys that stay would look like leaked ones
+	}
 	ctx, cancel := context.WithTimeout(ctx, u.Patience)
 	defer cancel()
 	attempts := u.Attempts(w.recorder, w.number)
@@ -230,6 +234,9 @@ func (w *worker) use(ctx context.Context, got *holding) error {
 			if err := w.resource.show(ctx, part); err != nil {
 				return err
 			}
+		}
+		if got.Extend && got.lease != nil && w.One(4) {
+			_, _ = got.Prolong(ctx, got.lease, w.TTL) // after an error the lease lasts as long as before
 		}
 		if left := time.Until(until); left > 0 && ctx.Err() == nil {
 			sleep(ctx, min(left, w.UpTo(w.lengthened(100*time.Millisecond))))

@@ -71,7 +71,11 @@ func (d Drawer) Options(u *Use, longest time.Duration) {
 	}
 	u.Ending = Pick(d, Release, Release, Release, Release, Waive, Detach, DetachAndRelease)
 	if d.One(3) {
-		u.MinHold = d.UpTo(min(cmp.Or(u.TTL, longest), longest) * 9 / 10)
+		most := longest // may be longer than the TTL, unless that is all
+		if u.Fixed {
+			most = cmp.Or(u.TTL, longest)
+		}
+		u.MinHold = d.UpTo(most * 9 / 10)
 	}
 }
 
