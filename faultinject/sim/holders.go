@@ -215,7 +215,7 @@ func (w *world) ask(p *process, t Task, index int) {
 	} else {
 		err = call()
 	}
-	w.note("%s has asked to %s of %v: %q, %v", p.label, t.Asks, t.Names, answer, err)
+	w.note("%s has asked to %s of %v: %v", p.label, t.Asks, t.Names, err)
 	w.mustBeValid(p, t, err)
 	if t.Asks != workload.InspectLock || err != nil || !w.c.undisturbed() || t.All || len(t.Names) > 1 { // all nodes need not have it
 		return

@@ -96,7 +96,8 @@ func play(c *Case, traced bool) *world {
 		rng := rand.New(rand.NewPCG(c.Seed, uint64(100+i)))
 		w.Go(func() { s.saveFromTimeToTime(busy, rng) })
 	}
-	for _, step := range c.Faults {
+	for i, step := range c.Faults {
+		step.At += time.Duration(i) // no two at one instant, whose order would be random
 		w.Go(func() { w.inflict(step) })
 	}
 	for _, t := range c.Tampers {
