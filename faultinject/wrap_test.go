@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 	"github.com/quorumlock/quorumlock/node/nodetest"
 )
 
@@ -35,7 +36,7 @@ func TestWrappedNodeConforms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodetest.Run(t, func(t *testing.T) nodetest.Subject {
 				c := clock.NewManual(time.Unix(1_000_000, 0))
-				m := node.NewMemory("memory", c)
+				m := memory.New("memory", c)
 				n := faultinject.Wrap(m, faultinject.Seed(1))
 				t.Cleanup(func() { _ = n.Close() })
 				for _, r := range rules {
@@ -52,7 +53,7 @@ func TestWrappedNodeConforms(t *testing.T) {
 
 // A node is as good a listener as the one behind it.
 func TestWrappedNodeListens(t *testing.T) {
-	m := node.NewMemory("memory", nil)
+	m := memory.New("memory", nil)
 	n := faultinject.Wrap(m)
 	inbox, err := n.Listen(t.Context(), "c", func(node.Message) {})
 	require.NoError(t, err)
@@ -67,19 +68,19 @@ func TestWrappedNodeListens(t *testing.T) {
 type lab struct {
 	*faultinject.Node
 	t      *testing.T
-	memory *node.Memory
+	memory *memory.Node
 	log    *ledger
 }
 
 // ledger is a node that notes what reaches it, between the rules and the memory.
 type ledger struct {
-	*node.Memory
+	*memory.Node
 	ran    chan string
 	probes int
 }
 
 func (l *ledger) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	l.Memory.Do(ctx, ops, replies)
+	l.Node.Do(ctx, ops, replies)
 	for i, op := range ops {
 		if replies[i].Err == nil {
 			l.ran <- op.Kind.String() + " " + op.Names[0]
@@ -89,7 +90,7 @@ func (l *ledger) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 
 func (l *ledger) Probe(ctx context.Context) error {
 	l.probes++
-	return l.Memory.Probe(ctx)
+	return l.Node.Probe(ctx)
 }
 
 var labLimits = node.Limits{MaxTTL: time.Minute, MaxClockSkew: 10 * time.Second}
@@ -97,13 +98,13 @@ var labLimits = node.Limits{MaxTTL: time.Minute, MaxClockSkew: 10 * time.Second}
 // newLab makes a lab with these rules. It is closed at the end of the test.
 func newLab(t *testing.T, rules ...faultinject.Rule) *lab {
 	t.Helper()
-	m := node.NewMemory("n1", clock.Process())
+	m := memory.New("n1", clock.Process())
 	marked := []node.Reply{{}}
 	m.Do(t.Context(), []node.Op{{Kind: node.Mark, Limits: labLimits}}, marked)
 	require.NoError(t, marked[0].Err)
 	m.Do(t.Context(), []node.Op{{Kind: node.Open, Limits: labLimits, Marker: marked[0].Marker}}, marked)
 	require.NoError(t, marked[0].Err)
-	l := &lab{t: t, memory: m, log: &ledger{Memory: m, ran: make(chan string, 100)}}
+	l := &lab{t: t, memory: m, log: &ledger{Node: m, ran: make(chan string, 100)}}
 	l.Node = faultinject.Wrap(l.log)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	for _, r := range rules {
@@ -275,7 +276,7 @@ func TestPerOp(t *testing.T) {
 // fates is which of the calls of a node with this name fail by chance.
 func fates(t *testing.T, seed uint64, name string, when faultinject.Predicate, ops int, before ...faultinject.Rule) string {
 	t.Helper()
-	n := faultinject.Wrap(node.NewMemory(name, nil), faultinject.Seed(seed))
+	n := faultinject.Wrap(memory.New(name, nil), faultinject.Seed(seed))
 	defer func() { require.NoError(t, n.Close()) }()
 	for _, r := range before {
 		n.Add(r)

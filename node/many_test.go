@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // drawn returns a random batch with few names and owners, so that its operations conflict.
@@ -114,7 +115,7 @@ func TestManyOperationsAreWhatEachIs(t *testing.T) {
 	loadScripts(inOneGo, limits, differing)
 	loadScripts(oneByOne, limits, differing)
 	for round := range 300 {
-		memory := opened(t, node.NewMemory("m", clock.System()))
+		inMemory := opened(t, memory.New("m", clock.System()))
 		for range 1 + r.IntN(4) {
 			ops := drawn(r)
 			answers := do(inOneGo, ops...)
@@ -123,7 +124,7 @@ func TestManyOperationsAreWhatEachIs(t *testing.T) {
 				each = append(each, do(oneByOne, op)...)
 			}
 			require.Equal(t, told(ops, each), told(ops, answers), "seed %d, round %d: %+v", seed, round, ops)
-			require.Equal(t, told(ops, do(memory, ops...)), told(ops, answers), "seed %d, round %d: %+v", seed, round, ops)
+			require.Equal(t, told(ops, do(inMemory, ops...)), told(ops, answers), "seed %d, round %d: %+v", seed, round, ops)
 		}
 		require.Equal(t, alone.Keys(), together.Keys(), "seed %d, round %d", seed, round)
 		for _, name := range []string{"n0", "n1", "n2", "n3"} {

@@ -10,13 +10,14 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 func onBoth(t *testing.T, test func(t *testing.T, n node.Node)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			m := opened(t, node.NewMemory("m", clock.Process()))
+			m := opened(t, memory.New("m", clock.Process()))
 			defer func() { _ = m.Close() }()
 			test(t, m)
 		})

@@ -9,14 +9,14 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // memory returns a configuration with n new in-memory nodes, and the nodes.
-func memory(n int) (cfg quorumlock.Config, nodes []*node.Memory) {
+func inMemory(n int) (cfg quorumlock.Config, nodes []*memory.Node) {
 	cfg = quorumlock.Config{AllowEven: true, Logger: slog.New(slog.DiscardHandler)}
 	for i := range n {
-		m := node.NewMemory(fmt.Sprintf("n%d", i+1), nil)
+		m := memory.New(fmt.Sprintf("n%d", i+1), nil)
 		nodes, cfg.Nodes = append(nodes, m), append(cfg.Nodes, m)
 	}
 	return cfg, nodes
@@ -28,7 +28,7 @@ func BenchmarkInit(b *testing.B) {
 		for _, found := range []string{"new", "open"} {
 			b.Run(fmt.Sprintf("nodes=%d/found=%s", n, found), func(b *testing.B) {
 				b.ReportAllocs()
-				cfg, nodes := memory(n)
+				cfg, nodes := inMemory(n)
 				_, err := admin.Init(b.Context(), cfg)
 				require.NoError(b, err)
 				for b.Loop() {
@@ -51,7 +51,7 @@ func BenchmarkChangeLimits(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
-			cfg, _ := memory(n)
+			cfg, _ := inMemory(n)
 			_, err := admin.Init(b.Context(), cfg)
 			require.NoError(b, err)
 			for b.Loop() {

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // story is a table and its two writers. They share only the nodes and the table, as processes on two machines would.
@@ -44,7 +45,7 @@ func newStory(ctx context.Context, out io.Writer) (*story, error) {
 func newNodes(ctx context.Context) ([]node.Node, error) {
 	var nodes []node.Node
 	for _, name := range []string{"n1", "n2", "n3"} {
-		nodes = append(nodes, node.NewMemory(name, nil))
+		nodes = append(nodes, memory.New(name, nil))
 	}
 	_, err := admin.Init(ctx, quorumlock.Config{Nodes: nodes})
 	return nodes, err

@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/faultinject/history"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // bench is two clients of three nodes, each with a recorder.
@@ -30,7 +30,7 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	cfg := quorumlock.Config{Logger: slog.New(slog.DiscardHandler)}
 	for i := range 3 {
-		n := node.NewMemory(fmt.Sprintf("n%d", i+1), nil)
+		n := memory.New(fmt.Sprintf("n%d", i+1), nil)
 		t.Cleanup(func() { require.NoError(t, n.Close()) })
 		cfg.Nodes = append(cfg.Nodes, n)
 	}

@@ -16,7 +16,7 @@ import (
 // server is an in-memory node and its environment: a socket with a backlog, a disk, and a supervisor that restarts
 // it.
 type server struct {
-	*node.Memory
+	*memory.Node
 	world *world
 	index int
 
@@ -35,14 +35,9 @@ type server struct {
 func newServer(w *world, index int, c Clock) *server {
 	skewed := clock.NewSkewed(w.clock, c.Rate)
 	skewed.StepWall(c.Wall)
-	// Half of the cases play the scripts that servers run, and half the rules of the in-memory node.
-	open := node.NewMemory
-	if w.c.Seed%2 == 0 {
-		open = memory.New
-	}
 	return &server{
 		world: w, index: index, rng: rand.New(rand.NewPCG(w.c.Seed, uint64(300+index))),
-		Memory: open(fmt.Sprintf("n%d", index+1), skewed),
+		Node: memory.New(fmt.Sprintf("n%d", index+1), skewed),
 	}
 }
 

@@ -118,7 +118,7 @@ func (w *world) open() {
 	cfg := w.c.settings()
 	cfg.Clock = w.clock
 	for _, s := range w.servers {
-		cfg.Nodes = append(cfg.Nodes, s.Memory)
+		cfg.Nodes = append(cfg.Nodes, s.Node)
 	}
 	if _, err := admin.Init(context.Background(), cfg); err != nil {
 		panic(fmt.Sprintf("sim: new nodes must open: %v", err))

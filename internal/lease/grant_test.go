@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -239,7 +240,7 @@ func TestClientsDoNotRenewTogether(t *testing.T) {
 		for range 1000 {
 			e := New(Env{
 				Clock: clock.Process(), Jitter: r.Float64, Limits: node.Limits{MaxTTL: most},
-				Nodes: dispatch.New([]node.Node{node.NewMemory("m", nil)}, dispatch.Env{}),
+				Nodes: dispatch.New([]node.Node{memory.New("m", nil)}, dispatch.Env{}),
 			})
 			at := quorum.AlignToBunch(ttl, ttl, e.renewalPhase)
 			parts[int(8*(ttl-at)/grain)] = true

@@ -12,7 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // cycleAllocs is the number of allocations for one uncontended acquire and release on five
@@ -25,7 +25,7 @@ const cycleAllocs = 15
 func TestUncontendedCycleAllocations(t *testing.T) {
 	cfg := quorumlock.Config{Logger: slog.New(slog.DiscardHandler)}
 	for i := range 5 {
-		cfg.Nodes = append(cfg.Nodes, node.NewMemory("n"+strconv.Itoa(i), nil))
+		cfg.Nodes = append(cfg.Nodes, memory.New("n"+strconv.Itoa(i), nil))
 	}
 	_, err := admin.Init(t.Context(), cfg)
 	require.NoError(t, err)

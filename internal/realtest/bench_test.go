@@ -17,7 +17,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // An operation of these benchmarks is an uncontended acquire with its release. Each caller uses
@@ -39,7 +39,7 @@ func benchmarkMemory(b *testing.B) {
 			b.Run(fmt.Sprintf("nodes=%d/callers=%d", n, callers), func(b *testing.B) {
 				cfg := quorumlock.Config{AllowEven: true, Logger: slog.New(slog.DiscardHandler)}
 				for i := range n {
-					cfg.Nodes = append(cfg.Nodes, node.NewMemory("n"+strconv.Itoa(i), nil))
+					cfg.Nodes = append(cfg.Nodes, memory.New("n"+strconv.Itoa(i), nil))
 				}
 				_, err := admin.Init(b.Context(), cfg)
 				require.NoError(b, err)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // benchNodes is the number of nodes of a benchmark of waiting.
@@ -25,7 +25,7 @@ func onBenchNodes(b *testing.B, run func(b *testing.B, client func(...func(*quor
 	b.Run("memory", func(b *testing.B) {
 		cfg := quorumlock.Config{Logger: slog.New(slog.DiscardHandler)}
 		for i := range benchNodes {
-			cfg.Nodes = append(cfg.Nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), nil))
+			cfg.Nodes = append(cfg.Nodes, memory.New(fmt.Sprintf("n%d", i+1), nil))
 		}
 		_, err := admin.Init(b.Context(), cfg)
 		require.NoError(b, err)

@@ -131,7 +131,7 @@ func TestImplausibleTTLsDoNotMakeWaiterBusy(t *testing.T) {
 			spies := make([]*fleet.Spy, 3)
 			c := f.Client(func(cfg *quorumlock.Config) {
 				for i, nd := range f.Nodes {
-					spies[i] = &fleet.Spy{Memory: nd}
+					spies[i] = &fleet.Spy{Node: nd}
 					cfg.Nodes[i] = &wrongTTL{spies[i], ttl}
 				}
 			})
