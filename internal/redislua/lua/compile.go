@@ -43,7 +43,7 @@ func (s *Script) Run(globals map[string]Value) (result Value, err error) {
 			panic(caught)
 		}
 	}()
-	values := s.main.call(globals, nil, nil)
+	values := s.main.call(&run{globals: globals}, nil, nil)
 	return arg(values, 0), nil
 }
 
@@ -84,9 +84,26 @@ type local struct {
 // cell holds a variable that functions share.
 type cell struct{ value Value }
 
+// run is one run of a script.
+type run struct {
+	globals map[string]Value
+	// unused is memory for lists of values. Most lists are short, and one piece of memory serves many of them.
+	unused []Value
+}
+
+// list returns memory for n values.
+func (r *run) list(n int) []Value {
+	if n > len(r.unused) {
+		r.unused = make([]Value, max(n, 128))
+	}
+	taken := r.unused[:n:n]
+	r.unused = r.unused[n:]
+	return taken
+}
+
 // frame is one call of a function.
 type frame struct {
-	globals  map[string]Value
+	run      *run
 	slots    []Value
 	captured []*cell
 	rest     []Value // the arguments for ...
@@ -119,11 +136,11 @@ func Call(function Value, args []Value) []Value {
 	if f.native != nil {
 		return f.native(args)
 	}
-	return f.body.call(f.globals, f.captured, args)
+	return f.body.call(f.run, f.captured, args)
 }
 
-func (b *body) call(globals map[string]Value, captured []*cell, args []Value) []Value {
-	f := &frame{globals: globals, slots: make([]Value, b.slots), captured: captured}
+func (b *body) call(r *run, captured []*cell, args []Value) []Value {
+	f := &frame{run: r, slots: r.list(b.slots), captured: captured}
 	for i, p := range b.parameters {
 		f.declare(p, arg(args, i))
 	}
@@ -204,6 +221,6 @@ func (c *compiler) function(e *ast.FunctionExpr) expression {
 				captured[i] = f.captured[u.index]
 			}
 		}
-		return &Function{body: b, captured: captured, globals: f.globals}
+		return &Function{body: b, captured: captured, run: f.run}
 	}
 }
