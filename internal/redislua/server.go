@@ -18,7 +18,10 @@ type Server struct {
 	Full bool
 
 	keys    keyspace
+	machine lua.Machine
 	library map[string]lua.Value
+	// args has the arguments of the last command of a script, whose memory serves for the next one.
+	args []string
 	// loaded has the digests of the scripts that this server has run.
 	loaded map[string]bool
 	// wrote is set once the script under way has changed a key. From then on, it needs no more memory in Redis' eyes.

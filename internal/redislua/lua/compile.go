@@ -32,21 +32,6 @@ func Compile(source string) (s *Script, err error) {
 	return &Script{c.body}, nil
 }
 
-// Run runs the script with these global variables, and returns its first result.
-func (s *Script) Run(globals map[string]Value) (result Value, err error) {
-	defer func() {
-		switch caught := recover().(type) {
-		case nil:
-		case *Error:
-			err = caught
-		default:
-			panic(caught)
-		}
-	}()
-	values := s.main.call(&run{globals: globals}, nil, nil)
-	return arg(values, 0), nil
-}
-
 // unsupported is the error for a script that uses something that this package does not have.
 type unsupported struct {
 	what any
@@ -84,26 +69,9 @@ type local struct {
 // cell holds a variable that functions share.
 type cell struct{ value Value }
 
-// run is one run of a script.
-type run struct {
-	globals map[string]Value
-	// unused is memory for lists of values. Most lists are short, and one piece of memory serves many of them.
-	unused []Value
-}
-
-// list returns memory for n values.
-func (r *run) list(n int) []Value {
-	if n > len(r.unused) {
-		r.unused = make([]Value, max(n, 128))
-	}
-	taken := r.unused[:n:n]
-	r.unused = r.unused[n:]
-	return taken
-}
-
 // frame is one call of a function.
 type frame struct {
-	run      *run
+	machine  *Machine
 	slots    []Value
 	captured []*cell
 	rest     []Value // the arguments for ...
@@ -136,11 +104,11 @@ func Call(function Value, args []Value) []Value {
 	if f.native != nil {
 		return f.native(args)
 	}
-	return f.body.call(f.run, f.captured, args)
+	return f.body.call(f.machine, f.captured, args)
 }
 
-func (b *body) call(r *run, captured []*cell, args []Value) []Value {
-	f := &frame{run: r, slots: r.list(b.slots), captured: captured}
+func (b *body) call(m *Machine, captured []*cell, args []Value) []Value {
+	f := m.frames.one(frame{machine: m, slots: m.values.list(b.slots), captured: captured})
 	for i, p := range b.parameters {
 		f.declare(p, arg(args, i))
 	}
@@ -153,7 +121,7 @@ func (b *body) call(r *run, captured []*cell, args []Value) []Value {
 
 func (f *frame) declare(l *local, v Value) {
 	if l.captured {
-		f.slots[l.slot] = &cell{v}
+		f.slots[l.slot] = f.machine.cells.one(cell{v})
 	} else {
 		f.slots[l.slot] = v
 	}
@@ -213,7 +181,7 @@ func (c *compiler) function(e *ast.FunctionExpr) expression {
 	inner.body.run = inner.block(e.Stmts)
 	b := inner.body
 	return func(f *frame) Value {
-		captured := make([]*cell, len(b.upvalues))
+		captured := f.machine.captured.list(len(b.upvalues))
 		for i, u := range b.upvalues {
 			if u.local != nil {
 				captured[i] = f.slots[u.local.slot].(*cell)
@@ -221,6 +189,6 @@ func (c *compiler) function(e *ast.FunctionExpr) expression {
 				captured[i] = f.captured[u.index]
 			}
 		}
-		return &Function{body: b, captured: captured, run: f.run}
+		return f.machine.functions.one(Function{body: b, captured: captured, machine: f.machine})
 	}
 }

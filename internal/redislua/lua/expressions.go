@@ -53,7 +53,7 @@ func (c *compiler) variable(name string) expression {
 		return func(f *frame) Value { return f.captured[i].value }
 	}
 	return func(f *frame) Value {
-		v, known := f.run.globals[name]
+		v, known := f.machine.globals[name]
 		if !known {
 			raisef("Script attempted to access nonexistent global variable '%s'", name)
 		}
@@ -147,7 +147,7 @@ func (c *compiler) list(exprs []ast.Expr) several {
 		return last
 	}
 	return func(f *frame) []Value {
-		values := f.run.list(len(singles))
+		values := f.machine.values.list(len(singles))
 		for i, e := range singles {
 			values[i] = e(f)
 		}

@@ -16,7 +16,7 @@ type Function struct {
 	native   func(args []Value) []Value
 	body     *body
 	captured []*cell
-	run      *run
+	machine  *Machine
 }
 
 // Native makes a function of Go callable. It raises errors with [Raise].
