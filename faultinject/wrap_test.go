@@ -35,7 +35,7 @@ func TestWrappedNodeConforms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodetest.Run(t, func(t *testing.T) nodetest.Subject {
-				c := clock.NewManual(time.Unix(1_000_000, 0))
+				c := clock.NewManual(time.Unix(1_700_000_000, 0))
 				m := memory.New("memory", c)
 				n := faultinject.Wrap(m, faultinject.Seed(1))
 				t.Cleanup(func() { _ = n.Close() })
@@ -43,7 +43,8 @@ func TestWrappedNodeConforms(t *testing.T) {
 					n.Add(r)
 				}
 				return nodetest.Subject{
-					Node: n, Pass: c.Advance, Plant: m.Plant, Keys: m.Keys, Forget: m.Flush,
+					// A node keeps a key until its last millisecond is over.
+					Node: n, Pass: func(d time.Duration) { c.Advance(d + time.Millisecond) }, Plant: m.Plant, Keys: m.Keys, Forget: m.Flush,
 					Restart: func() { m.Save(); m.Crash() },
 				}
 			})
@@ -283,9 +284,10 @@ func fates(t *testing.T, seed uint64, name string, when faultinject.Predicate, o
 	}
 	rule := n.Add(faultinject.Rule{When: when, Do: faultinject.FailBefore()})
 	fate := ""
+	all := slices.Repeat([]node.Op{{Kind: node.Inspect, Names: []string{"a"}}}, ops)
 	for range 64 {
 		hits := rule.Hits()
-		n.Do(t.Context(), make([]node.Op, ops), make([]node.Reply, ops))
+		n.Do(t.Context(), all, make([]node.Reply, ops))
 		fate += strconv.Itoa(rule.Hits() - hits)
 	}
 	return fate
