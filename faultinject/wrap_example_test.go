@@ -67,7 +67,7 @@ func ExampleWrap() {
 		Do:   faultinject.Delay(time.Millisecond, 0),
 	})
 	for range 9 {
-		n.Do(context.Background(), []node.Op{{Kind: node.Renew}}, make([]node.Reply, 1))
+		n.Do(context.Background(), []node.Op{{Kind: node.Renew, Names: []string{"invoices"}}}, make([]node.Reply, 1))
 	}
 	fmt.Println(slow.Hits(), "of", n.Calls())
 	// Output: 6 of 9

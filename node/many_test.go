@@ -106,7 +106,7 @@ func told(ops []node.Op, replies []node.Reply) []string {
 }
 
 // A batch has the same answers and the same effects as its operations sent one by one. This holds
-// for a server and for the in-memory node.
+// for a server and for an in-memory node.
 func TestManyOperationsAreWhatEachIs(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
