@@ -191,6 +191,9 @@ func (c *compiler) table(e *ast.TableExpr) expression {
 	return func(f *frame) Value {
 		given := items(f)
 		t := NewTable(append(make([]Value, 0, len(given)), given...)...)
+		if len(keys) > 0 {
+			t.rest = make(map[Value]Value, len(keys))
+		}
 		for i, key := range keys {
 			t.Set(key(f), values[i](f))
 		}
