@@ -121,8 +121,7 @@ func (s *server) maybeForget(x *exchange) {
 	})
 }
 
-// begin injects a fault. It panics on faults that need a real server: an in-memory node does not run out of memory,
-// and its locks do not expire by a clock that steps.
+// begin injects a fault. It panics on faults that only real servers are given.
 func (s *server) begin(fault faultinject.Fault) {
 	switch fault {
 	case faultinject.Clock, faultinject.Memory, faultinject.Lose:
