@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 func TestCloseTriesUndosOnceMore(t *testing.T) {
@@ -104,7 +105,7 @@ func TestCloseBehindTheEndOfALease(t *testing.T) {
 	for range 200 {
 		var told atomic.Bool
 		cfg := quorumlock.Config{
-			Nodes:  []node.Node{node.NewMemory("a", nil)},
+			Nodes:  []node.Node{memory.New("a", nil)},
 			Logger: slog.New(slog.DiscardHandler),
 			Hooks:  quorumlock.Hooks{Ended: func(quorumlock.EndedEvent) { told.Store(true) }},
 		}
@@ -121,7 +122,7 @@ func TestCloseBehindTheEndOfALease(t *testing.T) {
 
 // TestReleasedLeaseIsNotCountedTwice runs outside of any bubble, as the garbage collector does.
 func TestReleasedLeaseIsNotCountedTwice(t *testing.T) {
-	m := node.NewMemory("a", nil)
+	m := memory.New("a", nil)
 	cfg := quorumlock.Config{Nodes: []node.Node{m}, Logger: slog.New(slog.DiscardHandler)}
 	initialize(t, cfg)
 	c, err := quorumlock.New(cfg)

@@ -12,13 +12,14 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
 func TestBadConfigurationIsNamed(t *testing.T) {
 	mem := func(names ...string) (nodes []node.Node) {
 		for _, name := range names {
-			nodes = append(nodes, node.NewMemory(name, clock.Process()))
+			nodes = append(nodes, memory.New(name, clock.Process()))
 		}
 		return nodes
 	}

@@ -14,11 +14,12 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // remote is an in-memory node that takes time to connect.
 type remote struct {
-	*node.Memory
+	*memory.Node
 	mu        sync.Mutex
 	connected bool
 	takes     time.Duration
@@ -34,7 +35,7 @@ func (r *remote) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	r.breaks = false
 	r.mu.Unlock()
 	if !breaks {
-		r.Memory.Do(ctx, ops, replies)
+		r.Node.Do(ctx, ops, replies)
 		return
 	}
 	for i := range ops {
@@ -62,7 +63,7 @@ func (r *remote) Probe(ctx context.Context) error {
 	r.mu.Lock()
 	r.connected = true
 	r.mu.Unlock()
-	return r.Memory.Probe(ctx)
+	return r.Node.Probe(ctx)
 }
 
 // hangUp closes the connections once nothing is in flight on them.
@@ -85,7 +86,7 @@ func (r *remote) set(takes time.Duration, fails error) {
 // remotely makes a client connect to each node of a fleet in the given time.
 func remotely(f *fleet.Fleet, takes time.Duration) (nodes []*remote, change func(*quorumlock.Config)) {
 	for _, nd := range f.Nodes {
-		nodes = append(nodes, &remote{Memory: nd, takes: takes})
+		nodes = append(nodes, &remote{Node: nd, takes: takes})
 	}
 	return nodes, func(cfg *quorumlock.Config) {
 		cfg.Nodes = nil

@@ -15,14 +15,15 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // exampleNodes makes in-memory nodes, and a configuration for their clients.
-func exampleNodes(ttl time.Duration) ([]*node.Memory, quorumlock.Config) {
-	var nodes []*node.Memory
+func exampleNodes(ttl time.Duration) ([]*memory.Node, quorumlock.Config) {
+	var nodes []*memory.Node
 	cfg := quorumlock.Config{TTL: ttl, Logger: slog.New(slog.DiscardHandler)}
 	for i := range 3 {
-		n := node.NewMemory(fmt.Sprintf("n%d", i+1), nil)
+		n := memory.New(fmt.Sprintf("n%d", i+1), nil)
 		nodes, cfg.Nodes = append(nodes, n), append(cfg.Nodes, n)
 	}
 	if _, err := admin.Init(context.Background(), cfg); err != nil {

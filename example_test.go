@@ -10,13 +10,14 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // exampleClient is a client on five in-memory nodes; with real servers, set Addresses.
 func exampleClient() *quorumlock.Client {
 	var nodes []node.Node
 	for i := range 5 {
-		nodes = append(nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), nil))
+		nodes = append(nodes, memory.New(fmt.Sprintf("n%d", i+1), nil))
 	}
 	cfg := quorumlock.Config{Nodes: nodes}
 	if _, err := admin.Init(context.Background(), cfg); err != nil { // once, by the operator who sets the nodes up

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 func ExampleParseOwner() {
@@ -72,7 +73,7 @@ func TestConfigHolder(t *testing.T) {
 }
 
 func TestHoldersAndPurposesThatAreRefused(t *testing.T) {
-	nodes := []node.Node{node.NewMemory("a", nil)}
+	nodes := []node.Node{memory.New("a", nil)}
 	for holder, problem := range map[string]string{
 		"a b":                   "has a space",
 		"a\nb":                  "has unprintable characters",

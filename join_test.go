@@ -11,13 +11,14 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // A lock is granted just after the loss of another lock of the joint lease. It is released, too.
 func TestJoinGrantedAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)}
-		m := node.NewMemory("n", cfg.Clock)
+		m := memory.New("n", cfg.Clock)
 		cfg.Nodes = []node.Node{m}
 		replies := make([]node.Reply, 1)
 		m.Do(t.Context(), []node.Op{{Kind: node.Mark, Limits: cfg.Limits()}}, replies)

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 func withPrefix(prefix string) func(*quorumlock.Config) {
@@ -253,7 +254,7 @@ func TestPrefixOfJoinedLocks(t *testing.T) {
 }
 
 func TestPrefixes(t *testing.T) {
-	one := []node.Node{node.NewMemory("a", clock.Process())}
+	one := []node.Node{memory.New("a", clock.Process())}
 	for _, prefix := range []string{"a", "billing:", "é/", "{billing}:", "team:{billing}", "quorumlocks:", strings.Repeat("p", quorumlock.MaxPrefixLength)} {
 		_, err := quorumlock.New(quorumlock.Config{Nodes: one, Prefix: prefix})
 		require.NoError(t, err, "%q", prefix)

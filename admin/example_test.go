@@ -6,7 +6,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // Tests open in-memory nodes with Init. Operators open real servers once, with "quorumlock init".
@@ -14,7 +14,7 @@ func ExampleInit() {
 	ctx := context.Background()
 	var cfg quorumlock.Config
 	for i := range 3 {
-		cfg.Nodes = append(cfg.Nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), nil))
+		cfg.Nodes = append(cfg.Nodes, memory.New(fmt.Sprintf("n%d", i+1), nil))
 	}
 	for range 2 {
 		report, err := admin.Init(ctx, cfg)

@@ -10,14 +10,14 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/election"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // exampleClient is a client on three in-memory nodes; with real servers, set Addresses.
 func exampleClient() *quorumlock.Client {
 	var cfg quorumlock.Config
 	for i := range 3 {
-		cfg.Nodes = append(cfg.Nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), nil))
+		cfg.Nodes = append(cfg.Nodes, memory.New(fmt.Sprintf("n%d", i+1), nil))
 	}
 	if _, err := admin.Init(context.Background(), cfg); err != nil { // An operator does this once.
 		log.Fatal(err)

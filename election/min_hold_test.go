@@ -11,16 +11,17 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/election"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // granting notes that a node has granted a lock.
 type granting struct {
-	*node.Memory
+	*memory.Node
 	granted *atomic.Bool
 }
 
 func (g granting) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	g.Memory.Do(ctx, ops, replies)
+	g.Node.Do(ctx, ops, replies)
 	for i, op := range ops {
 		if op.Kind == node.Acquire && replies[i].Outcome == node.Granted {
 			g.granted.Store(true)

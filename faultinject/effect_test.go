@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 func TestFailures(t *testing.T) {
@@ -86,7 +87,7 @@ func TestDelay(t *testing.T) {
 
 func TestCustomTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := faultinject.Wrap(node.NewMemory("n1", nil), faultinject.Timeout(time.Minute))
+		n := faultinject.Wrap(memory.New("n1", nil), faultinject.Timeout(time.Minute))
 		defer func() { require.NoError(t, n.Close()) }()
 		n.Add(faultinject.Rule{Do: faultinject.Stall()})
 		require.Equal(t, time.Minute, took(func() { require.ErrorIs(t, n.Probe(t.Context()), node.ErrTimeout) }))

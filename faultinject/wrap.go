@@ -64,7 +64,7 @@ func Timeout(d time.Duration) WrapOption { return func(n *Node) { n.timeout = d 
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		c := clock.Process()
-//		n := faultinject.Wrap(node.NewMemory("n1", c))
+//		n := faultinject.Wrap(memory.New("n1", c))
 //		defer n.Close()
 //		cfg := quorumlock.Config{Nodes: []node.Node{n}, Clock: c}
 //		... // admin.Init, quorumlock.New, and so on

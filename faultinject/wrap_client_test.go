@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // everyEffect is a way for a call to go wrong, of each kind.
@@ -39,7 +40,7 @@ func TestClientsOnFaultyNodes(t *testing.T) {
 			TTL: 2 * time.Second, Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler),
 		}
 		for i := range 5 {
-			n := faultinject.Wrap(node.NewMemory(fmt.Sprintf("n%d", i+1), cfg.Clock), faultinject.Seed(1))
+			n := faultinject.Wrap(memory.New(fmt.Sprintf("n%d", i+1), cfg.Clock), faultinject.Seed(1))
 			t.Cleanup(func() { assert.NoError(t, n.Close()) })
 			cfg.Nodes = append(cfg.Nodes, n)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // A service stops its work in time when the lock can no longer be renewed.
@@ -19,7 +20,7 @@ func Example() {
 	var faulty []*faultinject.Node
 	cfg := quorumlock.Config{TTL: 200 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
 	for i := range 5 {
-		n := faultinject.Wrap(node.NewMemory(fmt.Sprintf("n%d", i+1), nil))
+		n := faultinject.Wrap(memory.New(fmt.Sprintf("n%d", i+1), nil))
 		defer func() { _ = n.Close() }()
 		faulty = append(faulty, n)
 		cfg.Nodes = append(cfg.Nodes, n)
@@ -59,13 +60,13 @@ func Example() {
 
 // Two renewals of three are slow, and each node draws its own from the seed.
 func ExampleWrap() {
-	n := faultinject.Wrap(node.NewMemory("n1", nil), faultinject.Seed(4))
+	n := faultinject.Wrap(memory.New("n1", nil), faultinject.Seed(4))
 	defer func() { _ = n.Close() }()
 	slow := n.Add(faultinject.Rule{
 		When: faultinject.Kind(node.Renew), Chance: 2.0 / 3, Do: faultinject.Delay(time.Millisecond, 0),
 	})
 	for range 9 {
-		n.Do(context.Background(), []node.Op{{Kind: node.Renew}}, make([]node.Reply, 1))
+		n.Do(context.Background(), []node.Op{{Kind: node.Renew, Names: []string{"invoices"}}}, make([]node.Reply, 1))
 	}
 	fmt.Println(slow.Hits(), "of", n.Calls())
 	// Output: 6 of 9
@@ -76,7 +77,7 @@ func ExampleGate() {
 	ctx := context.Background()
 	gate := faultinject.NewGate()
 	defer gate.Open()
-	n := faultinject.Wrap(node.NewMemory("n1", nil))
+	n := faultinject.Wrap(memory.New("n1", nil))
 	defer func() { _ = n.Close() }()
 	n.Add(faultinject.Rule{When: faultinject.Kind(node.Inspect), Do: gate.Hold})
 

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 	"github.com/quorumlock/quorumlock/node/nodetest"
 )
 
@@ -31,15 +32,16 @@ func TestWrappedNodeConforms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodetest.Run(t, func(t *testing.T) nodetest.Subject {
-				c := clock.NewManual(time.Unix(1_000_000, 0))
-				m := node.NewMemory("memory", c)
+				c := clock.NewManual(time.Unix(1_700_000_000, 0))
+				m := memory.New("memory", c)
 				n := faultinject.Wrap(m, faultinject.Seed(1))
 				t.Cleanup(func() { _ = n.Close() })
 				for _, r := range rules {
 					n.Add(r)
 				}
 				return nodetest.Subject{
-					Node: n, Pass: c.Advance, Plant: m.Plant, Keys: m.Keys, Forget: m.Flush,
+					// A node keeps a key until its last millisecond is over.
+					Node: n, Pass: func(d time.Duration) { c.Advance(d + time.Millisecond) }, Plant: m.Plant, Keys: m.Keys, Forget: m.Flush,
 					Restart: func() { m.Save(); m.Crash() },
 				}
 			})
@@ -49,7 +51,7 @@ func TestWrappedNodeConforms(t *testing.T) {
 
 // A node is as good a listener as the one behind it.
 func TestWrappedNodeListens(t *testing.T) {
-	m := node.NewMemory("memory", nil)
+	m := memory.New("memory", nil)
 	n := faultinject.Wrap(m)
 	inbox, err := n.Listen(t.Context(), "c", func(node.Message) {})
 	require.NoError(t, err)
@@ -64,19 +66,19 @@ func TestWrappedNodeListens(t *testing.T) {
 type lab struct {
 	*faultinject.Node
 	t      *testing.T
-	memory *node.Memory
+	memory *memory.Node
 	log    *ledger
 }
 
 // ledger is a node that notes what reaches it, between the rules and the memory.
 type ledger struct {
-	*node.Memory
+	*memory.Node
 	ran    chan string
 	probes int
 }
 
 func (l *ledger) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	l.Memory.Do(ctx, ops, replies)
+	l.Node.Do(ctx, ops, replies)
 	for i, op := range ops {
 		if replies[i].Err == nil {
 			l.ran <- op.Kind.String() + " " + op.Names[0]
@@ -86,7 +88,7 @@ func (l *ledger) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 
 func (l *ledger) Probe(ctx context.Context) error {
 	l.probes++
-	return l.Memory.Probe(ctx)
+	return l.Node.Probe(ctx)
 }
 
 var labLimits = node.Limits{MaxTTL: time.Minute, MaxClockSkew: 10 * time.Second}
@@ -94,13 +96,13 @@ var labLimits = node.Limits{MaxTTL: time.Minute, MaxClockSkew: 10 * time.Second}
 // newLab makes a lab with these rules. It is closed at the end of the test.
 func newLab(t *testing.T, rules ...faultinject.Rule) *lab {
 	t.Helper()
-	m := node.NewMemory("n1", clock.Process())
+	m := memory.New("n1", clock.Process())
 	marked := []node.Reply{{}}
 	m.Do(t.Context(), []node.Op{{Kind: node.Mark, Limits: labLimits}}, marked)
 	require.NoError(t, marked[0].Err)
 	m.Do(t.Context(), []node.Op{{Kind: node.Open, Limits: labLimits, Marker: marked[0].Marker}}, marked)
 	require.NoError(t, marked[0].Err)
-	l := &lab{t: t, memory: m, log: &ledger{Memory: m, ran: make(chan string, 100)}}
+	l := &lab{t: t, memory: m, log: &ledger{Node: m, ran: make(chan string, 100)}}
 	l.Node = faultinject.Wrap(l.log)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	for _, r := range rules {
@@ -251,16 +253,17 @@ func TestSkipAndTimes(t *testing.T) {
 // fates is which of the calls of a node with this name fail by chance.
 func fates(t *testing.T, seed uint64, name string, chance float64, before ...faultinject.Rule) string {
 	t.Helper()
-	n := faultinject.Wrap(node.NewMemory(name, nil), faultinject.Seed(seed))
+	n := faultinject.Wrap(memory.New(name, nil), faultinject.Seed(seed))
 	defer func() { require.NoError(t, n.Close()) }()
 	for _, r := range before {
 		n.Add(r)
 	}
 	rule := n.Add(faultinject.Rule{Chance: chance, Do: faultinject.FailBefore(node.ErrUnreachable)})
 	fate := ""
+	all := slices.Repeat([]node.Op{{Kind: node.Inspect, Names: []string{"a"}}}, 3)
 	for range 64 {
 		hits := rule.Hits()
-		n.Do(t.Context(), make([]node.Op, 3), make([]node.Reply, 3))
+		n.Do(t.Context(), all, make([]node.Reply, len(all)))
 		fate += strconv.Itoa(rule.Hits() - hits)
 	}
 	return fate

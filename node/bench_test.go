@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // BenchmarkDo runs batches of pairs of acquire and release: a batch of 16 is 8 of each.
 func BenchmarkDo(b *testing.B) {
 	b.Run("memory", func(b *testing.B) {
-		m := opened(b, node.NewMemory("m", nil))
+		m := opened(b, memory.New("m", nil))
 		defer func() { _ = m.Close() }()
 		benchmarkDo(b, m)
 	})

@@ -14,11 +14,12 @@ import (
 
 func TestMemoryConforms(t *testing.T) {
 	nodetest.Run(t, func(t *testing.T) nodetest.Subject {
-		c := clock.NewManual(time.Unix(1_000_000, 0))
-		m := node.NewMemory("memory", c)
+		c := clock.NewManual(time.Unix(1_700_000_000, 0))
+		m := memory.New("memory", c)
 		t.Cleanup(func() { _ = m.Close() })
 		return nodetest.Subject{
-			Node: m, Pass: c.Advance, Plant: m.Plant, Keys: m.Keys, Forget: m.Flush,
+			// Redis keeps a key until its last millisecond is over.
+			Node: m, Pass: func(d time.Duration) { c.Advance(d + time.Millisecond) }, Plant: m.Plant, Keys: m.Keys, Forget: m.Flush,
 			Restart: func() { m.Save(); m.Crash() },
 		}
 	})
@@ -86,18 +87,4 @@ func locks(t *testing.T, server *redisproc.Server) []string {
 		}
 	}
 	return keys
-}
-
-// TestMemoryOfScriptsConforms: the scripts keep their promises in the interpreter that runs them in virtual time too.
-func TestMemoryOfScriptsConforms(t *testing.T) {
-	nodetest.Run(t, func(t *testing.T) nodetest.Subject {
-		c := clock.NewManual(time.Unix(1_700_000_000, 0))
-		m := memory.New("memory", c)
-		t.Cleanup(func() { _ = m.Close() })
-		return nodetest.Subject{
-			// Redis keeps a key until its last millisecond is over.
-			Node: m, Pass: func(d time.Duration) { c.Advance(d + time.Millisecond) }, Plant: m.Plant, Keys: m.Keys, Forget: m.Flush,
-			Restart: func() { m.Save(); m.Crash() },
-		}
-	})
 }

@@ -1,8 +1,7 @@
 package node
 
 // Follower is an [Inbox] that also gets the messages for Redisson's clients when a lock is released: by such
-// a client, or by a [Release], [Shorten] or [ForceRelease] with [Op.Announce]. The inboxes of [Redis] and [Memory] are
-// Followers.
+// a client, or by a [Release], [Shorten] or [ForceRelease] with [Op.Announce]. The inboxes of [Redis] are Followers.
 //
 // Both methods are safe for concurrent use. deliver must not call them: it would wait for itself.
 type Follower interface {

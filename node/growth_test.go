@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // history records the grants of a node that loses its memory over and over. It checks the
@@ -17,7 +18,7 @@ import (
 type history struct {
 	*rapid.T
 	clock  *clock.Manual
-	node   *node.Memory
+	node   *memory.Node
 	limits node.Limits
 	// taken is the largest token that the node accepted. tokens are the tokens for renewals.
 	taken  uint64
@@ -37,7 +38,7 @@ func recall(t *rapid.T) *history {
 		limits: node.Limits{MaxTTL: 40 * ms, MaxClockSkew: rapid.SampledFrom([]time.Duration{0, ms, 20 * ms}).Draw(t, "skew")},
 		claims: make(map[string]time.Duration),
 	}
-	h.node = node.NewMemory("m", h.clock)
+	h.node = memory.New("m", h.clock)
 	h.open(h.limits)
 	return h
 }

@@ -70,7 +70,7 @@ return table.concat(keys, '\n')`
 		var keys []string
 		for _, name := range some {
 			pool := PoolName(name)
-			keys = append(keys, key("fence", name), SlotName(pool, 12), vacated(pool, nil), "12")
+			keys = append(keys, key("fence", name), SlotName(pool, 12), slotsName(pool, ""), "12")
 		}
 		text, err := server.Command(append([]string{"EVAL", script, "0"}, some...)...)
 		require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Listener is a [Node] that delivers messages to waiters, such as [Redis] and [Memory]. It is optional: a
+// Listener is a [Node] that delivers messages to waiters, such as [Redis]. It is optional: a
 // waiter on another node has to ask again from time to time.
 type Listener interface {
 	// Listen subscribes to the inbox of a client, and returns once the node has confirmed it: a message to an
@@ -33,18 +33,14 @@ type Inbox interface {
 }
 
 // Listen calls the node's Listen if it is a [Listener]. Otherwise the error is an [*Error] with
-// [ErrMisconfigured] and [errors.ErrUnsupported]. Nodes that wrap others can use it too.
+// [ErrMisconfigured] and [errors.ErrUnsupported]. Nodes that wrap others can use it too. It refuses a client that cannot
+// be the part of an id before a colon.
 func Listen(ctx context.Context, n Node, client string, deliver func(Message)) (Inbox, error) {
+	if client == "" || strings.Contains(client, ":") {
+		return nil, &Error{Node: n.Name(), Reason: ErrMisconfigured, Err: fmt.Errorf("invalid client id %.30q", client)}
+	}
 	if l, ok := n.(Listener); ok {
 		return l.Listen(ctx, client, deliver)
 	}
 	return nil, &Error{Node: n.Name(), Reason: ErrMisconfigured, Err: errors.ErrUnsupported}
-}
-
-// checkClient refuses a text that cannot be the part of an id before a colon.
-func checkClient(client string) error {
-	if client == "" || strings.Contains(client, ":") {
-		return fmt.Errorf("invalid client id %.30q", client)
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // drawn returns a random batch with few names and owners, so that its operations conflict.
@@ -103,7 +104,7 @@ func told(ops []node.Op, replies []node.Reply) []string {
 }
 
 // A batch has the same answers and the same effects as its operations sent one by one. This holds
-// for a server and for the in-memory node.
+// for a server and for an in-memory node.
 func TestManyOperationsAreWhatEachIs(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
@@ -112,7 +113,7 @@ func TestManyOperationsAreWhatEachIs(t *testing.T) {
 	loadScripts(inOneGo, limits, differing)
 	loadScripts(oneByOne, limits, differing)
 	for round := range 300 {
-		memory := opened(t, node.NewMemory("m", clock.System()))
+		inMemory := opened(t, memory.New("m", clock.System()))
 		for range 1 + r.IntN(4) {
 			ops := drawn(r)
 			answers := do(inOneGo, ops...)
@@ -121,7 +122,7 @@ func TestManyOperationsAreWhatEachIs(t *testing.T) {
 				each = append(each, do(oneByOne, op)...)
 			}
 			require.Equal(t, told(ops, each), told(ops, answers), "seed %d, round %d: %+v", seed, round, ops)
-			require.Equal(t, told(ops, do(memory, ops...)), told(ops, answers), "seed %d, round %d: %+v", seed, round, ops)
+			require.Equal(t, told(ops, do(inMemory, ops...)), told(ops, answers), "seed %d, round %d: %+v", seed, round, ops)
 		}
 		require.Equal(t, alone.Keys(), together.Keys(), "seed %d, round %d", seed, round)
 		for _, name := range []string{"n0", "n1", "n2", "n3"} {

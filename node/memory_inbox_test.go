@@ -10,13 +10,14 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // inBubble runs a test on a node and an inbox of the client c in virtual time.
-func inBubble(t *testing.T, test func(t *testing.T, m *node.Memory, messages <-chan node.Message)) {
+func inBubble(t *testing.T, test func(t *testing.T, m *memory.Node, messages <-chan node.Message)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := opened(t, node.NewMemory("m", clock.Process()))
+		m := opened(t, memory.New("m", clock.Process()))
 		messages := listen(t, m, "c")
 		test(t, m, messages)
 		require.NoError(t, m.Close())
@@ -24,7 +25,7 @@ func inBubble(t *testing.T, test func(t *testing.T, m *node.Memory, messages <-c
 }
 
 func TestMemoryInboxIsLostInAStop(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *node.Memory, messages <-chan node.Message) {
+	inBubble(t, func(t *testing.T, m *memory.Node, messages <-chan node.Message) {
 		m.Stop()
 		_, err := node.Listen(t.Context(), m, "d", func(node.Message) {})
 		require.ErrorIs(t, err, node.ErrUnreachable)
@@ -41,7 +42,7 @@ func TestMemoryInboxIsLostInAStop(t *testing.T) {
 }
 
 func TestMemoryInboxIsLostInACrash(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *node.Memory, messages <-chan node.Message) {
+	inBubble(t, func(t *testing.T, m *memory.Node, messages <-chan node.Message) {
 		want(t, node.Granted, m, acquire("o1", "a"))
 		want(t, node.Denied, m, waits("c:1", 1, "a"))
 		m.Save()
@@ -89,7 +90,7 @@ func TestMemorySavesQueues(t *testing.T) {
 // An inbox follows its names again when the node is back.
 func TestMemoryFollowsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := opened(t, node.NewMemory("m", clock.Process()))
+		m := opened(t, memory.New("m", clock.Process()))
 		f, messages := follower(t, m)
 		require.NoError(t, f.Follow("a"))
 		want(t, node.Granted, m, acquire("o1", "a"))
@@ -114,7 +115,7 @@ func TestMemoryFollowsAgain(t *testing.T) {
 }
 
 func TestMemoryInboxIsLateInAPause(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *node.Memory, messages <-chan node.Message) {
+	inBubble(t, func(t *testing.T, m *memory.Node, messages <-chan node.Message) {
 		want(t, node.Granted, m, acquire("o1", "a"))
 		want(t, node.Denied, m, waits("c:1", 1, "a"))
 		synctest.Wait()
@@ -133,7 +134,7 @@ func TestMemoryInboxIsLateInAPause(t *testing.T) {
 }
 
 func TestMemoryInboxSurvivesAFlush(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *node.Memory, messages <-chan node.Message) {
+	inBubble(t, func(t *testing.T, m *memory.Node, messages <-chan node.Message) {
 		m.Flush()
 		opened(t, m)
 		wakes(t, m, "c:1", messages)

@@ -11,11 +11,12 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
-func newMemory(t *testing.T) *node.Memory {
+func newMemory(t *testing.T) *memory.Node {
 	t.Helper()
-	m := node.NewMemory("m", clock.Process())
+	m := memory.New("m", clock.Process())
 	t.Cleanup(func() { _ = m.Close() })
 	return opened(t, m)
 }
@@ -86,7 +87,7 @@ func TestMemoryFlushed(t *testing.T) {
 
 // A node without its own clock uses the system clock.
 func TestMemoryOnTheSystemClock(t *testing.T) {
-	m := opened(t, node.NewMemory("m", nil))
+	m := opened(t, memory.New("m", nil))
 	t.Cleanup(func() { _ = m.Close() })
 	op := acquire("o1", "a")
 	op.TTL = time.Millisecond

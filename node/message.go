@@ -80,6 +80,22 @@ func ForcedNotice(owner, name string) (channel, text string) {
 	return inboxPrefix + Waiter{ID: owner}.client(), fmt.Sprintf("%s 0 %d %s%s", forcedText, len(owner), owner, name)
 }
 
+// Published decodes a message that a script has published. client is the one whose inboxes get it, or empty: then it is
+// for the followers of a lock, and says so for each lock that the channel may stand for.
+func Published(channel, text string) (client string, messages []Message) {
+	client, toInbox := strings.CutPrefix(channel, inboxPrefix)
+	if !toInbox {
+		for _, name := range redissonNames(channel) {
+			messages = append(messages, Message{Kind: Announced, Name: name})
+		}
+		return "", messages
+	}
+	if m, ok := decodeMessage(text); ok {
+		messages = []Message{m}
+	}
+	return client, messages
+}
+
 // decodeMessage parses a message of the script function reached: kind, fence, length of the waiter's id, each
 // with a space after it, then the id and the name. It ignores the kind alive, by which scripts find out whether an
 // inbox has a subscriber. Any other text comes from a program outside this library.

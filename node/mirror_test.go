@@ -1,13 +1,10 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"testing"
@@ -121,14 +118,14 @@ func (k storedKey) field(name string) (string, bool) {
 	return "", false
 }
 
-// mirror is a server and an in-memory node that get the same operations at the same times.
+// mirror is a server, and an engine that gets the same commands at the same times.
 type mirror struct {
 	*testing.T
 	*rand.Rand
-	client rueidis.Client
-	writer writer
-	memory *Memory
-	engine *redislua.Server
+	client   rueidis.Client
+	writer   writer
+	engine   *redislua.Server
+	identity string
 	// sent are the messages of the engine, each behind its channel.
 	sent   []string
 	clock  *clock.Manual
@@ -137,8 +134,12 @@ type mirror struct {
 	slots  []string
 	pool   string
 	// live are the clients with an inbox.
-	live    map[string]*memoryInbox
-	keep    time.Duration
+	live map[string]bool
+	keep time.Duration
+	// generation and until are of the last latch that was told.
+	generation uint64
+	until      int64
+
 	history []string
 	seen    map[string]int
 }
@@ -159,34 +160,39 @@ func (p *mirror) begin(seed uint64) {
 	p.Rand = rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // any numbers will do
 	p.history = []string{fmt.Sprint("seed ", seed)}
 	p.clock = clock.NewManual(time.UnixMilli(1_700_000_000_123 + int64(p.IntN(1000))))
-	p.memory, p.engine = NewMemory("m", p.clock), redislua.New((*mirrorHost)(p))
+	p.engine = redislua.New((*mirrorHost)(p))
 	p.limits = Limits{MaxTTL: 10 * time.Minute, MaxClockSkew: time.Minute}
-	p.live = make(map[string]*memoryInbox)
+	p.live = map[string]bool{"c": true, "d": true}
 	p.keep = 10 * time.Second
 	p.identify()
-	p.subscribe("c")
-	p.subscribe("d")
 	p.command("FLUSHDB")
 	p.open()
 }
 
-// identify gives both nodes another identity.
-func (p *mirror) identify() { p.memory.identity = fmt.Sprintf("%040x", p.Uint64()) }
+// mirrorHost gives the engine the clock, the identity and the subscribers of the test.
+type mirrorHost mirror
 
-// open ends the recovery of both nodes.
+func (h *mirrorHost) Micros() int64 { return (*mirror)(h).now() * 1000 }
+
+func (h *mirrorHost) Replication() string {
+	return "# Replication\r\nmaster_replid:" + h.identity + "\r\n"
+}
+
+func (h *mirrorHost) Publish(channel, message string) int {
+	h.sent = append(h.sent, channel, message)
+	if client, ok := strings.CutPrefix(channel, inboxPrefix); ok && h.live[client] {
+		return 1
+	}
+	return 0
+}
+
+// identify gives both another identity.
+func (p *mirror) identify() { p.identity = fmt.Sprintf("%040x", p.Uint64()) }
+
+// open ends the recovery of both.
 func (p *mirror) open() {
-	p.run(Op{Kind: Mark, Limits: p.limits})
-	p.run(Op{Kind: Open, Limits: p.limits, Marker: p.memory.markerReply()})
-}
-
-func (p *mirror) subscribe(client string) {
-	b := &memoryInbox{node: p.memory, client: client, due: make(chan struct{}, 1)}
-	p.memory.inboxes[b], p.live[client] = struct{}{}, b
-}
-
-func (p *mirror) unsubscribe(client string) {
-	delete(p.memory.inboxes, p.live[client])
-	delete(p.live, client)
+	marked := p.run(Op{Kind: Mark, Limits: p.limits})
+	p.run(Op{Kind: Open, Limits: p.limits, Marker: marked[0].Marker})
 }
 
 func (p *mirror) command(args ...string) rueidis.RedisResult {
@@ -194,9 +200,6 @@ func (p *mirror) command(args ...string) rueidis.RedisResult {
 }
 
 func (p *mirror) now() int64 { return p.clock.Wall().UnixMilli() }
-
-// at turns a time of the in-memory node into ms since the Unix epoch.
-func (p *mirror) at(d time.Duration) int64 { return p.now() + (d - p.clock.Now()).Milliseconds() }
 
 // pass moves both clocks.
 func (p *mirror) pass(d time.Duration) {
@@ -208,23 +211,6 @@ func (p *mirror) pass(d time.Duration) {
 			p.engine.Do("DEL", name.Text)
 		}
 	}
-	// The keys of a queue may end before its last waiter does, by up to a 32nd of its time.
-	stored := p.stored()
-	for _, name := range append([]string{p.pool}, p.names...) {
-		if _, ok := stored[key("queue", name)]; ok {
-			continue
-		}
-		for _, e := range p.memory.queued(name) {
-			p.check(p.at(e.deadline)-p.now() <= p.keep.Milliseconds()/32, "waiter %s in the queue of %q is gone too early", e.id, name)
-		}
-		p.memory.setQueue(name, nil)
-	}
-	// A waiter that got slots is expected in the hash. The server forgets it with the hash, or after a minute.
-	hash, kept := stored[key("waiting", p.pool)]
-	maps.DeleteFunc(p.memory.gone, func(of tombstoneKey, since time.Duration) bool {
-		_, known := hash.field("+" + of.owner)
-		return !kept || !known && since <= p.clock.Now()-time.Minute
-	})
 }
 
 func (p *mirror) check(ok bool, format string, args ...any) {
@@ -233,21 +219,17 @@ func (p *mirror) check(ok bool, format string, args ...any) {
 	}
 }
 
-// run runs operations on both nodes, and compares their answers and messages.
-func (p *mirror) run(ops ...Op) {
+// run runs operations on both, and compares what they reply, send and keep.
+func (p *mirror) run(ops ...Op) []Reply {
 	for i := range ops {
-		p.history = append(p.history, describe(&ops[i]))
+		p.history = append(p.history, fmt.Sprintf("%+v", ops[i]))
 	}
-	if slices.ContainsFunc(ops, func(op Op) bool { return op.Kind == Acquire && op.Waiter.ID != "" }) {
-		p.dropLate()
-	}
-	inMemory, onServer := make([]Reply, len(ops)), make([]Reply, len(ops))
-	p.memory.Do(context.Background(), ops, inMemory)
 	var channels strings.Builder
-	for client := range p.live {
-		fmt.Fprintf(&channels, "['%s%s'] = true,", inboxPrefix, client)
+	for client, live := range p.live {
+		fmt.Fprintf(&channels, "['%s%s'] = %t,", inboxPrefix, client, live)
 	}
-	header := fmt.Sprintf(atTestTime, p.now(), p.memory.identity, channels.String())
+	header := fmt.Sprintf(atTestTime, p.now(), p.identity, channels.String())
+	replies := make([]Reply, len(ops))
 	p.writer.packer.clear()
 	for _, r := range spans(nil, ops) {
 		command := eval(p.client.B(), &p.writer, ops[r.from:r.to])
@@ -255,125 +237,37 @@ func (p *mirror) run(ops ...Op) {
 		for i := range args {
 			args[i] = strings.Clone(args[i]) // its memory is used again
 		}
+		p.sent = nil
+		reply := p.engine.Do(args...)
 		args[1] = header + args[1]
-		result := p.command(args...)
-		decodeAll(ops[r.from:r.to], result, onServer[r.from:r.to])
-		args[1] = strings.TrimPrefix(args[1], header)
-		p.compareEngine(result, args)
+		onServer, _ := p.command(args...).ToMessage()
+		p.check(replyText(reply) == messageText(onServer), "the server replied\n  %s\nand the engine\n  %s", messageText(onServer), replyText(reply))
+		p.compareMessages()
+		p.compareKeys()
+		decodeMessages(ops[r.from:r.to], onServer, replies[r.from:r.to])
 	}
-	for i := range ops {
-		said := told(inMemory[i])
-		p.history = append(p.history, "  "+said)
-		p.seen[fmt.Sprintf("%v %v", ops[i].Kind, inMemory[i].Outcome)]++
-		if ops[i].Kind == Leave && inMemory[i].Err == nil {
-			continue // the entry of a late waiter may still be on the server
+	for i, r := range replies {
+		p.check(r.Err == nil || reasonOf(r.Err) != ErrProtocol, "%v", r.Err) //nolint:errorlint // a reason is never wrapped
+		p.history = append(p.history, fmt.Sprintf("  %+v", r))
+		p.seen[fmt.Sprintf("%v %v", ops[i].Kind, r.Outcome)]++
+		if r.Latch != nil {
+			p.generation, p.until = r.Latch.Generation, r.Latch.Until
 		}
-		p.check(said == told(onServer[i]), "the server's answer is\n  %s", told(onServer[i]))
 	}
-	p.compareMessages()
-	p.compareKeys()
+	return replies
 }
 
-// dropLate removes the queues on the server in which all waiters are past their deadlines. There a granted waiter
-// gets an entry, since the server does not look at deadlines first.
-func (p *mirror) dropLate() {
-	for _, name := range append([]string{p.pool}, p.names...) {
-		if len(p.memory.queued(name)) > 0 {
-			continue
-		}
-		if n, err := p.command("DEL", key("queue", name)).AsInt64(); err == nil && n > 0 {
-			p.command("DEL", key("waiting", name), key("writers", name))
-			p.engine.Do("DEL", key("queue", name), key("waiting", name), key("writers", name))
-			maps.DeleteFunc(p.memory.gone, func(of tombstoneKey, _ time.Duration) bool { return of.name == name })
-		}
-	}
-}
-
-func describe(op *Op) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v %q owner %q ttl %v token %d", op.Kind, op.Names, op.Owner, op.TTL, op.Token)
-	for text, on := range map[string]bool{" reads": op.Reads, " fair": op.Fair, " announce": op.Announce} {
-		if on {
-			b.WriteString(text)
-		}
-	}
-	if op.Waiter.ID != "" {
-		fmt.Fprintf(&b, " waiter %+v", op.Waiter)
-	}
-	if op.Pool.Name != "" {
-		fmt.Fprintf(&b, " pool %+v", op.Pool)
-	}
-	fmt.Fprintf(&b, " reserve %d floor %d buried %q", op.Reserve, op.Floor, op.Buried)
-	return b.String()
-}
-
-// told returns an answer as text.
-func told(r Reply) string {
-	if r.Err != nil {
-		reason := reasonOf(r.Err)
-		if err, ok := r.Err.(*Error); ok { //nolint:errorlint // never wrapped
-			reason = err.Reason
-		}
-		return fmt.Sprintf("error %v, recovering %v, restarted %v", reason, r.Recovering, r.HadMarker)
-	}
-	slices.SortStableFunc(r.Holders, func(a, b Holder) int { return cmp.Compare(a.Name, b.Name) })
-	marker := ""
-	if r.Marker != nil {
-		marker = fmt.Sprintf("%+v", *r.Marker)
-	}
-	text := r.Outcome.String()
-	for _, part := range []struct {
-		zero bool
-		text string
-	}{
-		{r.Token == 0, fmt.Sprint(" token ", r.Token)},
-		{r.Rank == 0, fmt.Sprint(" rank ", r.Rank)},
-		{!r.Partial, " in part"},
-		{r.Holder == Holder{}, fmt.Sprintf(" holder %+v", r.Holder)},
-		{len(r.Holders) == 0, fmt.Sprintf(" holders %+v", r.Holders)},
-		{r.Recovering == 0, fmt.Sprint(" recovering ", r.Recovering, r.HadMarker, r.Unmarked)},
-		{r.Pool.Size == 0, fmt.Sprint(" pool ", r.Pool)},
-		{r.Marker == nil, " marker " + marker},
-	} {
-		if !part.zero {
-			text += part.text
-		}
-	}
-	return text
-}
-
-// compareMessages compares the messages of an operation. A script may send one twice.
+// compareMessages compares the messages of a command.
 func (p *mirror) compareMessages() {
-	once := func(list []string) []string {
-		var found []string
-		for _, text := range list {
-			if !slices.Contains(found, text) {
-				found = append(found, text)
-			}
-		}
-		return found
-	}
-	for client, b := range p.live {
-		sent, err := p.command("LRANGE", "test:sent", "0", "-1").AsStrSlice()
-		require.NoError(p, err)
-		var onServer, inMemory []string
-		for i := 0; i < len(sent); i += 2 {
-			if sent[i] == inboxPrefix+client && !strings.HasPrefix(sent[i+1], "alive ") {
-				m, ok := decodeMessage(sent[i+1])
-				p.check(ok, "message %q", sent[i+1])
-				m.Fence = 0 // some scripts do not know it
-				onServer = append(onServer, fmt.Sprintf("%+v", m))
-			}
-		}
-		for _, m := range b.messages {
-			m.Fence = 0
-			inMemory = append(inMemory, fmt.Sprintf("%+v", m))
-			p.seen[m.Kind.String()]++
-		}
-		b.messages = nil
-		p.check(slices.Equal(once(onServer), once(inMemory)), "messages to %s: the server sent\n  %v\n, and the in-memory node\n  %v", client, onServer, inMemory)
-	}
+	onServer, err := p.command("LRANGE", "test:sent", "0", "-1").AsStrSlice()
+	require.NoError(p, err)
+	p.check(slices.Equal(onServer, p.sent), "the server sent\n  %q\nand the engine\n  %q", onServer, p.sent)
 	p.command("DEL", "test:sent")
+	for i := 0; i < len(p.sent); i += 2 {
+		if _, messages := Published(p.sent[i], p.sent[i+1]); len(messages) > 0 {
+			p.seen[messages[0].Kind.String()]++
+		}
+	}
 }
 
 // stored reads all keys of the server.
@@ -388,179 +282,82 @@ func (p *mirror) stored() map[string]storedKey {
 		require.NoError(p, err, "%q", texts)
 		found[texts[0]] = storedKey{ends, texts[2:]}
 	}
+	delete(found, "test:ends")
 	return found
 }
 
-// compareKeys compares what both nodes know.
+// compareKeys compares all keys, with their values and ends.
 func (p *mirror) compareKeys() {
-	onServer, inMemory := p.onServer(), p.inMemory()
-	for _, what := range slices.Sorted(maps.Keys(onServer)) {
-		p.check(onServer[what] == inMemory[what], "%s: the server has\n  %s\nand the in-memory node\n  %s", what, onServer[what], inMemory[what])
-	}
-	for _, what := range slices.Sorted(maps.Keys(inMemory)) {
-		p.check(onServer[what] == inMemory[what], "%s: the server has\n  %s\nand the in-memory node\n  %s", what, onServer[what], inMemory[what])
-	}
-}
-
-// inMemory describes the state of the in-memory node.
-func (p *mirror) inMemory() map[string]string {
-	found, m, now := make(map[string]string), p.memory, p.clock.Now()
-	for name, l := range m.locks {
-		if l.expiry > now {
-			found["lock "+name] = fmt.Sprintf("%s %d until %d", l.owner, l.token, p.at(l.expiry))
+	stored := p.stored()
+	p.checkQueues(stored)
+	for _, name := range p.engine.Do("KEYS", "*").Items {
+		key, there := stored[name.Text]
+		p.check(there, "only the engine has the key %q", name.Text)
+		delete(stored, name.Text)
+		ends := p.engine.Do("PTTL", name.Text).Int
+		if ends >= 0 {
+			ends += p.now()
 		}
-	}
-	for name, readers := range m.readers {
+		p.check(max(ends, 0) == key.ends, "the end of %q: %d on the server, %d in the engine", name.Text, key.ends, ends)
+		eternal := name.Text == "quorumlock:node" || name.Text == "quorumlock:fences" || name.Text == p.pool
+		p.check(eternal || key.ends > p.now(), "the end of %q: %d", name.Text, key.ends)
 		var list []string
-		for owner, ends := range readers {
-			if ends > now {
-				list = append(list, fmt.Sprintf("%s until %d", owner, p.at(ends)))
-			}
-		}
-		if sort.Strings(list); list != nil {
-			found["readers "+name] = strings.Join(list, ", ")
-		}
-	}
-	for t, ends := range m.tombstones {
-		if ends > now {
-			found["tombstone "+key("tombstone", t.name)+":"+t.owner] = strconv.FormatInt(p.at(ends), 10)
-		}
-	}
-	for name := range m.queues {
-		var list []string
-		for _, e := range m.queued(name) {
-			since := ""
-			if e.expected {
-				since = strconv.FormatInt(p.at(e.woken), 10)
-			}
-			list = append(list, fmt.Sprintf("%s at %d until %d since %s", e.id, e.ticket, p.at(e.deadline), since))
-		}
-		if list != nil {
-			found["queue "+name] = strings.Join(list, "\n  ")
-		}
-	}
-	for name, s := range m.sizes {
-		found["size "+name] = fmt.Sprintf("%d of %d", s.size, s.version)
-	}
-	if m.marker != nil {
-		restarted := 0
-		if m.marker.HadMarker {
-			restarted = 1
-		}
-		found["marker"] = fmt.Sprint(m.marker.Identity, m.marker.Until, m.marker.Limits.MaxTTL.Milliseconds(), m.marker.Limits.MaxClockSkew.Milliseconds(), restarted)
-	}
-	for _, name := range append(slices.Clone(p.names), p.slots...) {
-		if token := m.fence(name); token != 0 {
-			found["fence "+name] = strconv.FormatUint(token, 10)
-		}
-	}
-	return found
-}
-
-// onServer describes the state of the server in the same words. It also checks what only the server has.
-func (p *mirror) onServer() map[string]string {
-	found, stored, now := make(map[string]string), p.stored(), p.now()
-	mortal := func(key string) storedKey {
-		k := stored[key]
-		delete(stored, key)
-		p.check(k.values == nil || k.ends > now, "key %q has no end: %d", key, k.ends)
-		return k
-	}
-	for _, name := range append(slices.Clone(p.names), p.slots...) {
-		if l := mortal(name); l.values != nil {
-			p.check(len(l.values) == 2, "lock %q has fields %q", name, l.values)
-			token := l.values[1]
-			if l.values[0] == Readers {
-				token = "0"
-			}
-			found["lock "+name] = fmt.Sprintf("%s %s until %d", l.values[0], token, l.ends)
-		}
-		var list []string
-		readers := mortal(key("readers", name))
-		for i := 0; i < len(readers.values); i += 2 {
-			if ends, _ := strconv.ParseInt(readers.values[i+1], 10, 64); ends > now {
-				list = append(list, fmt.Sprintf("%s until %d", readers.values[i], ends))
-			}
-		}
-		if sort.Strings(list); list != nil {
-			found["readers "+name] = strings.Join(list, ", ")
-		}
-		place := strconv.FormatUint(fenceOffset(name), 10)
-		last := strconv.FormatUint(fenceOffset(name)+15, 10)
-		text, err := p.command("GETRANGE", "quorumlock:fences", place, last).ToString()
-		require.NoError(p, err)
-		if token, err := strconv.ParseUint(text, 10, 64); err == nil {
-			found["fence "+name] = strconv.FormatUint(token, 10)
-		}
-	}
-	for _, name := range append([]string{p.pool}, p.names...) {
-		p.queueOnServer(found, name, mortal(key("queue", name)), mortal(key("waiting", name)), mortal(key("writers", name)))
-	}
-	if s, ok := stored[p.pool]; ok {
-		size, _ := s.field("size")
-		version, _ := s.field("version")
-		found["size "+p.pool] = size + " of " + version
-	}
-	if m, ok := stored["quorumlock:node"]; ok {
-		var texts []string
-		for _, field := range []string{"identity", "until", "max_ttl", "max_skew", "restarted"} {
-			text, _ := m.field(field)
-			texts = append(texts, text)
-		}
-		until, _ := strconv.ParseInt(texts[1], 10, 64)
-		ttl, _ := strconv.ParseInt(texts[2], 10, 64)
-		skew, _ := strconv.ParseInt(texts[3], 10, 64)
-		restarted, _ := strconv.Atoi(texts[4])
-		found["marker"] = fmt.Sprint(texts[0], until, ttl, skew, restarted)
-	}
-	for _, known := range []string{p.pool, "quorumlock:node", "quorumlock:fences", "test:ends", "test:sent"} {
-		delete(stored, known)
-	}
-	for name := range stored {
-		p.check(strings.HasPrefix(name, "quorumlock:tombstone:"), "unexpected key %q", name)
-		found["tombstone "+name] = strconv.FormatInt(mortal(name).ends, 10)
-	}
-	return found
-}
-
-func (p *mirror) queueOnServer(found map[string]string, name string, queue, waiting, writers storedKey) {
-	var list []string
-	_, indexed := waiting.field("+")
-	for i := 0; i < len(queue.values); i += 2 {
-		id := queue.values[i]
-		deadline, ok := waiting.field(id)
-		p.check(ok, "waiter %q of %q has no deadline", id, name)
-		due, ok := waiting.field("")
-		p.check(ok, "no deadline of all waiters of %q", name)
-		p.check(number(due) <= number(deadline), "deadline of %q: %s is before %s", id, deadline, due)
-		p.check(queue.ends >= number(deadline)-p.keep.Milliseconds()/32, "the queue of %q ends before its waiter %q", name, id)
-		p.check(waiting.ends >= number(deadline)-p.keep.Milliseconds()/32, "the hash of %q ends before its waiter %q", name, id)
-		if number(deadline) <= p.now() {
-			continue // the next operation removes it
-		}
-		if indexed && !reads(id) {
-			score, ok := writers.field(id)
-			p.check(ok && score == queue.values[i+1], "index of %q: %q has %s instead of %s", name, id, score, queue.values[i+1])
-			p.check(writers.ends >= number(deadline)-p.keep.Milliseconds()/32, "the index of %q ends before its waiter %q", name, id)
-		}
-		if reads(id) {
-			p.check(indexed, "a reader without an index in the queue of %q", name)
-		}
-		since, _ := waiting.field("+" + id)
-		list = append(list, fmt.Sprintf("%s at %s until %s since %s", id, queue.values[i+1], deadline, since))
-	}
-	for i := 0; i < len(waiting.values); i += 2 {
-		id := waiting.values[i]
-		if id == "" || id == "-" || id == "+" {
+		switch kind := p.engine.Do("TYPE", name.Text).Text; kind {
+		case "hash":
+			list = itemTexts(p.engine.Do("HGETALL", name.Text))
+		case "zset":
+			list = itemTexts(p.engine.Do("ZRANGE", name.Text, "0", "-1", "WITHSCORES"))
+		default:
+			all, err := p.command("GETRANGE", name.Text, "0", "-1").ToString()
+			require.NoError(p, err)
+			p.check(p.engine.Do("GETRANGE", name.Text, "0", "-1").Text == all, "the text of %q", name.Text)
 			continue
 		}
-		_, entered := queue.field(strings.TrimPrefix(id, "+"))
-		p.check(entered || name == p.pool, "field %q of %q has no entry", id, name)
+		p.check(slices.Equal(pairs(list), pairs(key.values)), "the key %q:\n  %q on the server\n  %q in the engine", name.Text, key.values, list)
 	}
-	if list != nil {
-		found["queue "+name] = strings.Join(list, "\n  ")
+	p.check(len(stored) == 0, "only the server has the keys %v", stored)
+}
+
+// checkQueues checks what must be true of the keys of each queue.
+func (p *mirror) checkQueues(stored map[string]storedKey) {
+	for _, name := range append([]string{p.pool}, p.names...) {
+		queue, waiting, writers := stored[key("queue", name)], stored[key("waiting", name)], stored[key("writers", name)]
+		_, indexed := waiting.field("+")
+		for i := 0; i < len(queue.values); i += 2 {
+			id := queue.values[i]
+			deadline, ok := waiting.field(id)
+			p.check(ok, "waiter %q of %q has no deadline", id, name)
+			due, ok := waiting.field("")
+			p.check(ok, "no deadline of all waiters of %q", name)
+			p.check(number(due) <= number(deadline), "deadline of %q: %s is before %s", id, deadline, due)
+			least := number(deadline) - p.keep.Milliseconds()/32
+			p.check(queue.ends >= least, "the queue of %q ends before its waiter %q", name, id)
+			p.check(waiting.ends >= least, "the hash of %q ends before its waiter %q", name, id)
+			if number(deadline) <= p.now() {
+				continue // the next operation removes it
+			}
+			if indexed && !reads(id) {
+				score, ok := writers.field(id)
+				p.check(ok && score == queue.values[i+1], "index of %q: %q has %s instead of %s", name, id, score, queue.values[i+1])
+				p.check(writers.ends >= least, "the index of %q ends before its waiter %q", name, id)
+			}
+			if reads(id) {
+				p.check(indexed, "a reader without an index in the queue of %q", name)
+			}
+		}
+		for i := 0; i < len(waiting.values); i += 2 {
+			id := waiting.values[i]
+			if id == "" || id == "-" || id == "+" {
+				continue
+			}
+			_, entered := queue.field(strings.TrimPrefix(id, "+"))
+			p.check(entered || name == p.pool, "field %q of %q has no entry", id, name)
+		}
 	}
 }
+
+// reads reports whether the waiter, or the owner, with this id is a reader. All other ids of the test end in a digit.
+func reads(id string) bool { return strings.HasSuffix(id, readerMark) }
 
 func number(text string) int64 {
 	n, _ := strconv.ParseInt(text, 10, 64)
@@ -642,7 +439,10 @@ func (p *mirror) ofSlots() Op {
 	op.Owner = ownerOf(id)
 	slots := slices.Clone(p.slots[:4])
 	p.Shuffle(len(slots), func(i, j int) { slots[i], slots[j] = slots[j], slots[i] })
-	op.Names = slots[:wanted(id)]
+	op.Names = slots[:2]
+	if !strings.Contains(id, "*2") {
+		op.Names = slots[:1]
+	}
 	switch op.Kind {
 	case Leave, Resize:
 		op.Names = []string{p.pool}
@@ -660,6 +460,33 @@ func (p *mirror) ofSlots() Op {
 	return op
 }
 
+// ofLatch draws an operation on a latch.
+func (p *mirror) ofLatch() Op {
+	op := Op{Kind: Latch, Names: []string{anyOf(p, "a", "{c}")}, TTL: anyOf(p, 5*time.Second, 30*time.Second), Token: p.token(), Limits: p.limits}
+	if p.IntN(8) == 0 {
+		op.Kind = Unlatch
+		return op
+	}
+	l := &LatchOp{
+		First: p.IntN(3) > 0, Chosen: p.IntN(3) == 0, Void: p.IntN(3) == 0, List: p.IntN(2) == 0,
+		Since: op.Token, IDs: anyOf(p, nil, []string{"x"}, []string{"y", "x"}, []string{"z", "\xff\x00"}),
+	}
+	if p.IntN(3) > 0 {
+		l.Count = 2 + p.IntN(2)
+	}
+	if p.IntN(3) == 0 {
+		l.Exact, l.Generation, op.Token = true, anyOf(p, 0, p.generation, p.generation, p.token()), 0
+	}
+	if p.IntN(3) == 0 {
+		l.Whole = p.until
+	}
+	if p.IntN(2) == 0 {
+		l.Inbox, l.Keep = anyOf(p, "c", "d", "e"), anyOf(p, 0, p.keep)
+	}
+	op.Latch = l
+	return op
+}
+
 // step changes something at random.
 func (p *mirror) step(op func() Op) {
 	switch p.IntN(40) {
@@ -670,11 +497,7 @@ func (p *mirror) step(op func() Op) {
 	case 9:
 		client := anyOf(p, "c", "d", "e")
 		p.history = append(p.history, "inbox of "+client)
-		if p.live[client] != nil {
-			p.unsubscribe(client)
-		} else {
-			p.subscribe(client)
-		}
+		p.live[client] = !p.live[client]
 	case 10:
 		if p.IntN(5) == 0 {
 			p.disturb()
@@ -693,11 +516,10 @@ func (p *mirror) step(op func() Op) {
 	}
 }
 
-// disturb makes both nodes lose their memory, or their identity.
+// disturb makes both lose their memory, or their identity.
 func (p *mirror) disturb() {
 	if p.IntN(2) == 0 {
 		p.history = append(p.history, "flush")
-		p.memory.Flush()
 		p.command("FLUSHDB")
 		p.engine.Do("FLUSHALL")
 	} else {
@@ -709,38 +531,97 @@ func (p *mirror) disturb() {
 	}
 }
 
-// TestMirror: after any history, a server and the in-memory node give the same answers, send the same messages, and
-// know the same.
+// TestMirror: after any history, a server and the engine of an in-memory node give the same replies, send the same
+// messages, and have the same keys.
 func TestMirror(t *testing.T) {
-	t.Parallel()
-	p := newMirror(t)
-	for seed := range uint64(24) {
-		p.begin(seed)
-		for range 120 {
-			p.step(p.operation)
-		}
+	for name, test := range map[string]struct {
+		operation func(*mirror) Op
+		seeds     uint64
+		seen      []string
+	}{
+		"locks": {(*mirror).operation, 24, []string{
+			"woken", "standby", "returned", "forced", "acquire granted", "acquire denied", "acquire unknown", "renew granted", "renew healed",
+			"renew denied", "release released", "release absent", "force-release released", "inspect inspected", "shorten released",
+		}},
+		"pools": {(*mirror).ofSlots, 16, []string{
+			"woken", "standby", "returned", "acquire granted", "acquire denied", "release released", "resize granted", "resize denied",
+		}},
+		"latches": {(*mirror).ofLatch, 8, []string{"counted", "latch granted", "latch denied", "delete latch granted", "delete latch denied"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newMirror(t)
+			for seed := range test.seeds {
+				p.begin(seed)
+				for range 120 {
+					p.step(func() Op { return test.operation(p) })
+				}
+			}
+			for _, what := range test.seen {
+				assert.Positive(t, p.seen[what], what)
+			}
+		})
 	}
-	p.hasSeen("woken", "standby", "returned", "acquire granted", "acquire denied", "acquire unknown", "renew granted", "renew healed",
-		"renew denied", "release released", "release absent", "force-release released", "inspect inspected",
-		"forced")
 }
 
-// TestMirrorOfPools is TestMirror for slots of a pool.
-func TestMirrorOfPools(t *testing.T) {
-	t.Parallel()
-	p := newMirror(t)
-	for seed := range uint64(16) {
-		p.begin(seed)
-		for range 120 {
-			p.step(p.ofSlots)
-		}
+func itemTexts(v redislua.Value) []string {
+	texts := make([]string, len(v.Items))
+	for i, item := range v.Items {
+		texts[i] = item.Text
 	}
-	p.hasSeen("woken", "standby", "returned", "acquire granted", "acquire denied", "release released", "resize granted", "resize denied")
+	return texts
 }
 
-// hasSeen requires that the histories had each of these answers and messages.
-func (p *mirror) hasSeen(all ...string) {
-	for _, what := range all {
-		assert.Positive(p, p.seen[what], what)
+// pairs sorts the fields of a hash, with their values.
+func pairs(list []string) []string {
+	var found []string
+	for i := 0; i+1 < len(list); i += 2 {
+		found = append(found, list[i]+" = "+list[i+1])
+	}
+	slices.Sort(found)
+	return found
+}
+
+// replyText and messageText write a reply in the same way. Of an error they write the first word: its rest names lines.
+func replyText(v redislua.Value) string {
+	switch v.Kind {
+	case redislua.Integer:
+		return fmt.Sprint(v.Int)
+	case redislua.Bulk, redislua.Status:
+		return fmt.Sprintf("%q", v.Text)
+	case redislua.Error:
+		word, _, _ := strings.Cut(v.Text, " ")
+		return "error " + word
+	case redislua.Array:
+		texts := make([]string, len(v.Items))
+		for i, item := range v.Items {
+			texts[i] = replyText(item)
+		}
+		return "{" + strings.Join(texts, ", ") + "}"
+	default:
+		return "nil"
+	}
+}
+
+func messageText(m rueidis.RedisMessage) string {
+	switch err := m.Error(); {
+	case m.IsNil():
+		return "nil"
+	case err != nil:
+		word, _, _ := strings.Cut(err.Error(), " ")
+		return "error " + word
+	case m.IsInt64():
+		n, _ := m.AsInt64()
+		return fmt.Sprint(n)
+	case m.IsArray():
+		items, _ := m.ToArray()
+		texts := make([]string, len(items))
+		for i, item := range items {
+			texts[i] = messageText(item)
+		}
+		return "{" + strings.Join(texts, ", ") + "}"
+	default:
+		text, _ := m.ToString()
+		return fmt.Sprintf("%q", text)
 	}
 }

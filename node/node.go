@@ -2,8 +2,8 @@
 // come out, in order.
 //
 // [Redis] speaks to a real server, either standalone or a master that Sentinel names, with one Lua script for
-// each operation. [Memory] keeps the same promises within the process. Both pass the conformance suite in
-// node/nodetest. Start there to write an implementation of your own.
+// each operation. Package node/memory has nodes within the process, which run the same scripts. Both pass the conformance
+// suite in node/nodetest. Start there to write an implementation of your own.
 package node
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 // Kind says what an [Op] asks of a node. A new kind has a script (scripts.go), arguments (command.go), a
-// reply (decode.go), its counterpart in memory_ops.go, and promises in package nodetest.
+// reply (decode.go), and promises in package nodetest.
 type Kind uint8
 
 // The kinds of operation. Each is idempotent: a repeated or duplicated operation changes nothing that the

@@ -77,17 +77,6 @@ func PoolWaiterID(id string, slots int) string {
 	return id + "*" + strconv.Itoa(slots)
 }
 
-// wanted returns for how many slots the waiter with this id waits.
-func wanted(id string) int {
-	id = WaiterKey(id)
-	at := strings.LastIndexByte(id, '*')
-	n, err := strconv.ParseUint(id[at+1:], 10, 31)
-	if at < 0 || err != nil || n == 0 {
-		return 1
-	}
-	return int(n)
-}
-
 // Vacated parses the name in a message to a waiter for slots of a pool. It returns the pool and the slots
 // that the waiter should take; a standby message has none. The name of one slot means that slot. ok is false
 // for a message about anything else.
@@ -99,16 +88,4 @@ func Vacated(name string) (pool string, slots []int, ok bool) {
 		}
 	}
 	return pool, slots, pool != ""
-}
-
-// vacated makes the name that Vacated parses.
-func vacated(pool string, slots []int) string {
-	var numbers []byte
-	for i, slot := range slots {
-		if i > 0 {
-			numbers = append(numbers, ',')
-		}
-		numbers = strconv.AppendInt(numbers, int64(slot), 10)
-	}
-	return slotsName(pool, string(numbers))
 }

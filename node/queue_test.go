@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // waits returns an acquisition on behalf of a waiter.
@@ -72,7 +73,7 @@ func TestKeysOfAnotherTypeAtAQueue(t *testing.T) {
 	server := redisproc.Start(t)
 	for _, key := range queueKeys {
 		t.Run("memory "+key, func(t *testing.T) {
-			m := opened(t, node.NewMemory("m", clock.Process()))
+			m := opened(t, memory.New("m", clock.Process()))
 			t.Cleanup(func() { _ = m.Close() })
 			m.Plant(key)
 			hostileQueue(t, m)

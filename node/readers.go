@@ -18,16 +18,6 @@ import "slices"
 // forgotten. It is smaller than any token that the node accepts from a writer whose clock is right.
 const Readers = "quorumlock:readers"
 
-// minFence returns the fence that the Acquire of a reader sets on a node that has forgotten it. It follows
-// from the Op's Token and the node's clock in microseconds.
-func minFence(op Op, now int64) uint64 {
-	common := op.Token
-	if l := op.Limits; l.MaxTTL > l.MaxClockSkew {
-		common -= min(common, uint64((l.MaxTTL - l.MaxClockSkew).Microseconds()))
-	}
-	return max(common, uint64(max(now-op.Limits.MaxTTL.Microseconds(), 0)))
-}
-
 // oneReader removes holders that stand for all readers of a name.
 func oneReader(holders []Holder) []Holder {
 	return slices.DeleteFunc(holders, func(h Holder) bool { return h.Owner == Readers })

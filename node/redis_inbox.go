@@ -40,9 +40,6 @@ type redisInbox struct {
 // Listen implements [Listener], over a connection of its own to the server that runs the operations. If that
 // server falls silent, the loss is noticed pingInterval + the timeout of an exchange after its last answer.
 func (r *Redis) Listen(ctx context.Context, client string, deliver func(Message)) (Inbox, error) {
-	if err := checkClient(client); err != nil {
-		return nil, &Error{Node: r.name, Reason: ErrMisconfigured, Err: err}
-	}
 	if ctx.Err() != nil {
 		return nil, &Error{Node: r.name, Reason: ErrCanceled}
 	}

@@ -46,13 +46,6 @@ func micro(n int64) time.Duration {
 	return time.Duration(min(max(n, -most), most)) * time.Microsecond
 }
 
-// isImplausible reports whether a node whose clock is at now, in microseconds, must refuse the tokens from
-// first to end. It accepts tokens that are younger than MaxTTL, and at most MaxClockSkew ahead. So after a
-// recovery it accepts only tokens larger than all that it ever accepted.
-func isImplausible(first, end uint64, now int64, l Limits) bool {
-	return instant(end) > now+l.MaxClockSkew.Microseconds() || instant(first) <= now-l.MaxTTL.Microseconds()
-}
-
 // reasonOfRefusal returns the reason for one of these errors; nil for others.
 func reasonOfRefusal(err error) error {
 	var recovery *RecoveryError
@@ -68,11 +61,4 @@ func reasonOfRefusal(err error) error {
 	default:
 		return nil
 	}
-}
-
-// mayFence reports whether a renewal raises the fence along with the lock. It does as long as an acquisition
-// could still use a smaller token, provided that the token is plausible.
-func mayFence(token uint64, now int64, l Limits) bool {
-	t := instant(token)
-	return t <= now+l.MaxClockSkew.Microseconds() && t > now-l.Recovery().Microseconds()
 }

@@ -11,6 +11,20 @@ import (
 	"pgregory.net/rapid"
 )
 
+// isImplausible is the rule of the scripts in Go. It reports whether a node whose clock is at now, in microseconds, must refuse the tokens from
+// first to end. It accepts tokens that are younger than MaxTTL, and at most MaxClockSkew ahead. So after a
+// recovery it accepts only tokens larger than all that it ever accepted.
+func isImplausible(first, end uint64, now int64, l Limits) bool {
+	return instant(end) > now+l.MaxClockSkew.Microseconds() || instant(first) <= now-l.MaxTTL.Microseconds()
+}
+
+// mayFence is the rule of the scripts in Go. It reports whether a renewal raises the fence along with the lock. It does as long as an acquisition
+// could still use a smaller token, provided that the token is plausible.
+func mayFence(token uint64, now int64, l Limits) bool {
+	t := instant(token)
+	return t <= now+l.MaxClockSkew.Microseconds() && t > now-l.Recovery().Microseconds()
+}
+
 func TestTokenRefused(t *testing.T) {
 	l := Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}
 	const now = 1_700_000_000_000_000

@@ -183,7 +183,7 @@ func TestScriptNotesThatANodeIsOpen(t *testing.T) {
 	}
 }
 
-// The script and the in-memory node accept the same tokens.
+// The script accepts the tokens that the rule allows, to the microsecond.
 func TestScriptTakesTokens(t *testing.T) {
 	l := newLab(t)
 	us := time.Duration.Microseconds

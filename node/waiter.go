@@ -58,13 +58,6 @@ func ReaderID(id string, patience time.Duration) string {
 // readerMark ends the id of a reader, behind a number or nothing.
 const readerMark = "r"
 
-// reads reports whether the waiter with this id is a reader.
-func reads(id string) bool {
-	id, marked := strings.CutSuffix(id, readerMark)
-	at := strings.LastIndexByte(id, '@')
-	return marked && at >= 0 && strings.Trim(id[at+1:], "0123456789") == ""
-}
-
 // WaiterKey returns the id from which [WaiterID] or [ReaderID] made this one, or the id itself.
 func WaiterKey(id string) string {
 	if at := strings.LastIndexByte(id, '@'); at >= 0 {
@@ -78,26 +71,3 @@ const (
 	basePrivilege = 50 * time.Millisecond
 	maxPrivilege  = 500 * time.Millisecond
 )
-
-// wakePrivilege returns how long a free lock is left to the waiter with this id after it was woken.
-func wakePrivilege(id string) time.Duration {
-	if reads(id) {
-		id = strings.TrimSuffix(id, readerMark)
-	}
-	at := strings.LastIndexByte(id, '@')
-	digits := id[at+1:]
-	if at < 0 || digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return basePrivilege
-	}
-	ms, err := strconv.ParseUint(digits, 10, 16)
-	if err != nil {
-		return maxPrivilege // too large to parse
-	}
-	return min(max(time.Duration(ms)*time.Millisecond, basePrivilege), maxPrivilege)
-}
-
-// maxScanned bounds how far down a queue one operation looks for a waiter that is not frozen.
-const maxScanned = 100
-
-// maxDeadWaiters is the maximum of dead waiters that one operation removes per name.
-const maxDeadWaiters = 1000

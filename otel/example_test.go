@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 	quorumotel "github.com/quorumlock/quorumlock/otel"
 )
 
@@ -23,7 +24,7 @@ func ExampleNewHooks() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	cfg := quorumlock.Config{Nodes: []node.Node{node.NewMemory("n1", nil)}, Hooks: hooks}
+	cfg := quorumlock.Config{Nodes: []node.Node{memory.New("n1", nil)}, Hooks: hooks}
 	if _, err := admin.Init(ctx, cfg); err != nil {
 		log.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 	quorumotel "github.com/quorumlock/quorumlock/otel"
 )
 
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fleet is three in-memory nodes, and the measurements and spans of its clients' hooks.
 type fleet struct {
 	t      *testing.T
-	nodes  []*node.Memory
+	nodes  []*memory.Node
 	hooks  quorumlock.Hooks
 	reader *metric.ManualReader
 	spans  *tracetest.SpanRecorder
@@ -42,7 +42,7 @@ func inVirtualTime(t *testing.T, test func(t *testing.T, f *fleet), options ...q
 		f := &fleet{t: t, reader: metric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
 		f.tracer = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(f.spans))
 		for i := range 3 {
-			f.nodes = append(f.nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), clock.Process()))
+			f.nodes = append(f.nodes, memory.New(fmt.Sprintf("n%d", i+1), clock.Process()))
 		}
 		_, err := admin.Init(t.Context(), f.config())
 		require.NoError(t, err)

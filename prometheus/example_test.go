@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 	quorumprom "github.com/quorumlock/quorumlock/prometheus"
 )
 
@@ -22,7 +23,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	cfg := quorumlock.Config{Nodes: []node.Node{node.NewMemory("n1", clock.System())}, Hooks: hooks}
+	cfg := quorumlock.Config{Nodes: []node.Node{memory.New("n1", clock.System())}, Hooks: hooks}
 	if _, err := admin.Init(context.Background(), cfg); err != nil {
 		log.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/measure"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 	quorumprom "github.com/quorumlock/quorumlock/prometheus"
 )
 
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fleet is three in-memory nodes, and the metrics of its client.
 type fleet struct {
-	nodes    []*node.Memory
+	nodes    []*memory.Node
 	registry *prometheus.Registry
 	client   *quorumlock.Client
 }
@@ -47,7 +47,7 @@ func inVirtualTime(t *testing.T, test func(t *testing.T, f *fleet), options ...q
 		require.NoError(t, err)
 		cfg := quorumlock.Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler), Hooks: hooks}
 		for i := range 3 {
-			f.nodes = append(f.nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), clock.Process()))
+			f.nodes = append(f.nodes, memory.New(fmt.Sprintf("n%d", i+1), clock.Process()))
 			cfg.Nodes = append(cfg.Nodes, f.nodes[i])
 		}
 		_, err = admin.Init(t.Context(), cfg)

@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/internal/text"
 	"github.com/quorumlock/quorumlock/cmd/internal/watch"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // closeTimeout bounds the time to close a client. The nodes' timeouts usually end it sooner.
@@ -60,7 +61,7 @@ func (a *app) config(c *cobra.Command) (quorumlock.Config, error) {
 func memoryNodes(n int) []node.Node {
 	nodes := make([]node.Node, n)
 	for i := range nodes {
-		nodes[i] = node.NewMemory(fmt.Sprintf("embedded-%d", i+1), nil)
+		nodes[i] = memory.New(fmt.Sprintf("embedded-%d", i+1), nil)
 	}
 	return nodes
 }

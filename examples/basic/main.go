@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 func main() {
@@ -60,7 +61,7 @@ func configFor(addresses []string) quorumlock.Config {
 	}
 	var nodes []node.Node
 	for _, name := range []string{"n1", "n2", "n3"} {
-		nodes = append(nodes, node.NewMemory(name, nil))
+		nodes = append(nodes, memory.New(name, nil))
 	}
 	return quorumlock.Config{Nodes: nodes}
 }

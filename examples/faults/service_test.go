@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // inMemory makes three in-memory nodes that a test can break, and a configuration for their clients. In a bubble of
@@ -25,7 +26,7 @@ func inMemory(t *testing.T) ([]*faultinject.Node, quorumlock.Config) {
 	var nodes []*faultinject.Node
 	cfg := quorumlock.Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)}
 	for i := range 3 {
-		n := faultinject.Wrap(node.NewMemory(fmt.Sprintf("n%d", i+1), cfg.Clock))
+		n := faultinject.Wrap(memory.New(fmt.Sprintf("n%d", i+1), cfg.Clock))
 		t.Cleanup(func() { _ = n.Close() })
 		nodes, cfg.Nodes = append(nodes, n), append(cfg.Nodes, n)
 	}

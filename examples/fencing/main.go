@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/fence"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 func main() {
@@ -78,7 +78,7 @@ func newStory(ctx context.Context, out io.Writer) (*story, error) {
 		Logger: slog.New(slog.DiscardHandler), // The program itself reports the loss of alice's lease.
 	}
 	for _, name := range []string{"n1", "n2", "n3"} { // in memory, in place of servers
-		cfg.Nodes = append(cfg.Nodes, node.NewMemory(name, nil))
+		cfg.Nodes = append(cfg.Nodes, memory.New(name, nil))
 	}
 	if _, err := admin.Init(ctx, cfg); err != nil { // as an operator does once with quorumlock init
 		return nil, err

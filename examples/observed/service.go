@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 
 // service writes invoices, by several workers, and a report, by one instance at a time.
 type service struct {
-	nodes   []*node.Memory
+	nodes   []*memory.Node
 	clients []*quorumlock.Client
 }
 
@@ -41,7 +41,7 @@ func newService(ctx context.Context, hooks quorumlock.Hooks) (*service, error) {
 		Hooks:  hooks,
 	}
 	for i := range nodes {
-		nd := node.NewMemory(fmt.Sprintf("node-%d", i+1), cfg.Clock)
+		nd := memory.New(fmt.Sprintf("node-%d", i+1), cfg.Clock)
 		s.nodes, cfg.Nodes = append(s.nodes, nd), append(cfg.Nodes, nd)
 	}
 	if _, err := admin.Init(ctx, cfg); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/examples/recipes"
 	"github.com/quorumlock/quorumlock/fence"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,7 +30,7 @@ func instances(t *testing.T, n int, test func(t *testing.T, clients []*quorumloc
 	synctest.Test(t, func(t *testing.T) {
 		cfg := quorumlock.Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)}
 		for i := range 3 {
-			cfg.Nodes = append(cfg.Nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), cfg.Clock))
+			cfg.Nodes = append(cfg.Nodes, memory.New(fmt.Sprintf("n%d", i+1), cfg.Clock))
 		}
 		_, err := admin.Init(t.Context(), cfg)
 		require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // address is the address of a server, which may lead to another server for a while. Both keep their memory, and neither
@@ -15,19 +16,18 @@ import (
 type address struct {
 	name  string
 	clock clock.Clock
-	open  func(name string, c clock.Clock) *node.Memory
 
 	mu sync.Mutex
 	// at is the server that answers, away the other one, if there is one.
-	at, away *node.Memory
+	at, away *memory.Node
 }
 
-func newAddress(name string, c clock.Clock, open func(string, clock.Clock) *node.Memory) *address {
-	return &address{name: name, clock: c, open: open, at: open(name, c)}
+func newAddress(name string, c clock.Clock) *address {
+	return &address{name: name, clock: c, at: memory.New(name, c)}
 }
 
 // server returns the server that answers.
-func (a *address) server() *node.Memory {
+func (a *address) server() *memory.Node {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.at
@@ -38,7 +38,7 @@ func (a *address) move(w *world) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.away == nil {
-		a.away = a.open(a.name, a.clock)
+		a.away = memory.New(a.name, a.clock)
 		cfg := w.c.settingsOf(Settings{})
 		cfg.Clock, cfg.Nodes = w.clock, []node.Node{a.away}
 		if _, err := admin.Init(context.Background(), cfg); err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // server is an in-memory node and its environment: a socket with a backlog, a disk, and a supervisor that restarts
@@ -35,14 +34,9 @@ type server struct {
 func newServer(w *world, index int, c Clock) *server {
 	skewed := clock.NewSkewed(w.clock, c.Rate)
 	skewed.StepWall(c.Wall)
-	// Half of the cases play the scripts that servers run, and half the rules of the in-memory node.
-	open := node.NewMemory
-	if w.c.Seed%2 == 0 {
-		open = memory.New
-	}
 	return &server{
 		world: w, index: index, rng: rand.New(rand.NewPCG(w.c.Seed, uint64(300+index))),
-		address: newAddress(fmt.Sprintf("n%d", index+1), skewed, open),
+		address: newAddress(fmt.Sprintf("n%d", index+1), skewed),
 	}
 }
 
@@ -126,8 +120,7 @@ func (s *server) maybeForget(x *exchange) {
 	})
 }
 
-// begin injects a fault. It panics on faults that need a real server: an in-memory node does not run out of memory,
-// and its locks do not expire by a clock that steps.
+// begin injects a fault. It panics on faults that only real servers are given.
 func (s *server) begin(fault faultinject.Fault) {
 	switch fault {
 	case faultinject.Clock, faultinject.Memory, faultinject.Lose:

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // RecoveryTime is how long the recovery of a node lasts, with the default limits.
@@ -15,10 +15,10 @@ const RecoveryTime = quorumlock.DefaultTTL + quorumlock.DefaultMaxClockSkew
 // losses are the ways in which a node loses its memory.
 var losses = []struct {
 	name string
-	lose func(*node.Memory)
+	lose func(*memory.Node)
 }{
-	{"a restart without persistence", (*node.Memory).Crash},
-	{"a flush", (*node.Memory).Flush},
+	{"a restart without persistence", (*memory.Node).Crash},
+	{"a flush", (*memory.Node).Flush},
 }
 
 // ForEachLoss runs a test once for each way in which a node loses its memory. In the last one the node comes back with

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // TotalAsked returns how many acquisitions all these spies have counted.
@@ -24,7 +25,7 @@ func TotalAsked(spies ...[]*Spy) (n int) {
 // Spy is a client's connection to a node. It counts acquisitions and subscriptions, has hooks around exchanges, can be
 // far away or cut, and can drop messages. Tests change its exported fields through Set while the client runs.
 type Spy struct {
-	*node.Memory
+	*memory.Node
 	// Way is how long requests, replies and messages take.
 	Way time.Duration
 	// Severed makes the node unreachable for this client.
@@ -71,7 +72,7 @@ func (s *Spy) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 		return
 	}
 	time.Sleep(s.Way)
-	s.Memory.Do(ctx, ops, replies)
+	s.Node.Do(ctx, ops, replies)
 	time.Sleep(s.Way)
 	if after != nil {
 		after(ops)
@@ -94,7 +95,7 @@ func (s *Spy) Listen(ctx context.Context, client string, deliver func(node.Messa
 		return nil, &node.Error{Node: s.Name(), Reason: node.ErrUnreachable}
 	}
 	time.Sleep(2 * s.Way)
-	return s.Memory.Listen(ctx, client, func(m node.Message) {
+	return s.Node.Listen(ctx, client, func(m node.Message) {
 		s.mu.Lock()
 		message := s.Message
 		s.mu.Unlock()
@@ -114,7 +115,7 @@ func (s *Spy) Probe(ctx context.Context) error {
 		return &node.Error{Node: s.Name(), Reason: node.ErrUnreachable}
 	}
 	time.Sleep(2 * s.Way)
-	return s.Memory.Probe(ctx)
+	return s.Node.Probe(ctx)
 }
 
 // Asked returns how many acquisitions the client has sent.
@@ -149,7 +150,7 @@ func (f *Fleet) DistantClient(way time.Duration, changes ...func(*quorumlock.Con
 	spies := make([]*Spy, len(f.Nodes))
 	return f.Client(append(changes, func(cfg *quorumlock.Config) {
 		for i, nd := range f.Nodes {
-			spies[i] = &Spy{Memory: nd, Way: way}
+			spies[i] = &Spy{Node: nd, Way: way}
 			cfg.Nodes[i] = spies[i]
 		}
 	})...), spies

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // following is a subscription that only keeps its names.
@@ -21,7 +22,7 @@ func (*following) Close() error               { return nil }
 // new subscription gets all wanted names.
 func TestReplacedSubscriptionFollowsPresentNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(clock.Process(), []node.Node{node.NewMemory("n1", clock.Process())}, "c", true, &events{})
+		s := New(clock.Process(), []node.Node{memory.New("n1", clock.Process())}, "c", true, &events{})
 		former, next := &following{map[string]bool{"a": true}}, &following{map[string]bool{}}
 		s.mu.Lock()
 		sub := &s.subscriptions[0]

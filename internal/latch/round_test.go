@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // noTokens is a TokenClock that observes nothing.
@@ -19,7 +20,7 @@ func (noTokens) IsCurrent(uint64) bool  { return true }
 
 // refusing returns one node, which is asked nothing.
 func refusing() *dispatch.Nodes {
-	n := dispatch.New([]node.Node{node.NewMemory("n1", nil)}, dispatch.Env{})
+	n := dispatch.New([]node.Node{memory.New("n1", nil)}, dispatch.Env{})
 	n.Close()
 	return n
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -24,7 +25,7 @@ const testTTL = 10 * time.Second
 // client stands for the client of an engine: it makes errors, records ends, and takes over grants.
 type client struct {
 	engine *Engine
-	nodes  []*node.Memory
+	nodes  []*memory.Node
 	// story has the ends of leases and the hand-overs, in order.
 	story []string
 	ended []error
@@ -93,7 +94,7 @@ func inside(t *testing.T, n int, test func(t *testing.T, c *client), wraps ...fu
 		var nodes []node.Node
 		limits := node.Limits{MaxTTL: testTTL, MaxClockSkew: time.Second}
 		for i := range n {
-			m := node.NewMemory(fmt.Sprintf("n%d", i+1), clock.Process())
+			m := memory.New(fmt.Sprintf("n%d", i+1), clock.Process())
 			setUp(t, m, limits)
 			c.nodes = append(c.nodes, m)
 			nodes = append(nodes, m)

@@ -16,34 +16,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/admin"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 // An operation of these benchmarks is an uncontended acquire with its release. Each caller uses
 // its own lock.
 
-// BenchmarkAcquireRelease in memory measures the cost of the coordinator alone. On Redis it
+// BenchmarkAcquireRelease on willing nodes measures the cost of the coordinator alone. On Redis it
 // compares this library (by=quorumlock) with the minimal cost of one lock after another
 // (by=floor...). The floor's scripts lock and do nothing else. One goroutine per node sends them
 // through rueidis, and the benchmark awaits a majority without any bookkeeping. It uses one
 // connection per node, or rueidis' default of four. Compare with: benchstat -col /by.
 func BenchmarkAcquireRelease(b *testing.B) {
-	b.Run("memory", benchmarkMemory)
+	b.Run("willing", benchmarkWilling)
 	b.Run("redis", benchmarkRedis)
 }
 
-func benchmarkMemory(b *testing.B) {
+func benchmarkWilling(b *testing.B) {
 	for n := 1; n <= 7; n++ {
 		for _, callers := range []int{1, 16, 128} {
 			b.Run(fmt.Sprintf("nodes=%d/callers=%d", n, callers), func(b *testing.B) {
-				cfg := quorumlock.Config{AllowEven: true, Logger: slog.New(slog.DiscardHandler)}
-				for i := range n {
-					cfg.Nodes = append(cfg.Nodes, node.NewMemory("n"+strconv.Itoa(i), nil))
-				}
-				_, err := admin.Init(b.Context(), cfg)
-				require.NoError(b, err)
-				client, err := quorumlock.New(cfg)
+				client, err := quorumlock.New(quorumlock.Config{Nodes: willingNodes(n), AllowEven: true, Logger: slog.New(slog.DiscardHandler)})
 				require.NoError(b, err)
 				defer closeClient(b, client)
 				each(b, callers, acquireAndRelease(client))

@@ -13,19 +13,18 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // benchNodes is the number of nodes of a benchmark of waiting.
 const benchNodes = 5
 
-// onBenchNodes runs a benchmark in memory and on real servers. In memory it measures the cost of
-// the coordinator alone. The benchmark gets a function that makes a client of the nodes.
+// onBenchNodes runs a benchmark in memory, where there is no network, and on real servers. The benchmark gets a function that makes a client of the nodes.
 func onBenchNodes(b *testing.B, run func(b *testing.B, client func(...func(*quorumlock.Config)) *quorumlock.Client)) {
 	b.Run("memory", func(b *testing.B) {
 		cfg := quorumlock.Config{Logger: slog.New(slog.DiscardHandler)}
 		for i := range benchNodes {
-			cfg.Nodes = append(cfg.Nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), nil))
+			cfg.Nodes = append(cfg.Nodes, memory.New(fmt.Sprintf("n%d", i+1), nil))
 		}
 		_, err := admin.Init(b.Context(), cfg)
 		require.NoError(b, err)

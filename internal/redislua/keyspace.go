@@ -9,7 +9,7 @@ import (
 // keyspace holds the keys of a server. A key that is past its end counts as absent.
 type keyspace map[string]*key
 
-// key is one key. Exactly one of hash, members and text belongs to its type.
+// key is one key. The fields, the members or the text belong to its type.
 type key struct {
 	kind byte // hashKey, sortedSet or text
 	// ends is the last millisecond of the key's life; 0 is never.
@@ -18,7 +18,7 @@ type key struct {
 	order   []string // of the fields: a small hash of Redis lists them as they came
 	members []member // in order
 	scores  map[string]float64
-	text    []byte
+	text    text
 }
 
 const (
@@ -50,10 +50,10 @@ func newKey(kind byte) *key {
 func (ks keyspace) clone() keyspace {
 	c := make(keyspace, len(ks))
 	for name, k := range ks {
-		twin := *k
-		twin.fields, twin.scores = maps.Clone(k.fields), maps.Clone(k.scores)
-		twin.order, twin.members, twin.text = slices.Clone(k.order), slices.Clone(k.members), slices.Clone(k.text)
-		c[name] = &twin
+		copied := *k
+		copied.fields, copied.scores = maps.Clone(k.fields), maps.Clone(k.scores)
+		copied.order, copied.members, copied.text = slices.Clone(k.order), slices.Clone(k.members), k.text.clone()
+		c[name] = &copied
 	}
 	return c
 }

@@ -63,7 +63,7 @@ func (s *Server) runScript(digest string, keys, args []string) Value {
 	script, _ := scripts.Load(digest)
 	globals := maps.Clone(s.library)
 	globals["KEYS"], globals["ARGV"] = texts(keys), texts(args)
-	result, err := script.(*lua.Script).Run(globals)
+	result, err := s.machine.Run(script.(*lua.Script), globals)
 	if err == nil {
 		return replyOf(result)
 	}
@@ -78,14 +78,14 @@ func (s *Server) runScript(digest string, keys, args []string) Value {
 
 // call is redis.call, which raises the error of a command, and redis.pcall, which returns it.
 func (s *Server) call(values []lua.Value, raise bool) []lua.Value {
-	args := make([]string, len(values))
+	args := s.args[:0]
 	reply := Value{}
-	for i, v := range values {
+	for _, v := range values {
 		switch v := v.(type) {
 		case string:
-			args[i] = v
+			args = append(args, v)
 		case float64:
-			args[i] = lua.NumberText(v, 17)
+			args = append(args, lua.NumberText(v, 17))
 		default:
 			reply = failure("ERR Lua redis lib command arguments must be strings or integers")
 		}
@@ -99,6 +99,7 @@ func (s *Server) call(values []lua.Value, raise bool) []lua.Value {
 	default:
 		reply = s.run(args)
 	}
+	s.args = args
 	v := valueOf(reply)
 	if raise && reply.Kind == Error {
 		lua.Raise(v)

@@ -18,7 +18,10 @@ type Server struct {
 	Full bool
 
 	keys    keyspace
+	machine lua.Machine
 	library map[string]lua.Value
+	// args has the arguments of the last command of a script, whose memory serves for the next one.
+	args []string
 	// loaded has the digests of the scripts that this server has run.
 	loaded map[string]bool
 	// wrote is set once the script under way has changed a key. From then on, it needs no more memory in Redis' eyes.
@@ -293,7 +296,7 @@ func (s *Server) pexpire(args []string) Value {
 
 func (s *Server) set(args []string) Value {
 	k := newKey(textKey)
-	k.text = []byte(args[2])
+	k.text.write(0, args[2])
 	for i := 3; i < len(args); i += 2 {
 		if !strings.EqualFold(args[i], "PX") || i+1 == len(args) {
 			return failure(errSyntax)
@@ -325,7 +328,7 @@ func (s *Server) getRange(args []string) Value {
 	case k.kind != textKey:
 		return failure(errWrongType)
 	}
-	n := len(k.text)
+	n := k.text.length
 	if from < 0 {
 		from = max(n+from, 0)
 	}
@@ -336,7 +339,7 @@ func (s *Server) getRange(args []string) Value {
 	if from > to || n == 0 {
 		return bulk("")
 	}
-	return bulk(string(k.text[from : to+1]))
+	return bulk(k.text.read(from, to+1))
 }
 
 // maxText is the longest text that a server stores.
@@ -353,16 +356,13 @@ func (s *Server) setRange(args []string) Value {
 		return failure(errWrongType)
 	case args[3] == "":
 		if k := s.key(args[1]); k != nil {
-			return integer(len(k.text))
+			return integer(k.text.length)
 		}
 		return integer(0)
 	case at+len(args[3]) > maxText:
 		return failure("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
 	}
 	k := s.writable(args[1], textKey)
-	if end := at + len(args[3]); end > len(k.text) {
-		k.text = append(k.text, make([]byte, end-len(k.text))...)
-	}
-	copy(k.text[at:], args[3])
-	return integer(len(k.text))
+	k.text.write(at, args[3])
+	return integer(k.text.length)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/slots"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -58,7 +59,7 @@ func newEngine(t *testing.T, n int) *lease.Engine {
 	limits := node.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}
 	var nodes []node.Node
 	for i := range n {
-		m := node.NewMemory(fmt.Sprintf("n%d", i+1), clock.Process())
+		m := memory.New(fmt.Sprintf("n%d", i+1), clock.Process())
 		replies := make([]node.Reply, 1)
 		m.Do(t.Context(), []node.Op{{Kind: node.Mark, Limits: limits}}, replies)
 		m.Do(t.Context(), []node.Op{{Kind: node.Open, Limits: limits, Marker: replies[0].Marker}}, replies)

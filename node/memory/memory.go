@@ -1,53 +1,243 @@
-// Package memory makes in-memory nodes that run the scripts of Redis nodes, through the same commands and the same
-// decoding. So a test in virtual time plays what servers run.
+// Package memory makes nodes within the process, which run the scripts of servers. So a test in virtual time plays what
+// servers run.
 //
 // It is a package of its own, since it brings an interpreter of Lua, which a service does not need.
 package memory
 
 import (
-	"github.com/redis/rueidis"
-	"github.com/redis/rueidis/mock"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/redislua"
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// New makes an empty in-memory node with its time on the given clock; nil is [clock.System]. The ends of its keys are
-// times of the wall clock, in whole milliseconds, as on a server.
-func New(name string, c clock.Clock) *node.Memory {
-	return node.NewMemoryOn(name, c, func(h node.Host) node.Engine { return &engine{redislua.New(h)} })
+// Node is a [node.Node] within the process. It runs the scripts of a Redis node, and so keeps all promises of one. It can
+// also fail as servers do: be unreachable (Stop), hang (Pause), or lose its memory (Flush, Crash). It is for tests and
+// demonstrations: it excludes no other process.
+type Node struct {
+	name  string
+	clock clock.Clock
+
+	mu      sync.Mutex
+	server  *redislua.Server
+	scripts *node.Scripts
+	// saved has the keys after the next Crash. identity changes with each Crash.
+	saved    redislua.Snapshot
+	identity string
+	stopped  bool
+	closed   bool
+	// resume is closed when a pause ends; nil without a pause.
+	resume  chan struct{}
+	quit    chan struct{}
+	inboxes map[*inbox]struct{}
 }
 
-// engine turns the replies of package redislua into those of rueidis.
-type engine struct{ server *redislua.Server }
+var (
+	_ node.Node     = (*Node)(nil)
+	_ node.Listener = (*Node)(nil)
+)
 
-// Do implements [node.Engine].
-func (e *engine) Do(args ...string) rueidis.RedisMessage { return message(e.server.Do(args...)) }
-
-// Save implements [node.Engine].
-func (e *engine) Save() (restore func()) {
-	saved := e.server.Snapshot()
-	return func() { e.server.Restore(saved) }
+// New makes an empty node with its time on the given clock; nil is [clock.System]. As on a server, keys end by the wall
+// clock, in whole milliseconds.
+func New(name string, c clock.Clock) *Node {
+	if c == nil {
+		c = clock.System()
+	}
+	m := &Node{
+		name:     name,
+		clock:    c,
+		identity: newIdentity(),
+		quit:     make(chan struct{}),
+		inboxes:  make(map[*inbox]struct{}),
+	}
+	m.server = redislua.New((*host)(m))
+	m.scripts = node.NewScripts(name, m.command)
+	return m
 }
 
-func message(v redislua.Value) rueidis.RedisMessage {
-	switch v.Kind {
-	case redislua.Integer:
-		return mock.RedisInt64(v.Int)
-	case redislua.Bulk:
-		return mock.RedisBlobString(v.Text)
-	case redislua.Status:
-		return mock.RedisString(v.Text)
-	case redislua.Error:
-		return mock.RedisError(v.Text)
-	case redislua.Array:
-		items := make([]rueidis.RedisMessage, len(v.Items))
-		for i, item := range v.Items {
-			items[i] = message(item)
+// newIdentity returns a text in the form of a server's replication id.
+func newIdentity() string {
+	id := make([]byte, 20)
+	_, _ = rand.Read(id) // never fails
+	return hex.EncodeToString(id)
+}
+
+// Name implements [node.Node].
+func (m *Node) Name() string { return m.name }
+
+// Identity implements [node.Node]: it changes with every Crash.
+func (m *Node) Identity() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.identity
+}
+
+// Stop makes the node unreachable until Start, as a cut network does. The node keeps its state, except for
+// its subscriptions; see Crash.
+func (m *Node) Stop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stopped = true
+	m.loseSubscriptions()
+}
+
+// Start ends a Stop.
+func (m *Node) Start() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stopped = false
+	m.subscribe()
+}
+
+// Pause makes the node hang until Resume, as SIGSTOP does to a server. Calls wait for [node.DefaultTimeout] and
+// fail; messages are delivered later.
+func (m *Node) Pause() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.resume == nil {
+		m.resume = make(chan struct{})
+	}
+}
+
+// Resume ends a Pause.
+func (m *Node) Resume() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.resume != nil {
+		close(m.resume)
+		m.resume = nil
+		m.signalInboxes()
+	}
+}
+
+// Flush makes the node forget its whole state and its marker, as FLUSHALL does. Subscriptions stay.
+func (m *Node) Flush() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.server.Do("FLUSHALL")
+}
+
+// Save keeps the present state for the next Crash, like a snapshot on a server's disk, or like the writes
+// that have reached its replica.
+func (m *Node) Save() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.saved = m.server.Snapshot()
+}
+
+// Crash restarts the node: it comes back at once with a new identity, and with the state of the last Save, or
+// with none. TTLs of saved keys go on. Subscriptions are lost, and made again.
+func (m *Node) Crash() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.server.Restore(m.saved)
+	m.identity = newIdentity()
+	m.loseSubscriptions()
+	m.subscribe()
+}
+
+// Plant puts a key that is not a lock at a name, in place of a lock, as another program may do on a shared server.
+func (m *Node) Plant(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.server.Do("SET", name, "not a lock")
+}
+
+// Keys lists the locks that are held now, sorted, without tombstones.
+func (m *Node) Keys() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	names := []string{}
+	for _, key := range m.server.Do("KEYS", "*").Items {
+		lock := !strings.HasPrefix(key.Text, "quorumlock:") || strings.HasPrefix(key.Text, "quorumlock:permit:")
+		if lock && m.server.Do("TYPE", key.Text).Text == "hash" {
+			names = append(names, key.Text)
 		}
-		return mock.RedisArray(items...)
+	}
+	return names
+}
+
+// Do implements [node.Node].
+func (m *Node) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	if err := m.ready(ctx); err != nil {
+		for i, op := range ops {
+			replies[i] = node.Reply{Err: &node.Error{Node: m.name, Op: op.Kind, Reason: err}, Unsent: !errors.Is(err, node.ErrTimeout)}
+		}
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.scripts.Do(ops, replies)
+}
+
+// Probe implements [node.Node].
+func (m *Node) Probe(ctx context.Context) error {
+	if err := m.ready(ctx); err != nil {
+		return &node.Error{Node: m.name, Reason: err}
+	}
+	return nil
+}
+
+// Close implements [node.Node], and closes all inboxes.
+func (m *Node) Close() error {
+	m.mu.Lock()
+	if !m.closed {
+		m.closed = true
+		close(m.quit)
+	}
+	inboxes := slices.Collect(maps.Keys(m.inboxes))
+	m.mu.Unlock()
+	for _, b := range inboxes {
+		_ = b.Close()
+	}
+	return nil
+}
+
+// ready waits for the end of a pause, and returns why the node cannot be used, if so.
+func (m *Node) ready(ctx context.Context) error {
+	if err := m.awaitResume(ctx); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return node.ErrClosed
+	case ctx.Err() != nil:
+		return node.ErrCanceled
+	case m.stopped:
+		return node.ErrUnreachable
 	default:
-		return mock.RedisNil()
+		return nil
+	}
+}
+
+func (m *Node) awaitResume(ctx context.Context) error {
+	m.mu.Lock()
+	resumed := m.resume
+	m.mu.Unlock()
+	if resumed == nil {
+		return nil
+	}
+	late := make(chan struct{})
+	timer := m.clock.AfterFunc(node.DefaultTimeout, func() { close(late) })
+	defer timer.Stop()
+	select {
+	case <-resumed:
+		return nil
+	case <-late:
+		return node.ErrTimeout
+	case <-ctx.Done():
+		return node.ErrCanceled
+	case <-m.quit:
+		return node.ErrClosed
 	}
 }

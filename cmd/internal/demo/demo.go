@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/cmd/internal/text"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 const (
@@ -70,7 +70,7 @@ Next: quorumlock run --help, for locks on your own servers; README.md and docs/,
 type stage struct {
 	*timeline
 	ctx   context.Context //nolint:containedctx // it lives as long as the demo, whose context it is
-	nodes []*node.Memory
+	nodes []*memory.Node
 	a, b  *actor
 	// stopped counts the nodes that do not answer.
 	stopped int
@@ -104,7 +104,7 @@ func newStage(ctx context.Context, w io.Writer, log *slog.Logger) (*stage, error
 	s := &stage{timeline: newTimeline(w), ctx: ctx}
 	cfg := quorumlock.Config{TTL: ttl, MaxTTL: ttl, MaxClockSkew: skew, Logger: log}
 	for i := range total {
-		s.nodes = append(s.nodes, node.NewMemory(fmt.Sprintf("node-%d", i+1), nil))
+		s.nodes = append(s.nodes, memory.New(fmt.Sprintf("node-%d", i+1), nil))
 		cfg.Nodes = append(cfg.Nodes, s.nodes[i])
 	}
 	_, err := admin.Init(ctx, cfg)

@@ -32,21 +32,6 @@ func Compile(source string) (s *Script, err error) {
 	return &Script{c.body}, nil
 }
 
-// Run runs the script with these global variables, and returns its first result.
-func (s *Script) Run(globals map[string]Value) (result Value, err error) {
-	defer func() {
-		switch caught := recover().(type) {
-		case nil:
-		case *Error:
-			err = caught
-		default:
-			panic(caught)
-		}
-	}()
-	values := s.main.call(globals, nil, nil)
-	return arg(values, 0), nil
-}
-
 // unsupported is the error for a script that uses something that this package does not have.
 type unsupported struct {
 	what any
@@ -86,7 +71,7 @@ type cell struct{ value Value }
 
 // frame is one call of a function.
 type frame struct {
-	globals  map[string]Value
+	machine  *Machine
 	slots    []Value
 	captured []*cell
 	rest     []Value // the arguments for ...
@@ -119,11 +104,11 @@ func Call(function Value, args []Value) []Value {
 	if f.native != nil {
 		return f.native(args)
 	}
-	return f.body.call(f.globals, f.captured, args)
+	return f.body.call(f.machine, f.captured, args)
 }
 
-func (b *body) call(globals map[string]Value, captured []*cell, args []Value) []Value {
-	f := &frame{globals: globals, slots: make([]Value, b.slots), captured: captured}
+func (b *body) call(m *Machine, captured []*cell, args []Value) []Value {
+	f := m.frames.one(frame{machine: m, slots: m.values.list(b.slots), captured: captured})
 	for i, p := range b.parameters {
 		f.declare(p, arg(args, i))
 	}
@@ -136,7 +121,7 @@ func (b *body) call(globals map[string]Value, captured []*cell, args []Value) []
 
 func (f *frame) declare(l *local, v Value) {
 	if l.captured {
-		f.slots[l.slot] = &cell{v}
+		f.slots[l.slot] = f.machine.cells.one(cell{v})
 	} else {
 		f.slots[l.slot] = v
 	}
@@ -196,7 +181,7 @@ func (c *compiler) function(e *ast.FunctionExpr) expression {
 	inner.body.run = inner.block(e.Stmts)
 	b := inner.body
 	return func(f *frame) Value {
-		captured := make([]*cell, len(b.upvalues))
+		captured := f.machine.captured.list(len(b.upvalues))
 		for i, u := range b.upvalues {
 			if u.local != nil {
 				captured[i] = f.slots[u.local.slot].(*cell)
@@ -204,6 +189,6 @@ func (c *compiler) function(e *ast.FunctionExpr) expression {
 				captured[i] = f.captured[u.index]
 			}
 		}
-		return &Function{body: b, captured: captured, globals: f.globals}
+		return f.machine.functions.one(Function{body: b, captured: captured, machine: f.machine})
 	}
 }

@@ -53,7 +53,7 @@ func (c *compiler) variable(name string) expression {
 		return func(f *frame) Value { return f.captured[i].value }
 	}
 	return func(f *frame) Value {
-		v, known := f.globals[name]
+		v, known := f.machine.globals[name]
 		if !known {
 			raisef("Script attempted to access nonexistent global variable '%s'", name)
 		}
@@ -147,7 +147,7 @@ func (c *compiler) list(exprs []ast.Expr) several {
 		return last
 	}
 	return func(f *frame) []Value {
-		values := make([]Value, len(singles), len(singles)+2)
+		values := f.machine.values.list(len(singles))
 		for i, e := range singles {
 			values[i] = e(f)
 		}
@@ -191,6 +191,9 @@ func (c *compiler) table(e *ast.TableExpr) expression {
 	return func(f *frame) Value {
 		given := items(f)
 		t := NewTable(append(make([]Value, 0, len(given)), given...)...)
+		if len(keys) > 0 {
+			t.rest = make(map[Value]Value, len(keys))
+		}
 		for i, key := range keys {
 			t.Set(key(f), values[i](f))
 		}

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/yuin/gopher-lua/pm"
 )
 
 // Library returns the standard functions, by their global names.
@@ -203,12 +201,11 @@ func find(args []Value) []Value {
 		}
 		return []Value{float64(from + at + 1), float64(from + at + len(pattern))}
 	}
-	found := matches(text, pattern, from, 1)
-	if len(found) == 0 {
+	m := matcher{pattern: patternOf(pattern), text: text}
+	if !m.find(from) {
 		return []Value{nil}
 	}
-	values := []Value{float64(found[0].Capture(0) + 1), float64(found[0].Capture(1))}
-	return append(values, captures(text, found[0], false)...)
+	return append([]Value{float64(m.bounds[0] + 1), float64(m.bounds[1])}, m.captured(false)...)
 }
 
 func match(args []Value) []Value {
@@ -217,49 +214,22 @@ func match(args []Value) []Value {
 	if from > len(text) {
 		return []Value{nil}
 	}
-	found := matches(text, pattern, from, 1)
-	if len(found) == 0 {
+	m := matcher{pattern: patternOf(pattern), text: text}
+	if !m.find(from) {
 		return []Value{nil}
 	}
-	return captures(text, found[0], true)
+	return m.captured(true)
 }
 
 func gmatch(args []Value) []Value {
-	text := textArg(args, 0)
-	found := matches(text, textArg(args, 1), 0, -1)
+	m, from := &matcher{pattern: patternOf(textArg(args, 1)), text: textArg(args, 0)}, 0
 	return []Value{Native(func([]Value) []Value {
-		if len(found) == 0 {
+		if !m.find(from) {
 			return []Value{nil}
 		}
-		first := found[0]
-		found = found[1:]
-		return captures(text, first, true)
+		from = max(m.bounds[1], from+1) // an empty match does not come again
+		return m.captured(true)
 	})}
-}
-
-func matches(text, pattern string, from, limit int) []*pm.MatchData {
-	found, err := pm.Find(pattern, []byte(text), from, limit)
-	if err != nil {
-		Raise(err.Error())
-	}
-	return found
-}
-
-// captures returns the captures of a match. Without any, it returns the whole match if whole is set.
-func captures(text string, m *pm.MatchData, whole bool) []Value {
-	first := 2
-	if whole && m.CaptureLength() == 2 {
-		first = 0
-	}
-	var values []Value
-	for i := first; i < m.CaptureLength(); i += 2 {
-		if m.IsPosCapture(i) {
-			values = append(values, float64(m.Capture(i)))
-		} else {
-			values = append(values, text[m.Capture(i):m.Capture(i+1)])
-		}
-	}
-	return values
 }
 
 // format knows %s, %d and %f with their flags, and %%.

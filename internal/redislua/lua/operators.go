@@ -86,15 +86,16 @@ func length(v Value) Value {
 
 // concat joins operands, from the first to the last. Lua begins at the end, which shows in errors only.
 func concat(values []Value) Value {
-	var b strings.Builder
+	var few [8]string
+	texts := few[:0]
 	for _, v := range values {
 		text, ok := Text(v)
 		if !ok {
 			raisef("attempt to concatenate a %s value", typeName(v))
 		}
-		b.WriteString(text)
+		texts = append(texts, text)
 	}
-	return b.String()
+	return strings.Join(texts, "")
 }
 
 func index(of, key Value) Value {

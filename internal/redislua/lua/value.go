@@ -16,7 +16,7 @@ type Function struct {
 	native   func(args []Value) []Value
 	body     *body
 	captured []*cell
-	globals  map[string]Value
+	machine  *Machine
 }
 
 // Native makes a function of Go callable. It raises errors with [Raise].

@@ -591,7 +591,7 @@ func TestLateCallWithFastClockAfterDeleteIsIgnored(t *testing.T) {
 			cfg.Clock = ahead
 			cfg.NodeTimeoutMax = 3 * time.Second
 			cfg.NodeTimeoutMin = cfg.NodeTimeoutMax
-			cfg.Nodes[2] = &fleet.Spy{Memory: f.Nodes[2], Before: func([]node.Op) { <-arrives }}
+			cfg.Nodes[2] = &fleet.Spy{Node: f.Nodes[2], Before: func([]node.Op) { <-arrives }}
 		}).Latch("a")
 		require.Less(t, skew, f.Limits.MaxClockSkew)
 		counts(t, late, "x")
@@ -626,7 +626,7 @@ func TestCountDownHasNoEffectAfterReturn(t *testing.T) {
 				late := f.Client(func(cfg *quorumlock.Config) {
 					cfg.NodeTimeoutMax = 3 * time.Second
 					cfg.NodeTimeoutMin = cfg.NodeTimeoutMax
-					cfg.Nodes[2] = &fleet.Spy{Memory: f.Nodes[2], Before: func([]node.Op) { <-answers }}
+					cfg.Nodes[2] = &fleet.Spy{Node: f.Nodes[2], Before: func([]node.Op) { <-answers }}
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
@@ -652,7 +652,7 @@ func TestUnusedLatchExpires(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a").With(quorumlock.LatchOptions{TTL: time.Minute})
 		require.NoError(t, l.Set(t.Context(), 2))
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + time.Millisecond) // A node keeps a key until its last millisecond is over.
 		_, err := l.Count(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
 

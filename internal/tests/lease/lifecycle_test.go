@@ -19,6 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -230,7 +231,7 @@ func TestHugeDurationsDoNotOverflow(t *testing.T) {
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 		_, err = quorumlock.New(quorumlock.Config{Nodes: []node.Node{f.Nodes[0]}, TTL: 1 << 60, MaxTTL: 1 << 60})
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
-		_, err = quorumlock.New(quorumlock.Config{Nodes: []node.Node{(*node.Memory)(nil)}})
+		_, err = quorumlock.New(quorumlock.Config{Nodes: []node.Node{(*memory.Node)(nil)}})
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 	})
 }

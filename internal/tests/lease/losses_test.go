@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // oneRenewal is the time within which a lease of the default TTL renews itself.
@@ -165,7 +166,7 @@ func TestReleaseReportsOverwrittenLock(t *testing.T) {
 func TestReleaseIgnoresMemoryLossThatNodesNotice(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
-		for _, loss := range []func(*node.Memory){(*node.Memory).Flush, (*node.Memory).Crash} {
+		for _, loss := range []func(*memory.Node){(*memory.Node).Flush, (*memory.Node).Crash} {
 			lease := fleet.MustAcquire(t, client.RedLock("job"))
 			for _, nd := range f.Nodes {
 				loss(nd)

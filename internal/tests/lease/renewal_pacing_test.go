@@ -16,11 +16,12 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // slowNode is a node that takes some time for each operation, like a server on a busy machine.
 type slowNode struct {
-	*node.Memory
+	*memory.Node
 	each atomic.Int64
 	// ops and exchanges count the operations and exchanges of the node.
 	ops, exchanges atomic.Int64
@@ -30,7 +31,7 @@ func (s *slowNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) 
 	s.ops.Add(int64(len(ops)))
 	s.exchanges.Add(1)
 	time.Sleep(time.Duration(s.each.Load()) * time.Duration(len(ops)))
-	s.Memory.Do(ctx, ops, replies)
+	s.Node.Do(ctx, ops, replies)
 }
 
 // slowNodesClient makes a client of nodes that take the given time for each operation.
@@ -39,7 +40,7 @@ func slowNodesClient(f *fleet.Fleet, each time.Duration, changes ...func(*quorum
 	c := f.Client(func(cfg *quorumlock.Config) {
 		cfg.Nodes = nil
 		for _, m := range f.Nodes {
-			nd := &slowNode{Memory: m}
+			nd := &slowNode{Node: m}
 			nd.each.Store(int64(each))
 			nodes = append(nodes, nd)
 			cfg.Nodes = append(cfg.Nodes, nd)

@@ -11,12 +11,13 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // repeating is an in-memory node that runs acquisitions twice, as happens after a broken
 // connection.
 type repeating struct {
-	*node.Memory
+	*memory.Node
 	// times counts the acquisitions that the node still repeats. If denies is set, the node denies
 	// the second run, as if another owner had come between the two.
 	times  atomic.Int32
@@ -24,11 +25,11 @@ type repeating struct {
 }
 
 func (r *repeating) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	r.Memory.Do(ctx, ops, replies)
+	r.Node.Do(ctx, ops, replies)
 	if ops[0].Kind != node.Acquire || r.times.Add(-1) < 0 {
 		return
 	}
-	r.Memory.Do(ctx, ops, replies)
+	r.Node.Do(ctx, ops, replies)
 	for i := range replies {
 		if r.denies {
 			replies[i] = node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: ops[i].Names[0], Owner: "another", TTL: time.Second}}
@@ -41,7 +42,7 @@ func repeatedly(f *fleet.Fleet, times int32, denies bool) func(*quorumlock.Confi
 	return func(cfg *quorumlock.Config) {
 		cfg.Nodes = nil
 		for _, nd := range f.Nodes {
-			r := &repeating{Memory: nd, denies: denies}
+			r := &repeating{Node: nd, denies: denies}
 			r.times.Store(times)
 			cfg.Nodes = append(cfg.Nodes, r)
 		}

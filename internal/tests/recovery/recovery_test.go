@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // A heal must not count unless the claim on that node was active all the time. Node 3 grants the lock
@@ -367,13 +368,13 @@ func TestRecoveryIsNotCutShort(t *testing.T) {
 	long := func(cfg *quorumlock.Config) {
 		cfg.MaxTTL, cfg.TTL, cfg.MaxClockSkew = 10*time.Minute, 10*time.Minute, 5*time.Minute
 	}
-	for name, then := range map[string]func(t *testing.T, cfg quorumlock.Config, nodes []*node.Memory){
-		"other limits": func(t *testing.T, cfg quorumlock.Config, _ []*node.Memory) {
+	for name, then := range map[string]func(t *testing.T, cfg quorumlock.Config, nodes []*memory.Node){
+		"other limits": func(t *testing.T, cfg quorumlock.Config, _ []*memory.Node) {
 			cfg.MaxTTL = quorumlock.DefaultTTL
 			_, err := admin.ChangeLimits(t.Context(), cfg)
 			require.NoError(t, err)
 		},
-		"a restart": func(t *testing.T, cfg quorumlock.Config, nodes []*node.Memory) {
+		"a restart": func(t *testing.T, cfg quorumlock.Config, nodes []*memory.Node) {
 			for _, nd := range nodes {
 				nd.Save()
 				nd.Crash()
@@ -438,7 +439,7 @@ func TestLateAnswerReportsNoSecondRecovery(t *testing.T) {
 // recovery.
 func TestSlowNodeClockReportsNoSecondRecovery(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		f.Nodes[1] = node.NewMemory("n2", clock.NewSkewed(f.Clock, 0.997))
+		f.Nodes[1] = memory.New("n2", clock.NewSkewed(f.Clock, 0.997))
 		f.Limits = node.Limits{}
 		told := make(map[string]int)
 		client := f.Client(func(cfg *quorumlock.Config) {

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // In these tests one node of three reports wrong tokens, clocks or servers. The other two must suffice.
@@ -63,7 +64,7 @@ func TestNodeThatRejectsEveryToken(t *testing.T) {
 func TestNodeAndClientShareWrongClock(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		ahead := clock.NewSkewed(f.Clock, 1)
-		f.Nodes[1] = node.NewMemory("n2", ahead)
+		f.Nodes[1] = memory.New("n2", ahead)
 		f.Limits = node.Limits{}
 		f.SetUp(quorumlock.Config{})
 		ahead.StepWall(9500 * time.Millisecond)

@@ -298,7 +298,7 @@ func TestMultiLockWaiterEntersAllQueues(t *testing.T) {
 func deafOn(f *fleet.Fleet, deaf int, latency time.Duration) *quorumlock.Client {
 	return f.Client(func(cfg *quorumlock.Config) {
 		for i, nd := range f.Nodes {
-			spy := &fleet.Spy{Memory: nd, Before: func([]node.Op) { time.Sleep(latency) }}
+			spy := &fleet.Spy{Node: nd, Before: func([]node.Op) { time.Sleep(latency) }}
 			cfg.Nodes[i] = spy
 			if i == deaf {
 				cfg.Nodes[i] = &fleet.Wire{Node: spy, NodeName: nd.Name()}

@@ -1,8 +1,9 @@
 -- token_of returns the largest token that the holder of a name may use, which put has stored. It
--- returns 0 for readers, and for clients of Redisson, which store a count.
+-- returns 0 for readers, and for clients of Redisson, which store a count: tokens have 15 digits at
+-- least, since 1973.
 local function token_of(name, holder)
   local token = redis.call('HGET', name, holder)
-  return #token == 16 and tonumber(token) or 0
+  return #token >= 15 and tonumber(token) or 0
 end
 
 -- put makes a lock with its TTL and the owner's token. It returns nothing, or the error, for example

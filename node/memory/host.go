@@ -1,0 +1,31 @@
+package memory
+
+import "github.com/quorumlock/quorumlock/node"
+
+// host is a [Node] as its server sees it. Its methods require the node's mu.
+type host Node
+
+// Micros implements [redislua.Host].
+func (h *host) Micros() int64 { return h.clock.Wall().UnixMicro() }
+
+// Replication implements [redislua.Host].
+func (h *host) Replication() string {
+	return "# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\nmaster_replid:" + h.identity + "\r\n"
+}
+
+// Publish implements [redislua.Host]. No script depends on the number for other channels than those of inboxes.
+func (h *host) Publish(channel, text string) (received int) {
+	client, messages := node.Published(channel, text)
+	for b := range h.inboxes {
+		if b.lost || client != "" && b.client != client {
+			continue
+		}
+		received++
+		for _, m := range messages {
+			if _, followed := b.followed[m.Name]; followed || client != "" {
+				b.add(m)
+			}
+		}
+	}
+	return received
+}

@@ -1,0 +1,158 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// inbox is a subscription to a [Node], and the goroutine that delivers.
+type inbox struct {
+	node    *Node
+	client  string
+	deliver func(node.Message)
+	// due holds one token if there may be work.
+	due  chan struct{}
+	quit chan struct{}
+	once sync.Once
+	done sync.WaitGroup
+
+	// The mutex of the node guards the fields below.
+	messages []node.Message
+	followed map[string]struct{}
+	// lost is set while there is no connection.
+	lost bool
+}
+
+// Listen implements [node.Listener].
+func (m *Node) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
+	if err := m.ready(ctx); err != nil {
+		return nil, &node.Error{Node: m.name, Reason: err}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return nil, &node.Error{Node: m.name, Reason: node.ErrClosed}
+	case m.stopped:
+		return nil, &node.Error{Node: m.name, Reason: node.ErrUnreachable}
+	}
+	b := &inbox{
+		node: m, client: client, deliver: deliver,
+		due: make(chan struct{}, 1), quit: make(chan struct{}),
+		followed: make(map[string]struct{}),
+	}
+	m.inboxes[b] = struct{}{}
+	b.done.Go(b.run)
+	return b, nil
+}
+
+// Close implements [node.Inbox].
+func (b *inbox) Close() error {
+	b.once.Do(func() {
+		b.node.mu.Lock()
+		delete(b.node.inboxes, b)
+		b.node.mu.Unlock()
+		close(b.quit)
+	})
+	b.done.Wait()
+	return nil
+}
+
+// Follow implements [node.Follower].
+func (b *inbox) Follow(name string) error {
+	m := b.node
+	if err := m.ready(context.Background()); err != nil {
+		return &node.Error{Node: m.name, Reason: err}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, open := m.inboxes[b]; !open {
+		return &node.Error{Node: m.name, Reason: node.ErrClosed}
+	}
+	if b.lost {
+		return &node.Error{Node: m.name, Reason: node.ErrUnreachable, Err: errors.New("the subscription is lost")}
+	}
+	b.followed[name] = struct{}{}
+	return nil
+}
+
+// Unfollow implements [node.Follower].
+func (b *inbox) Unfollow(name string) {
+	b.node.mu.Lock()
+	defer b.node.mu.Unlock()
+	delete(b.followed, name)
+}
+
+func (b *inbox) run() {
+	for {
+		select {
+		case <-b.due:
+		case <-b.quit:
+			return
+		}
+		for {
+			message, ok := b.next()
+			if !ok {
+				break
+			}
+			b.deliver(message)
+		}
+	}
+}
+
+// next takes the first message, unless the node hangs or the inbox is closed.
+func (b *inbox) next() (node.Message, bool) {
+	b.node.mu.Lock()
+	defer b.node.mu.Unlock()
+	_, open := b.node.inboxes[b]
+	if !open || b.node.resume != nil || len(b.messages) == 0 {
+		return node.Message{}, false
+	}
+	message := b.messages[0]
+	b.messages = b.messages[1:]
+	return message, true
+}
+
+// add queues a message for delivery. Requires the node's mu.
+func (b *inbox) add(message node.Message) {
+	b.messages = append(b.messages, message)
+	b.stir()
+}
+
+// stir makes the goroutine look for work.
+func (b *inbox) stir() {
+	select {
+	case b.due <- struct{}{}:
+	default:
+	}
+}
+
+// loseSubscriptions interrupts all subscriptions.
+func (m *Node) loseSubscriptions() {
+	for b := range m.inboxes {
+		if !b.lost {
+			b.lost = true
+			b.add(node.Message{Kind: node.Lost})
+		}
+	}
+}
+
+// subscribe restores the lost subscriptions, if the node is reachable.
+func (m *Node) subscribe() {
+	for b := range m.inboxes {
+		if b.lost && !m.stopped {
+			b.lost = false
+			b.add(node.Message{Kind: node.Resubscribed})
+		}
+	}
+}
+
+// signalInboxes makes all inboxes look for work.
+func (m *Node) signalInboxes() {
+	for b := range m.inboxes {
+		b.stir()
+	}
+}
