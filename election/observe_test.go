@@ -22,7 +22,7 @@ func TestLeader(t *testing.T) {
 		_, leads := e.Leading()
 		require.False(t, leads)
 
-		began := time.Now()
+		began := w.Clock.Wall()
 		a := start(t, e)
 		term := a.leads()
 		mine, leads := e.Leading()
@@ -81,7 +81,7 @@ func TestWatchCorrectsTheToken(t *testing.T) {
 				require.Equal(t, node.Granted, replies[0].Outcome, replies[0].Err)
 			}
 		}
-		token := uint64(time.Now().UnixMicro())
+		token := uint64(w.Clock.Wall().UnixMicro())
 		propose(token, 0, 1, 2, 3, 4)
 		o := watch(t, w.candidate("observer"))
 		tokenIs := func(token uint64) func(seen) bool {
