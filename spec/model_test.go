@@ -604,7 +604,7 @@ func (m *model) broken(s *state) string {
 			continue
 		}
 		for p := range o {
-			if s.owners[p].valid() && !(m.reads(o) && m.reads(p)) {
+			if s.owners[p].valid() && (!m.reads(o) || !m.reads(p)) {
 				return fmt.Sprintf("exclusion: owners %d and %d", p, o)
 			}
 		}

@@ -32,6 +32,8 @@ const (
 )
 
 // holdsAs lets a task hold its lock in another form than as a lease.
+//
+//nolint:contextcheck // what the simulation does with a lease does not end with the context of the call
 func (w *world) holdsAs(p *process, t Task, rng *rand.Rand, index int) {
 	patience, cancel := context.WithTimeout(context.Background(), max(min(t.Patience, span-w.now()), 0)+taskOffset(index))
 	defer cancel()
@@ -105,6 +107,8 @@ func (w *world) worksIn(ctx context.Context, p *process, t Task, rng *rand.Rand,
 }
 
 // holdsJoined acquires the lock together with another one, which keeps its own options.
+//
+//nolint:contextcheck // what the simulation does with a lease does not end with the context of the call
 func (w *world) holdsJoined(ctx context.Context, p *process, t Task, rng *rand.Rand, index int) error {
 	var locks []quorumlock.Joinable
 	var tokens []func(*quorumlock.JointLease) (uint64, []int)
@@ -168,6 +172,8 @@ func (w *world) holdsJoined(ctx context.Context, p *process, t Task, rng *rand.R
 }
 
 // stands lets a process stand for election, and lead for a while in each term.
+//
+//nolint:contextcheck // what the simulation does with a lease does not end with the context of the call
 func (w *world) stands(ctx context.Context, p *process, t Task, rng *rand.Rand, index int) error {
 	keeps := t.Ending.Detaches()
 	cfg := election.Config{

@@ -132,8 +132,12 @@ func TestAddressMovesToAnotherServer(t *testing.T) {
 	}
 	for name, steps := range map[string][]step{
 		"and back": {
-			{0, "x", 0, 0}, {time.Hour, "y", 0, 0}, {time.Hour, "x", 0, recovery}, {time.Second, "x", 0, recovery - time.Second},
-			{recovery, "x", 0, 0}, {time.Minute, "y", 0, recovery},
+			{0, "x", 0, 0},
+			{time.Hour, "y", 0, 0},
+			{time.Hour, "x", 0, recovery},
+			{time.Second, "x", 0, recovery - time.Second},
+			{recovery, "x", 0, 0},
+			{time.Minute, "y", 0, recovery},
 		},
 		"a moment after the first one answered": {
 			{0, "x", 0, 0}, {recovery / 2, "y", 0, recovery}, {recovery, "y", 0, 0},

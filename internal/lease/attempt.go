@@ -56,7 +56,7 @@ func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry
 		chosen.Names = names
 		s = &chosen
 	}
-	if end, ok := ctx.Deadline(); ok && e.Nodes.Crowded(s.Need, time.Until(end)) {
+	if end, ok := ctx.Deadline(); ok && e.Nodes.Crowded(s.Need, time.Until(end)) { //nolint:forbidigo // deadlines of contexts are of package time
 		return nil, Retry{Useful: true}, e.crowdedError(s)
 	}
 	a := newAttempt(e, s, r)

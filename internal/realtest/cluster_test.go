@@ -165,12 +165,12 @@ func (c *cluster) owner(i int, name string) string {
 	return c.command(i, "HKEYS", name)
 }
 
-// plant writes another owner's lock to some nodes in Redisson's layout.
-func (c *cluster) plant(name, owner string, ttl time.Duration, nodes ...int) {
+// plant writes another owner's lock of the job to some nodes in Redisson's layout.
+func (c *cluster) plant(owner string, ttl time.Duration, nodes ...int) {
 	c.t.Helper()
 	for _, i := range nodes {
-		c.command(i, "HSET", name, owner, "1")
-		c.command(i, "PEXPIRE", name, strconv.FormatInt(ttl.Milliseconds(), 10))
+		c.command(i, "HSET", "job", owner, "1")
+		c.command(i, "PEXPIRE", "job", strconv.FormatInt(ttl.Milliseconds(), 10))
 	}
 }
 

@@ -21,7 +21,7 @@ func TestRealHungNodeKeepsNoKeys(t *testing.T) {
 			require.NoError(t, acquire(t, client.RedLock("job")).Release(t.Context()))
 		}},
 		{"lost", func(t *testing.T, c *cluster, client *quorumlock.Client) {
-			c.plant("job", "x:1", time.Minute, 0, 1, 2)
+			c.plant("x:1", time.Minute, 0, 1, 2)
 			_, err := client.RedLock("job").TryAcquire(t.Context())
 			require.ErrorIs(t, err, quorumlock.ErrHeld)
 			for i := range 3 {

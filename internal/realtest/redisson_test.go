@@ -25,7 +25,7 @@ func TestRealRedissonReleaseWakesWaiter(t *testing.T) {
 	woken := 0
 	for try := 0; woken < 3; try++ {
 		require.Less(t, try, 6, "the wakes, and not polls, give the lock to the waiter")
-		c.plant("job", "java:1", 10*time.Second, 0, 1, 2)
+		c.plant("java:1", 10*time.Second, 0, 1, 2)
 		granted, done, ctx := make(chan time.Time, 1), make(chan error, 1), withDeadline(t)
 		go func() {
 			done <- lock.Do(ctx, func(context.Context) error {
@@ -66,7 +66,7 @@ func (c *cluster) listeners(i int) int {
 func TestRealRedissonActsAsWriter(t *testing.T) {
 	c := startCluster(t, 3)
 	rw := c.client().RWLock("job")
-	c.plant("job", "java:1", 10*time.Second, 0, 1, 2)
+	c.plant("java:1", 10*time.Second, 0, 1, 2)
 	_, err := rw.Read().TryAcquire(t.Context())
 	require.ErrorIs(t, err, quorumlock.ErrHeld)
 	for i := range c.servers {
@@ -106,7 +106,7 @@ func TestRealKeyLayoutIsRedissons(t *testing.T) {
 
 	// A lock of Redisson excludes this library, which does not change it.
 	const thread = "8743c9c0-0795-4907-87fd-6c719a6b4586:31"
-	c.plant("job", thread, 30*time.Second, 0, 1, 2, 3, 4)
+	c.plant(thread, 30*time.Second, 0, 1, 2, 3, 4)
 	_, err := client.RedLock("job").TryAcquire(t.Context())
 	var held *quorumlock.HeldError
 	require.ErrorAs(t, err, &held)
