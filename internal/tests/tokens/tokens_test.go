@@ -149,9 +149,10 @@ func TestNoSecondTokenRoundIfAQuorumTakesTheToken(t *testing.T) {
 // The caller gives up, or nodes hang, in the middle of the second round.
 func TestFailureInSecondTokenRoundIsUndone(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		hang bool
-	}{{"cancelled", false}, {"two nodes hang", true}} {
+		name     string
+		hang     bool
+		inFlight int // nodes that the second round reaches
+	}{{"cancelled", false, 1}, {"two nodes hang", true, 3}} {
 		t.Run(c.name, func(t *testing.T) {
 			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 				token := fleet.AcquireAndRelease(t, f.Client().RedLock("job"))
@@ -173,9 +174,14 @@ func TestFailureInSecondTokenRoundIsUndone(t *testing.T) {
 				require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 				time.Sleep(2 * time.Second)
 				f.RequireNoKeys()
+				// An acquisition that is still queued is not sent once its caller has given up.
+				inFlight := 0
 				for _, c := range counters {
-					require.Equal(t, 2, c.Asked(), "the second token round was in flight")
+					if c.Asked() == 2 {
+						inFlight++
+					}
 				}
+				require.GreaterOrEqual(t, inFlight, c.inFlight, "the second token round was in flight")
 				require.Greater(t, fleet.AcquireAndRelease(t, f.Client().RedLock("job")), token)
 			})
 		})
