@@ -209,6 +209,8 @@ func (g *Grant) denialError(kind node.Kind, i int, r *node.Reply, v quorum.Vote)
 		return nil
 	case kind == node.Acquire && r.Outcome == node.Denied:
 		return g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(r.Holder.Name), Owner: r.Holder.Owner, TTL: r.Holder.TTL})
+	case r.Err != nil:
+		return r.Err
 	default:
 		return g.replyError(g.refusals.get(i))
 	}

@@ -117,6 +117,45 @@ func TestAbandonedCallsAreNeverSent(t *testing.T) {
 	}
 }
 
+// The hooks learn that no node was asked, and why.
+func TestAbandonedCallIsReported(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var mu sync.Mutex
+		var votes []quorumlock.VoteEvent
+		c, spies := f.SpiedClient(func(cfg *quorumlock.Config) {
+			cfg.Hooks.Voted = func(e quorumlock.VoteEvent) {
+				mu.Lock()
+				defer mu.Unlock()
+				votes = append(votes, e)
+			}
+		})
+		wires := make([]*heldWire, len(spies))
+		for i, s := range spies {
+			wires[i] = &heldWire{pass: make(chan struct{})}
+			s.Set(func(s *fleet.Spy) { s.Before = wires[i].before })
+		}
+		sent := fleet.StartAcquire(t.Context(), t, c.RedLock("sent"))
+		fleet.Settle()
+		ctx, giveUp := context.WithCancel(t.Context())
+		queued := fleet.StartAcquire(ctx, t, c.RedLock("queued"))
+		fleet.Settle()
+		giveUp()
+		<-queued.Done
+		fleet.Settle()
+		mu.Lock()
+		require.Len(t, votes, 3)
+		for _, v := range votes {
+			require.True(t, v.Unsent)
+			require.ErrorContains(t, v.Err, "the caller gave up before the operation was sent")
+		}
+		mu.Unlock()
+		for _, w := range wires {
+			close(w.pass)
+		}
+		require.NoError(t, sent.Has().Release(t.Context()))
+	})
+}
+
 // A waiter that is in the queues of the nodes gives up while its next attempt is not sent. It leaves the queues.
 func TestAbandonedAttemptLeavesTheQueues(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
