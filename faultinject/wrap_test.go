@@ -34,7 +34,8 @@ func TestWrappedNodeConforms(t *testing.T) {
 			nodetest.Run(t, func(t *testing.T) nodetest.Subject {
 				c := clock.NewManual(time.Unix(1_700_000_000, 0))
 				m := memory.New("memory", c)
-				n := faultinject.Wrap(m, faultinject.Seed(1))
+				// With the race detector, a batch of 3,000 operations takes longer than the usual timeout.
+				n := faultinject.Wrap(m, faultinject.Seed(1), faultinject.Timeout(time.Minute))
 				t.Cleanup(func() { _ = n.Close() })
 				for _, r := range rules {
 					n.Add(r)
