@@ -228,7 +228,7 @@ func (w *world) ask(p *process, t Task, index int) {
 	}
 	after := w.valid(t.Names[0])
 	for _, r := range before {
-		if slices.Contains(after, r) && !r.reads && r.lease.Owner() != answer {
+		if slices.Contains(after, r) && !w.isReader(r) && r.lease.Owner() != answer {
 			w.violated(Losses, "%s holds %q as %s, and an inspection finds %q", r.process.label, t.Names[0], w.short(r.lease.Owner()), w.short(answer))
 		}
 	}

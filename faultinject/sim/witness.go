@@ -256,6 +256,13 @@ func (w *witness) of(lease *quorumlock.Lease) *record {
 	return w.leases[i]
 }
 
+// isReader reports whether a lease only reads: a writer may have become a reader.
+func (w *witness) isReader(r *record) bool {
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	return r.reads
+}
+
 // standing reports whether any of the names is leased, and the number of grants.
 func (w *witness) standing(names []string) (leased bool, grants int) {
 	w.seen.Lock()
