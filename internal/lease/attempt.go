@@ -57,6 +57,10 @@ func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry
 		s = &chosen
 	}
 	if end, ok := ctx.Deadline(); ok && e.Nodes.Crowded(s.Need, time.Until(end)) { //nolint:forbidigo // deadlines of contexts are of package time
+		s.returnSlots(false)
+		if r.Ticket != nil {
+			r.Ticket.Begin(r.Began) // what has woken the waiter would otherwise make it try again without a pause
+		}
 		return nil, Retry{Useful: true}, e.crowdedError(s)
 	}
 	a := newAttempt(e, s, r)

@@ -54,7 +54,7 @@ func (nodeEvents) SameServer(string, string)                         {}
 func (nodeEvents) CapacityFreed()                                    {}
 
 // newEngine returns the engine of a client of n in-memory nodes, which are initialized.
-func newEngine(t *testing.T, n int) *lease.Engine {
+func newEngine(t *testing.T, n int, wrap ...func(node.Node) node.Node) *lease.Engine {
 	t.Helper()
 	limits := node.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}
 	var nodes []node.Node
@@ -64,7 +64,11 @@ func newEngine(t *testing.T, n int) *lease.Engine {
 		m.Do(t.Context(), []node.Op{{Kind: node.Mark, Limits: limits}}, replies)
 		m.Do(t.Context(), []node.Op{{Kind: node.Open, Limits: limits, Marker: replies[0].Marker}}, replies)
 		require.Equal(t, node.Granted, replies[0].Outcome)
-		nodes = append(nodes, m)
+		var nd node.Node = m
+		for _, f := range wrap {
+			nd = f(nd)
+		}
+		nodes = append(nodes, nd)
 	}
 	half := func() float64 { return 0.5 }
 	return lease.New(lease.Env{
