@@ -32,6 +32,7 @@ var (
 	_ node.Listener  = (*Node)(nil)
 	_ node.Connector = (*Node)(nil)
 	_ node.Evictor   = (*Node)(nil)
+	_ node.Host      = (*Node)(nil)
 )
 
 // Close closes the node as [node.Redis.Close] does, and ends the subscription to a StreamingCredentialsProvider. The

@@ -56,9 +56,9 @@ type link struct {
 	sentinels *net.Resolver
 	// owner finds the server of a slot of a cluster. It is nil for other nodes.
 	owner *slotOwner
-	// connID identifies the connection to the server, identity the server.
-	connID   connID
-	identity atomic.Pointer[string]
+	// connID identifies the connection to the server.
+	connID connID
+	server atomic.Pointer[serverID]
 	// earlier are identities that this address had before the present one. Only the last few matter.
 	earlier []string
 	// eviction is why the server may evict locks: see Evictor. evictions decides when to look again.
@@ -93,6 +93,9 @@ const (
 
 // errMoved ends a call during which rueidis would have replaced the connection.
 var errMoved = errors.New("the connection was lost")
+
+// serverID is the identity of a server, and its run_id: the identity may change while the process lives.
+type serverID struct{ identity, process string }
 
 // connID is a connection as the server knows it. It needs id and address: after a restart or on another
 // server the same id may belong to another client.
@@ -221,7 +224,11 @@ func (l *link) check(ctx context.Context, info string, whole bool) error {
 		err = l.meet(ctx, identity)
 	}
 	if err == nil {
-		l.identity.Store(&identity)
+		process := infoField(info, "run_id")
+		if !whole { // on the same connection
+			_, process = l.knownServer()
+		}
+		l.server.Store(&serverID{identity, process})
 		l.writer.place = placeOf(info)
 	}
 	return err
@@ -235,8 +242,8 @@ const maxEarlier = 16
 // meanwhile, and its marker is still right, as it has lost nothing. So meet makes the marker one of another server, and
 // the node recovers. The slot of a cluster brings its marker along.
 func (l *link) meet(ctx context.Context, identity string) error {
-	last := l.identity.Load()
-	if l.owner != nil || last == nil || *last == identity {
+	last, _ := l.knownServer()
+	if l.owner != nil || last == "" || last == identity {
 		return nil
 	}
 	if slices.Contains(l.earlier, identity) {
@@ -245,9 +252,17 @@ func (l *link) meet(ctx context.Context, identity string) error {
 			return err
 		}
 	}
-	l.earlier = append(l.earlier, *last)
+	l.earlier = append(l.earlier, last)
 	l.earlier = l.earlier[max(0, len(l.earlier)-maxEarlier):]
 	return nil
+}
+
+// knownServer returns what is known of the server since the last connect or later.
+func (l *link) knownServer() (identity, process string) {
+	if s := l.server.Load(); s != nil {
+		return s.identity, s.process
+	}
+	return "", ""
 }
 
 // ping sends a PING. Any answer will do.

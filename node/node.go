@@ -312,6 +312,15 @@ type Connector interface {
 	Connected() bool
 }
 
+// Host is a [Node] that knows which process its server is. A process that keeps its memory may still get another
+// identity: when its first replica attaches, or an hour after its last one has gone. The node may learn that much later.
+type Host interface {
+	Node
+	// Server returns the Identity of the server, and what tells its process from every other one, or "". It does
+	// not block.
+	Server() (identity, process string)
+}
+
 // Pipeliner is a [Node] whose calls of Do can be under way together, on one connection.
 type Pipeliner interface {
 	Node

@@ -43,6 +43,7 @@ var (
 	_ Connector = (*Redis)(nil)
 	_ Evictor   = (*Redis)(nil)
 	_ Pipeliner = (*Redis)(nil)
+	_ Host      = (*Redis)(nil)
 )
 
 // OpenRedis makes a node from an address in a form of [ParseOptions]. It fails only if the address does not
@@ -162,11 +163,12 @@ func (r *Redis) Address() string {
 
 // Identity returns the server's replication id, as of the last connect or of a later subscription.
 func (r *Redis) Identity() string {
-	if identity := r.link.identity.Load(); identity != nil {
-		return *identity
-	}
-	return ""
+	identity, _ := r.Server()
+	return identity
 }
+
+// Server implements [Host].
+func (r *Redis) Server() (identity, process string) { return r.link.knownServer() }
 
 // Do implements [Node]. If a connection that was used before turns out to be broken, or to lead to a server that
 // no longer owns the slot, Do replaces it and sends the batch once more: see [Reply.Repeated].

@@ -470,14 +470,21 @@ func TestRedisInboxWhenAReplicaAttaches(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	want(t, node.Granted, n, acquire("o1", "x"))
-	before := n.Identity()
+	before, process := n.Server()
+	require.NotEmpty(t, process)
 	replica := redisproc.StartReplica(t, server)
 	replica.CatchUp()
 	require.NotEqual(t, before, server.ReplicationID())
 	messages := listen(t, n, "c")
-	assert.Equal(t, server.ReplicationID(), n.Identity())
+	identity, same := n.Server()
+	assert.Equal(t, server.ReplicationID(), identity)
+	assert.Equal(t, process, same)
 	admit(t, server)
 	wakes(t, n, "c:1", messages)
+	other := open(t, server.Addr())
+	require.NoError(t, other.Probe(t.Context()))
+	_, same = other.Server()
+	assert.Equal(t, process, same, "to a new connection too")
 }
 
 // A replica has its master's identity. Its messages do not count.

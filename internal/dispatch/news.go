@@ -13,13 +13,13 @@ import (
 func (s *sender) inspectLocked(f *flight, now time.Duration) {
 	before := ""
 	if failureOf(f.replies) == nil {
-		identity := s.node.Identity()
+		identity, process := s.server()
 		if f.identity != "" && f.identity != identity {
 			s.identifyLocked(f.identity)
 			before = s.twin
 		}
 		s.identifyLocked(identity)
-		s.succession.answeredBy(identity, f.began, now, s.nodes.env.Recovery)
+		s.succession.answeredBy(identity, process, f.began, now, s.nodes.env.Recovery)
 		s.evictionsLocked()
 	}
 	twin := cmp.Or(s.twin, before)
@@ -42,6 +42,14 @@ func (s *sender) inspectLocked(f *flight, now time.Duration) {
 			*r = node.Reply{Err: &node.Error{Node: s.node.Name(), Op: kind, Reason: node.ErrSameServer, Err: sameServerError(twin)}}
 		}
 	}
+}
+
+// server returns the identity of the server, and its process if that is known.
+func (s *sender) server() (identity, process string) {
+	if s.host != nil {
+		return s.host.Server()
+	}
+	return s.node.Identity(), ""
 }
 
 // sameServerError is the name of the node that has the vote.

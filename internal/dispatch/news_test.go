@@ -108,10 +108,13 @@ func TestLeaveOfATwinIsNotRepeated(t *testing.T) {
 type moving struct {
 	scripted
 	identity   atomic.Value
+	process    string
 	recovering time.Duration
 }
 
 func (m *moving) Identity() string { return m.identity.Load().(string) }
+
+func (m *moving) Server() (identity, process string) { return m.Identity(), m.process }
 
 func (m *moving) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	m.scripted.Do(ctx, ops, replies)
@@ -129,22 +132,27 @@ func TestAddressMovesToAnotherServer(t *testing.T) {
 		identity   string
 		recovering time.Duration
 		want       time.Duration
+		process    string
 	}
 	for name, steps := range map[string][]step{
 		"and back": {
-			{0, "x", 0, 0},
-			{time.Hour, "y", 0, 0},
-			{time.Hour, "x", 0, recovery},
-			{time.Second, "x", 0, recovery - time.Second},
-			{recovery, "x", 0, 0},
-			{time.Minute, "y", 0, recovery},
+			{0, "x", 0, 0, ""},
+			{time.Hour, "y", 0, 0, ""},
+			{time.Hour, "x", 0, recovery, ""},
+			{time.Second, "x", 0, recovery - time.Second, ""},
+			{recovery, "x", 0, 0, ""},
+			{time.Minute, "y", 0, recovery, ""},
 		},
 		"a moment after the first one answered": {
-			{0, "x", 0, 0}, {recovery / 2, "y", 0, recovery}, {recovery, "y", 0, 0},
+			{0, "x", 0, 0, ""}, {recovery / 2, "y", 0, recovery, ""}, {recovery, "y", 0, 0, ""},
 		},
-		"a restart":         {{0, "x", 0, 0}, {time.Second, "y", recovery, recovery}, {recovery, "y", 0, 0}},
-		"a restart, unseen": {{0, "x", 0, 0}, {time.Second + recovery, "y", 0, 0}},
-		"nothing":           {{0, "x", 0, 0}, {time.Second, "x", 0, 0}},
+		"a restart":         {{0, "x", 0, 0, ""}, {time.Second, "y", recovery, recovery, ""}, {recovery, "y", 0, 0, ""}},
+		"a restart, unseen": {{0, "x", 0, 0, ""}, {time.Second + recovery, "y", 0, 0, ""}},
+		"nothing":           {{0, "x", 0, 0, ""}, {time.Second, "x", 0, 0, ""}},
+		"a first replica, of which the client learns later": {
+			{0, "x", 0, 0, "1"}, {time.Second, "x", recovery, recovery, "1"}, {recovery, "x", 0, 0, "1"}, {time.Second, "y", 0, 0, "1"},
+		},
+		"another process": {{0, "x", 0, 0, "1"}, {time.Second, "y", 0, recovery, "2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -155,7 +163,7 @@ func TestAddressMovesToAnotherServer(t *testing.T) {
 				for i, s := range steps {
 					time.Sleep(s.after)
 					nd.identity.Store(s.identity)
-					nd.recovering = s.recovering
+					nd.process, nd.recovering = s.process, s.recovering
 					owner := fmt.Sprint(i)
 					require.NoError(t, n.Submit(0, ask(a, owner)))
 					synctest.Wait()

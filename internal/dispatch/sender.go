@@ -64,6 +64,8 @@ type sender struct {
 	connectWaiters []connectWaiter
 	// pipeliner is the node, if its exchanges can overlap.
 	pipeliner node.Pipeliner
+	// host is the node, if it can say which process its server is.
+	host node.Host
 	// evictor is the node, if it can say whether its server may evict locks. evicts is set once it has said so.
 	evictor node.Evictor
 	evicts  bool
@@ -94,6 +96,7 @@ func newSender(n *Nodes, index, count int, nd node.Node) *sender {
 	}
 	s.connector, _ = nd.(node.Connector)
 	s.pipeliner, _ = nd.(node.Pipeliner)
+	s.host, _ = nd.(node.Host)
 	s.evictor, _ = nd.(node.Evictor)
 	s.run = s.drain
 	return s

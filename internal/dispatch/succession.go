@@ -13,11 +13,11 @@ import (
 // not recover although another has answered a moment ago, has lost nothing: the address has moved to it. It does not know
 // what the others have granted meanwhile, and does not know that. For this client it recovers from then on.
 type succession struct {
-	// identity is the identity of the server that answered last, former are those of earlier ones. answered is when the
-	// last exchange that it answered began.
-	identity string
-	former   []string
-	answered time.Duration
+	// identity and process are those of the server that answered last, former are earlier identities. answered is when
+	// the last exchange that it answered began.
+	identity, process string
+	former            []string
+	answered          time.Duration
 	// recovers is until when the server must recover, if it has come with a loss of memory.
 	recovers time.Duration
 	// until is until when the server may not know of a lock that another one has granted; 0 if there is no doubt.
@@ -28,7 +28,9 @@ type succession struct {
 const mostFormer = 16
 
 // answeredBy takes note of the server that has answered an exchange. recovery is how long servers recover.
-func (s *succession) answeredBy(identity string, began, now, recovery time.Duration) {
+//
+// A process with another identity than before has recovered when it got that, which this client may learn much later.
+func (s *succession) answeredBy(identity, process string, began, now, recovery time.Duration) {
 	if identity == "" {
 		return
 	}
@@ -36,11 +38,13 @@ func (s *succession) answeredBy(identity string, began, now, recovery time.Durat
 		if slices.Contains(s.former, identity) {
 			s.until = now + recovery
 		}
-		s.recovers = s.answered + recovery - quorum.Drift(recovery)
+		if process == "" || process != s.process {
+			s.recovers = s.answered + recovery - quorum.Drift(recovery)
+		}
 		s.former = append(s.former, s.identity)
 		s.former = s.former[max(len(s.former)-mostFormer, 0):]
 	}
-	s.identity, s.answered = identity, began
+	s.identity, s.process, s.answered = identity, process, began
 }
 
 // doubt makes a grant count as one of a server that recovers, if the server may not know of another holder.
