@@ -1,6 +1,8 @@
 package latch
 
 import (
+	"time"
+
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -9,14 +11,18 @@ import (
 // confirmation stays valid for all of them.
 func (x *Call) Delete() Outcome {
 	need := x.latches.need
-	propose := func() uint64 { return x.latches.env.Tokens.Propose(x.name) }
+	var began time.Duration // when the deletion with the present token began
+	propose := func() uint64 {
+		began = x.latches.env.Clock.Now()
+		return x.latches.env.Tokens.Propose(x.name)
+	}
 	token, before, begun := propose(), quorum.Set(0), false
 	sent := uint64(0) // the token of the last attempt
 	return x.retry(func() (*round, Outcome) {
 		first := sent != token
 		sent = token
 		r := newRound(x.latches, x.name, x.ttl, node.LatchOp{})
-		r.kind, r.deletes, r.token, r.granted = node.Unlatch, true, token, before
+		r.kind, r.deletes, r.deletedAt, r.token, r.granted = node.Unlatch, true, began, token, before
 		if begun {
 			r.kind, r.ask = node.Latch, node.LatchOp{Exact: true, Generation: token, Void: true}
 		}

@@ -15,8 +15,10 @@ type round struct {
 	latches *Latches
 	ttl     time.Duration
 	kind    node.Kind
-	// deletes is set for a deletion, which is decided by the nodes that confirm it.
-	deletes bool
+	// deletes is set for a deletion, which is decided by the nodes that confirm it. deletedAt is when its first attempt
+	// began.
+	deletes   bool
+	deletedAt time.Duration
 	// token is the token of the operation, and ask its arguments.
 	token uint64
 	ask   node.LatchOp
@@ -169,13 +171,21 @@ func (r *round) repair() {
 	}
 }
 
-// passOnFor is for how long a client tries to pass a deletion on.
+// passOnFor is for how long a client tries to pass a deletion on, at most.
 const passOnFor = 10 * time.Minute
 
 // passOn tells the nodes that missed a confirmed deletion of it, once they answer. Otherwise they would keep
-// the latch until its TTL has passed, or until another call finds it. Requires r.mu.
+// the latch until its TTL has passed, or until another call finds it.
+//
+// The nodes that confirmed the deletion remember it for the TTL. After that it must reach no node: it would delete a
+// latch that was set anew, on all nodes. Requires r.mu.
 func (r *round) passOn() {
 	if !r.deletes || !r.done || r.deletedBy().Len() < r.need() {
+		return
+	}
+	now := r.env.Clock.Now()
+	until := min(now+passOnFor, r.deletedAt+r.ttl/2)
+	if now >= until {
 		return
 	}
 	for i, a := range r.last {
@@ -189,7 +199,7 @@ func (r *round) passOn() {
 				Kind: node.Latch, Names: []string{r.name}, TTL: r.ttl, Limits: r.env.Limits,
 				Latch: &node.LatchOp{Exact: true, Generation: r.token, Void: true},
 			},
-			To: dispatch.Ignore, Until: r.env.Clock.Now() + passOnFor,
+			To: dispatch.Ignore, Until: until,
 		}) // an error means that the node is asked later
 	}
 }

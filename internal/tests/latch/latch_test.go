@@ -530,6 +530,30 @@ func TestDeletionReachesNodesThatMissedIt(t *testing.T) {
 	})
 }
 
+// A node learns of a deletion so late that the other nodes have forgotten it, and the latch is set again. The deletion must
+// not reach the new latch.
+func TestDeletionThatNodesHaveForgottenIsNotPassedOn(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		deleter, wires := f.WiredClient()
+		of := func(c *quorumlock.Client) *quorumlock.Latch {
+			return c.Latch("a").With(quorumlock.LatchOptions{TTL: quorumlock.MinLatchTTL})
+		}
+		require.NoError(t, of(deleter).Set(t.Context(), 2))
+		fleet.Settle()
+		wires[2].Severed.Store(true)
+		require.NoError(t, of(deleter).Delete(t.Context()))
+		time.Sleep(2 * quorumlock.MinLatchTTL)
+		f.RequireNoKeys()
+
+		next := of(f.Client())
+		require.NoError(t, next.Set(t.Context(), 2))
+		counts(t, next, "x")
+		wires[2].Severed.Store(false)
+		time.Sleep(quorumlock.MinLatchTTL / 2)
+		left(t, next, 1)
+	})
+}
+
 // A Delete reaches one node, and retries on the others. Meanwhile the latch is set again. The retries must not delete the
 // new latch.
 func TestRetriedDeleteSparesNewLatch(t *testing.T) {
