@@ -37,7 +37,7 @@ func (s *sender) inspectLocked(f *flight, now time.Duration) {
 		case r.Err != nil:
 			s.refusesLocked(r.Err)
 		}
-		undoes := kind == node.Release || kind == node.ForceRelease || kind == node.Leave // an undo that the server has done is done
+		undoes := f.batch[i].Until > 0 || kind == node.ForceRelease // an undo that the server has done is done
 		if twin != "" && (r.Err == nil || isAnswer(r.Err)) && !undoes {
 			*r = node.Reply{Err: &node.Error{Node: s.node.Name(), Op: kind, Reason: node.ErrSameServer, Err: sameServerError(twin)}}
 		}

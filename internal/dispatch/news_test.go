@@ -79,14 +79,17 @@ func (*twin) Identity() string { return "one server" }
 func (w *twin) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	w.scripted.Do(ctx, ops, replies)
 	for i := range ops {
-		if ops[i].Kind == node.Leave {
+		switch ops[i].Kind {
+		case node.Leave, node.Shorten:
 			replies[i] = node.Reply{Outcome: node.Released}
+		case node.Latch:
+			replies[i] = node.Reply{Outcome: node.Granted, Latch: &node.LatchState{}}
 		}
 	}
 }
 
-// A second node of one server has no vote. But a Leave that the server has carried out is confirmed.
-func TestLeaveOfATwinIsNotRepeated(t *testing.T) {
+// A second node of one server has no vote. But an undo that the server has carried out is confirmed.
+func TestUndoOnATwinIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second, a := &twin{}, &twin{}, &answers{}
 		n := newNodes(&events{}, first, second)
@@ -98,9 +101,18 @@ func TestLeaveOfATwinIsNotRepeated(t *testing.T) {
 		require.NoError(t, a.of(t, "first").Err)
 		require.ErrorIs(t, a.of(t, "second").Err, node.ErrSameServer)
 		n.Leave(1, []string{"a"}, "client:1", node.Pool{}, time.Minute)
+		for _, kind := range []node.Kind{node.Release, node.Shorten, node.Latch} {
+			require.NoError(t, n.Submit(1, &Call{Op: &node.Op{Kind: kind}, To: Ignore, Until: n.env.Clock.Now() + time.Minute}))
+		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		require.Len(t, second.owners(), 2)
+		var undone []node.Kind
+		for _, batch := range second.batches[1:] {
+			for _, op := range batch {
+				undone = append(undone, op.Kind)
+			}
+		}
+		require.Equal(t, []node.Kind{node.Leave, node.Release, node.Shorten, node.Latch}, undone)
 	})
 }
 
