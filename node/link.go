@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -59,8 +60,10 @@ type link struct {
 	// connID identifies the connection to the server.
 	connID connID
 	server atomic.Pointer[serverID]
-	// earlier are identities that this address had before the present one. Only the last few matter.
+	// earlier are identities that this address had before the present one. Only the last few matter. served is when the
+	// server with the present one answered last.
 	earlier []string
+	served  time.Time
 	// eviction is why the server may evict locks: see Evictor. evictions decides when to look again.
 	eviction  atomic.Pointer[string]
 	evictions evictionWatch
@@ -229,6 +232,7 @@ func (l *link) check(ctx context.Context, info string, whole bool) error {
 			_, process = l.knownServer()
 		}
 		l.server.Store(&serverID{identity, process})
+		l.served = deadline(0)
 		l.writer.place = placeOf(info)
 	}
 	return err
@@ -237,17 +241,30 @@ func (l *link) check(ctx context.Context, info string, whole bool) error {
 // maxEarlier bounds the identities that a link remembers.
 const maxEarlier = 16
 
+// distrustScript makes the marker one of another server, so that the next look at it begins a recovery. The other server
+// answered last ARGV[1] us ago. A recovery that ends late enough for what it had granted by then suffices: otherwise each
+// client that returns after a while would begin another one.
+const distrustScript = `local marker = redis.call('HMGET', KEYS[1], 'until', 'max_ttl', 'max_skew')
+local time = redis.call('TIME')
+local over, length = tonumber(marker[1]), (tonumber(marker[2]) or 0) + (tonumber(marker[3]) or 0)
+if not over or over < time[1] * 1000000 + time[2] - ARGV[1] + length * 1000 then
+  redis.call('HSET', KEYS[1], 'identity', '', 'open', '')
+end
+return 1`
+
 // meet notes the identity that the server has now. If the address has led to another server since it had this identity,
 // it has moved there and back: a virtual IP, a name in DNS. Then this server knows nothing of the locks that were granted
-// meanwhile, and its marker is still right, as it has lost nothing. So meet makes the marker one of another server, and
-// the node recovers. The slot of a cluster brings its marker along.
+// meanwhile, and its marker is still right, as it has lost nothing. So meet makes it recover. The slot of a cluster brings
+// its marker along.
 func (l *link) meet(ctx context.Context, identity string) error {
 	last, _ := l.knownServer()
 	if l.owner != nil || last == "" || last == identity {
 		return nil
 	}
 	if slices.Contains(l.earlier, identity) {
-		distrust := l.client.B().Arbitrary("HSET").Keys(MarkerKey(l.writer.tag)).Args("identity", "", "open", "").Build()
+		elapsed := deadline(0).Sub(l.served) / 100 * 98 // clocks may run at different rates
+		distrust := l.client.B().Arbitrary("EVAL", distrustScript, "1").Keys(MarkerKey(l.writer.tag)).
+			Args(strconv.FormatInt(elapsed.Microseconds(), 10)).Build()
 		if err := l.call(ctx, distrust)[0].Error(); err != nil {
 			return err
 		}

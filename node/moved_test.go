@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/node"
@@ -54,4 +55,31 @@ func TestAddressThatMovesAndReturnsRecovers(t *testing.T) {
 	recovering(t, n, acquire("o3", "a"))
 	// The server recovers for all clients, also those that have met no other server there.
 	recovering(t, open(t, first.Addr()), acquire("o4", "a"))
+}
+
+// Each client that has met both servers may return at another time. The recovery that the first one began suffices for
+// those that have seen the other server only before it. Otherwise clients that were idle would make it begin again and again.
+func TestClientsThatReturnLaterBeginNoOtherRecovery(t *testing.T) {
+	first, second := start(t), start(t)
+	var at [2]movingAddress
+	var nodes [2]*node.Redis
+	for i := range at {
+		at[i].move(first)
+		nodes[i] = at[i].open(t)
+		want(t, node.Granted, nodes[i], acquire("o1", "a"))
+		at[i].move(second)
+		eventually(t, node.Granted, nodes[i], acquire("o1", "a"))
+		at[i].move(first)
+	}
+	ends := func(n *node.Redis) string {
+		recovering(t, n, acquire("o2", "b"))
+		return command(t, first, "HGET", "quorumlock:node", "until")
+	}
+	end := ends(nodes[0])
+	require.Equal(t, end, ends(nodes[1]))
+
+	at[1].move(second)
+	recovering(t, nodes[1], acquire("o1", "a"))
+	at[1].move(first)
+	require.Greater(t, ends(nodes[1]), end, "the other server has served since")
 }

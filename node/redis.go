@@ -314,6 +314,7 @@ func (r *Redis) send(ctx context.Context, w *workspace, spans []opRange, ops []O
 		}
 		l.panicked = l.panicked || panicked
 		l.took(began)
+		l.served = deadline(0)
 		if len(results) > n {
 			l.watched(results[n])
 		}
@@ -387,6 +388,7 @@ func (r *Redis) ask(ctx context.Context, question func(*link, context.Context) e
 		}
 		err := question(&r.link, ctx)
 		if err == nil {
+			r.link.served = deadline(0)
 			return nil
 		}
 		r.link.giveUp(ctx, err)
