@@ -97,7 +97,7 @@ chaos: setup ## Break real nodes for a minute, as processes and as containers (C
 
 .PHONY: mutants
 mutants: ## Take each rule out of the protocol, and have the simulation find that
-	$(GO) test -count=1 -timeout 2h ./faultinject/mutant -run TestMutants -v -args -budget=10000
+	$(GO) test -count=1 -timeout 6h ./faultinject/mutant -run TestMutants -v -args -budget=10000 -nightly
 
 .PHONY: soak
 soak: setup ## All night: test-long, 100,000 simulated runs, all mutants, ten minutes of waiting and of chaos (SEEDS=, SOAK=)

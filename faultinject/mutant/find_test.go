@@ -22,6 +22,7 @@ import (
 
 var (
 	pattern = flag.String("mutant", "", "a regular expression: TestMutants and TestOverlays take only mutants whose names match")
+	nightly = flag.Bool("nightly", false, "whether TestMutants also looks for mutants that may take minutes")
 	budget  = flag.Int("budget", 0, "how many seeds TestMutants runs at most for each mutant; 0 skips it")
 	to      = flag.String("to", "", "the directory in which TestOverlays leaves the overlays, one directory for each mutant")
 )
@@ -42,7 +43,7 @@ func TestMutants(t *testing.T) {
 	t.Cleanup(func() { found.print(t) })
 	turns := make(chan struct{}, min(atOnce, runtime.NumCPU()))
 	for _, m := range selected(t) {
-		if m.Real {
+		if m.Real || m.Nightly && !*nightly {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {

@@ -68,6 +68,8 @@ func (m *Mutant) parse(line string) bool {
 		m.World = true
 	case "real":
 		m.Real = true
+	case "nightly":
+		m.Nightly = true
 	case "edit":
 		m.Edits = append(m.Edits, Edit{File: value})
 	default:

@@ -20,6 +20,8 @@ type Mutant struct {
 	// Real is set if the mutant changes only code for Redis servers, or features that the simulation lacks. The
 	// simulation does not see it; package chaos does, with an overlay.
 	Real bool
+	// Nightly is set if finding the mutant may take minutes: only the nightly run looks for it.
+	Nightly bool
 	// Kind is the kind of cases that find it, as sim.Kind; plain locks if it is empty.
 	Kind string
 	// Edits turn the source into the mutant.

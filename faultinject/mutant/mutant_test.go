@@ -131,11 +131,11 @@ func replaced(t *testing.T, overlay string) map[string]string {
 }
 
 func TestMutantsAreRead(t *testing.T) {
-	all, err := mutant.Parse("# A comment.\n\nmutant: some\nrule: A rule.\nthen: It: breaks.\nkind: latches\nworld\nreal\n" +
+	all, err := mutant.Parse("# A comment.\n\nmutant: some\nrule: A rule.\nthen: It: breaks.\nkind: latches\nworld\nreal\nnightly\n" +
 		"edit\n-old\n+new\nedit: a/b.go\n \tkept\n-removed\n \n+added\n")
 	require.NoError(t, err)
 	require.Equal(t, []mutant.Mutant{{
-		Name: "some", Rule: "A rule.", Then: "It: breaks.", Kind: "latches", World: true, Real: true,
+		Name: "some", Rule: "A rule.", Then: "It: breaks.", Kind: "latches", World: true, Real: true, Nightly: true,
 		Edits: []mutant.Edit{{Old: "old", New: "new"}, {File: "a/b.go", Old: "\tkept\nremoved\n", New: "\tkept\n\nadded"}},
 	}}, all)
 	for _, text := range []string{"rule: Of none.", "mutant: some\nwhy: It has no such attribute.", "mutant: some\n-edited", "mutant: some\nedit\n*odd"} {
