@@ -241,16 +241,8 @@ func (l *link) check(ctx context.Context, info string, whole bool) error {
 // maxEarlier bounds the identities that a link remembers.
 const maxEarlier = 16
 
-// distrustScript makes the marker one of another server, so that the next look at it begins a recovery. The other server
-// answered last ARGV[1] us ago. A recovery that ends late enough for what it had granted by then suffices: otherwise each
-// client that returns after a while would begin another one.
-const distrustScript = `local marker = redis.call('HMGET', KEYS[1], 'until', 'max_ttl', 'max_skew')
-local time = redis.call('TIME')
-local over, length = tonumber(marker[1]), (tonumber(marker[2]) or 0) + (tonumber(marker[3]) or 0)
-if not over or over < time[1] * 1000000 + time[2] - ARGV[1] + length * 1000 then
-  redis.call('HSET', KEYS[1], 'identity', '', 'open', '')
-end
-return 1`
+// distrust makes a server recover, unless it has done so since: see there.
+var distrust = source("distrust")
 
 // meet notes the identity that the server has now. If the address has led to another server since it had this identity,
 // it has moved there and back: a virtual IP, a name in DNS. Then this server knows nothing of the locks that were granted
@@ -263,9 +255,9 @@ func (l *link) meet(ctx context.Context, identity string) error {
 	}
 	if slices.Contains(l.earlier, identity) {
 		elapsed := deadline(0).Sub(l.served) / 100 * 98 // clocks may run at different rates
-		distrust := l.client.B().Arbitrary("EVAL", distrustScript, "1").Keys(MarkerKey(l.writer.tag)).
+		command := l.client.B().Arbitrary("EVAL", distrust, "1").Keys(MarkerKey(l.writer.tag)).
 			Args(strconv.FormatInt(elapsed.Microseconds(), 10)).Build()
-		if err := l.call(ctx, distrust)[0].Error(); err != nil {
+		if err := l.call(ctx, command)[0].Error(); err != nil {
 			return err
 		}
 	}

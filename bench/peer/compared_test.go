@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The table of the README follows the source of the versions with which this module measures and tests. Who moves to a later
-// version of one of them must look at its column again.
+// The table of the README follows the source of the versions with which this module measures and tests. If one of them moves
+// to a later version, its column must be checked again.
 func TestComparedVersionsAreThoseThatAreTested(t *testing.T) {
 	version := func(file, pattern string) string {
 		text, err := os.ReadFile(file)
