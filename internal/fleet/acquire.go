@@ -98,13 +98,15 @@ func AcquireAndRelease(t *testing.T, lock *quorumlock.Lock) uint64 {
 	return lease.Token()
 }
 
-// Subscribe makes a client open its subscriptions, by a waiter, until the test ends.
+// Subscribe makes a client open its subscriptions, by a waiter, until the test ends. It returns when all nodes know the
+// waiter, because a test may count keys next.
 func Subscribe(t *testing.T, f *Fleet, client *quorumlock.Client) {
 	t.Helper()
 	other := MustAcquire(t, f.Client().RedLock("another"))
 	ctx, cancel := context.WithCancel(t.Context())
 	wait := StartAcquire(ctx, t, client.RedLock("another"))
 	require.True(t, wait.Waits())
+	Settle()
 	t.Cleanup(func() {
 		cancel()
 		<-wait.Done

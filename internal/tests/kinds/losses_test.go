@@ -93,7 +93,8 @@ func TestForcedReleaseTellsTheHolder(t *testing.T) {
 					lease := k.holder(client, o).has(t)
 					time.Sleep(50 * time.Millisecond)
 					began := f.Clock.Now()
-					k.run(f, lease, node.Op{Kind: node.ForceRelease}, 0, 1, 2)
+					// Not on the third node: a subscribed holder may have released that one by then.
+					k.run(f, lease, node.Op{Kind: node.ForceRelease}, 0, 1)
 					next := k.rival(f.Client(), none).has(t)
 					if subscribed {
 						require.Error(t, lease.Context().Err(), "it knows without any time passing")
