@@ -214,6 +214,17 @@ func (c *Client) beginCall() error {
 
 func (c *Client) endCall() { c.pendingCalls.Done() }
 
+// pause waits between two attempts, for longer the more there were. The end of ctx ends it.
+func (c *Client) pause(ctx context.Context, attempts int) {
+	over := make(chan struct{})
+	timer := c.clock.AfterFunc(quorum.Backoff(attempts, c.cfg.RetryMin, c.cfg.RetryMax, c.cfg.Jitter()), func() { close(over) })
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-ctx.Done():
+	}
+}
+
 // warn queues a log line. The caller does not wait for the logger.
 func (c *Client) warn(msg string, args ...any) {
 	c.reporter.enqueue(func() { c.cfg.Logger.Warn(msg, args...) })

@@ -165,6 +165,7 @@ const (
 	OpRelease      Operation = "release"
 	OpInspect      Operation = "inspect"
 	OpForceRelease Operation = "force-release"
+	OpOnce         Operation = "once"
 	OpResize       Operation = "resize" // of a semaphore, and the question for its size
 	OpConnect      Operation = "connect"
 	OpSetLatch     Operation = "set latch"

@@ -158,7 +158,7 @@ func (l *Lock) inspectAll(ctx context.Context, op node.Op) (*Status, error) {
 		return nil, err
 	}
 	defer l.client.endCall()
-	replies, err := l.askAll(ctx, op)
+	replies, err := l.client.ask(ctx, op, nil)
 	status := &Status{Names: l.Names(), Need: l.spec.Need}
 	for i, r := range replies {
 		status.Nodes = append(status.Nodes, NodeStatus{
@@ -189,9 +189,12 @@ type gather struct {
 	client *Client
 	calls  dispatch.Calls
 	done   chan struct{}
+	// enough says whether the replies so far will do; nil waits for all.
+	enough func(replies []timedReply) bool
 
 	mu      sync.Mutex
 	left    int
+	over    bool // whether done is closed
 	replies []timedReply
 }
 
@@ -204,17 +207,17 @@ type timedReply struct {
 // errNoAnswer is the error of a node that had not answered when the call ended.
 var errNoAnswer = errors.New("no answer yet")
 
-// askAll sends one operation to every node, and waits for all replies. If the context or the
+// ask sends one operation to every node, and waits for all replies, or for enough. If the context or the
 // client ends first, it returns that error, and the replies so far.
-func (l *Lock) askAll(ctx context.Context, op node.Op) ([]timedReply, error) {
-	n := l.client.nodes.Len()
-	g := &gather{client: l.client, done: make(chan struct{}), left: n, replies: make([]timedReply, n)}
+func (c *Client) ask(ctx context.Context, op node.Op, enough func([]timedReply) bool) ([]timedReply, error) {
+	n := c.nodes.Len()
+	g := &gather{client: c, done: make(chan struct{}), enough: enough, left: n, replies: make([]timedReply, n)}
 	g.calls.Aim(n, op)
 	for i := range n {
 		g.replies[i].Err = errNoAnswer
 		g.calls.To(i).To, g.calls.To(i).Urgent = g, true
 	}
-	l.client.nodes.Send(&g.calls, l.client.nodes.All(), func(i int, err error) bool {
+	c.nodes.Send(&g.calls, c.nodes.All(), func(i int, err error) bool {
 		g.Answer(g.calls.To(i), &node.Reply{Err: err, Unsent: true})
 		return true
 	})
@@ -223,7 +226,7 @@ func (l *Lock) askAll(ctx context.Context, op node.Op) ([]timedReply, error) {
 	case <-g.done:
 	case <-ctx.Done():
 		err = lease.ContextError(ctx)
-	case <-l.client.quit:
+	case <-c.quit:
 		err = ErrClosed
 	}
 	g.mu.Lock()
@@ -240,7 +243,9 @@ func (g *gather) Answer(c *dispatch.Call, r *node.Reply) {
 		reply.latency = g.client.clock.Now() - c.Sent
 	}
 	g.replies[c.Node()] = reply
-	if g.left--; g.left == 0 {
+	g.left--
+	if !g.over && (g.left == 0 || g.enough != nil && g.enough(g.replies)) {
+		g.over = true
 		close(g.done)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/wait"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Joinable is a lock that [Join] can join with others: a [Lock], which includes readers and
@@ -103,21 +102,10 @@ func (j *Joined) acquire(ctx context.Context, wait bool) (*JointLease, error) {
 		case !wait || !lost:
 			return nil, err
 		}
-		if j.pause(ctx, attempts); ctx.Err() != nil {
+		// Without a pause, a lock with a short MaxHold would be taken again and again while the next one is held.
+		if j.steps[0].parts[0].client.pause(ctx, attempts); ctx.Err() != nil {
 			return nil, lease.GaveUp(err, lease.ContextError(ctx))
 		}
-	}
-}
-
-// pause lets others have the locks that were released after a loss. Without it, a lock with a short MaxHold would
-// be taken again and again while the next one is held.
-func (j *Joined) pause(ctx context.Context, attempts int) {
-	cfg, over := &j.steps[0].parts[0].client.cfg, make(chan struct{})
-	timer := cfg.Clock.AfterFunc(quorum.Backoff(attempts, cfg.RetryMin, cfg.RetryMax, cfg.Jitter()), func() { close(over) })
-	defer timer.Stop()
-	select {
-	case <-over:
-	case <-ctx.Done():
 	}
 }
 

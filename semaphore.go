@@ -332,7 +332,7 @@ type sizeRound struct {
 
 // askSize sends a size to all nodes, and waits for their answers.
 func (l *Lock) askSize(ctx context.Context, p node.Pool) (*sizeRound, error) {
-	replies, err := l.askAll(ctx, node.Op{Kind: node.Resize, Names: []string{p.Name}, Pool: p, Limits: l.client.cfg.limits()})
+	replies, err := l.client.ask(ctx, node.Op{Kind: node.Resize, Names: []string{p.Name}, Pool: p, Limits: l.client.cfg.limits()}, nil)
 	if err != nil {
 		return nil, err
 	}

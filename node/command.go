@@ -220,6 +220,8 @@ func (w *writer) single(op *Op) {
 		w.add(op.Buried...)
 	case Mark:
 		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew))
+	case Once:
+		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), op.Owner, milliseconds(op.TTL))
 	case Latch, Unlatch:
 		w.latch(op)
 	case Open:

@@ -89,6 +89,8 @@ func decode(op *Op, msg *rueidis.RedisMessage) Reply {
 		r, err = decodeFound(op, msg)
 	case op.Kind == Latch || op.Kind == Unlatch:
 		r, err = decodeLatch(op, msg)
+	case op.Kind == Once:
+		r, err = decodeRecord(op, msg)
 	case msg.IsInt64():
 		r, err = decodeNumber(op, msg)
 	case op.Kind == Release || op.Kind == Leave:
@@ -209,7 +211,7 @@ func decodeRefusal(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	switch {
 	case err != nil:
 		return Reply{}, err
-	case word == "RECOVERING" && (op.Kind == Acquire || op.Kind == Latch) && len(n) == 2 && n[0] > 0:
+	case word == "RECOVERING" && (op.Kind == Acquire || op.Kind == Latch || op.Kind == Once) && len(n) == 2 && n[0] > 0:
 		return recoveringRefusal(milli(n[0]), op.Limits.Recovery(), n[1] != 0), nil
 	case word == "SETTINGS" && len(n) == 2:
 		return settingsRefusal(*op, Limits{milli(n[0]), milli(n[1])}), nil
@@ -217,6 +219,24 @@ func decodeRefusal(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 		return clockRefusal(n[0], *op), nil
 	default:
 		return Reply{}, errForm
+	}
+}
+
+// decodeRecord decodes the replies of once.
+func decodeRecord(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
+	values, err := msg.ToArray()
+	switch {
+	case err != nil || len(values) == 0:
+		return Reply{Outcome: Inspected}, err
+	case len(values) == 2:
+		text, err1 := values[0].ToString()
+		left, err2 := integers(values[1:])
+		if err := errors.Join(err1, err2); err != nil {
+			return Reply{}, err
+		}
+		return Reply{Outcome: Inspected, Holders: []Holder{{Name: op.Names[0], Owner: text, TTL: leftOf(left[0])}}}, nil
+	default:
+		return decodeRefusal(op, values)
 	}
 }
 

@@ -58,6 +58,9 @@ const (
 	// Shorten is a release with a rest: the names that the owner holds, as a writer or a reader, live for the TTL of the
 	// operation at most. It makes no life longer. The owner must have ended: it relies on the names no more.
 	Shorten
+	// Once reads whether the work of its one name is done in this window, and with [Op.Owner] records that it is, for the
+	// TTL of the operation. A record never gets shorter. Locks have other keys, so the name may also be a lock.
+	Once
 )
 
 // String returns the name of the operation, as errors and logs show it.
@@ -87,6 +90,8 @@ func (k Kind) String() string {
 		return "delete latch"
 	case Shorten:
 		return "shorten"
+	case Once:
+		return "once"
 	default:
 		return "unknown operation"
 	}
@@ -107,7 +112,8 @@ type Op struct {
 	Names []string
 	// Owner identifies one attempt, and is never used for another: otherwise the late release of one attempt
 	// could undo the next. Inspect leaves it empty. For ForceRelease it is the only owner that loses the names
-	// and gets a tombstone, besides those in Buried; empty for all.
+	// and gets a tombstone, besides those in Buried; empty for all. For Once it is the text of the record;
+	// empty to read it.
 	Owner string
 	// TTL is how long the node keeps the names without a renewal, in whole milliseconds. For ForceRelease it
 	// is the least life of the tombstones: each lives as long as its lock would have.
@@ -256,7 +262,7 @@ type Reply struct {
 	// Holder says, if Denied, which owner is in the way. Of several, it is the one with the longest TTL.
 	Holder Holder
 	// Holders lists, if Inspected, the holders of the names; for a forced release, the holders that it
-	// removed, without their tokens.
+	// removed, without their tokens; for Once, the record, if there is one, with its text as the Owner.
 	Holders []Holder
 	// Rank says, if an Acquire with a Waiter was denied, how many waiters stand before it in the queue of the
 	// Holder's name.

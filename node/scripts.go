@@ -52,6 +52,7 @@ var scripts = [...]script{
 	Latch:        newScript("lib/key", "lib/recovery", "lib/latch", "latch"),
 	Unlatch:      newScript("lib/key", "lib/recovery", "lib/latch", "unlatch"),
 	Shorten:      newScript("lib/key", "lib/announce", "lib/put", "lib/readers", "shorten"),
+	Once:         newScript("lib/key", "lib/recovery", "once"),
 }
 
 // many does the work of the single scripts for a batch of operations.

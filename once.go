@@ -1,0 +1,248 @@
+package quorumlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// Once describes work that is done at most once in a window, by whichever process comes first: a nightly report, a
+// mail, a migration. It is made by [Client.Once]. It is immutable, and safe for concurrent use.
+//
+// The work runs under the lock of the same name. When it has succeeded, a record of that goes to a majority of the
+// nodes, while the lease is still valid. It lives there for the window, counted by the clocks of the nodes. So neither the
+// clocks of the callers count, nor when they call, nor how short the work is:
+//
+//   - In a window, at most one Do returns nil. All that begin later return a [*DoneError].
+//   - If fn fails, or its process dies, the next caller runs it.
+//   - If fn succeeds and the record does not reach a majority in time, since the process dies or the nodes do not answer,
+//     the next caller runs it too. Do then returns an ErrUnrecorded, unless it has died.
+//
+// A node that has lost its memory does not count until it recovers. Callers give the record back to nodes that lack it, if
+// fewer than a majority have it. So all of this holds unless the nodes of a majority lose their memory within one window:
+// all at once, or one after the other with no call between. Then the work may be done again.
+type Once struct {
+	lock    Lock
+	window  time.Duration
+	invalid []string
+}
+
+// OnceOptions are the settings of a [Once].
+type OnceOptions struct {
+	// Window is how long the work counts as done after it has succeeded, from MinOnceWindow to MaxOnceWindow. It is
+	// required. Work that is named after its time, such as "report-2026-11-24", has any window that is longer than callers
+	// are late.
+	Window time.Duration
+	// Lock has the options of the lock under which the work runs.
+	Lock LockOptions
+}
+
+// The limits of windows.
+const (
+	// MinOnceWindow is the smallest window. A window ends early or late by a round trip, and by the drift of clocks.
+	MinOnceWindow = time.Second
+	// MaxOnceWindow is the largest window: a year.
+	MaxOnceWindow = maxMaxTTL
+)
+
+// Once describes the work with a name, which follows the rules for names of locks. Every method reports invalid names and
+// options, as an [*InvalidError].
+func (c *Client) Once(name string, o OnceOptions) *Once {
+	w := &Once{lock: *c.RedLock(name).With(o.Lock), window: o.Window}
+	switch {
+	case o.Window < MinOnceWindow || o.Window > MaxOnceWindow:
+		w.invalid = append(w.invalid, fmt.Sprintf("Window %v is not within %v and %v", o.Window, MinOnceWindow, MaxOnceWindow))
+	case o.Window%time.Millisecond != 0:
+		w.invalid = append(w.invalid, fmt.Sprintf("Window %v is not a whole number of milliseconds", o.Window))
+	}
+	return w
+}
+
+// Errors of Once, for errors.Is.
+var (
+	// ErrDone: the work is done in this window. See [DoneError].
+	ErrDone = errors.New("quorumlock: done already")
+	// ErrUnrecorded: the work has succeeded, and too few nodes have confirmed that in time. It may be done again.
+	ErrUnrecorded = errors.New("quorumlock: done, but not recorded")
+)
+
+// DoneError says that the work is done in this window. It is an ErrDone.
+type DoneError struct {
+	Name string
+	// Owner is the owner id of the lease under which it was done, see [DescribeOwner].
+	Owner string
+	// At is when it was done, by the clock of the process that did it.
+	At time.Time
+	// Left is how long the window still lasts.
+	Left time.Duration
+}
+
+// Error says who has done the work, and when.
+func (e *DoneError) Error() string {
+	return fmt.Sprintf("quorumlock: %q was done by %s at %s, and stays done for %v", e.Name, DescribeOwner(e.Owner),
+		e.At.UTC().Format(time.RFC3339), e.Left)
+}
+
+// Is reports whether target is ErrDone.
+func (e *DoneError) Is(target error) bool { return target == ErrDone }
+
+// Do runs fn if the work is not done in this window, and returns a [*DoneError] if it is: at once, or after a wait for
+// another process that is at it. It waits for the lock as [Lock.Acquire] does, and fails as that does; fn gets the context
+// that [Lock.Do] gives, and Do returns fn's error and a loss of the lease as [Lock.Do] does. If fn returns nil and that cannot
+// be recorded, the error is an ErrUnrecorded. The end of ctx does not prevent the record.
+//
+// A context that holds the lock already is invalid, because the work would run within itself.
+func (o *Once) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	if err := o.lock.validate(ctx); err != nil {
+		return err
+	}
+	switch {
+	case fn == nil:
+		return invalid("the function is nil")
+	case len(o.invalid) > 0:
+		return invalid(o.invalid...)
+	case ctx.Value(heldKey{o.lock.client, o.lock.spec.Names[0]}) != nil:
+		return invalid(fmt.Sprintf("the context holds the lock %q already", o.name()))
+	}
+	if err := o.look(ctx); errors.Is(err, ErrDone) {
+		return err // other errors come from the acquisition too, which tries for longer
+	}
+	l, err := o.lock.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return runWhileHeld(ctx, leaseContext{Context: ctx, lease: l}, l, func(held context.Context) error {
+		if err := o.retry(held, func() error { return o.look(held) }); err != nil {
+			return err
+		}
+		if err := fn(held); err != nil {
+			return err
+		}
+		return o.record(l)
+	})
+}
+
+func (o *Once) name() string { return o.lock.spec.DisplayName(o.lock.spec.Names[0]) }
+
+// retry calls f until it does not fail for lack of a quorum, or ctx ends.
+func (o *Once) retry(ctx context.Context, f func() error) error {
+	for attempts := 0; ; attempts++ {
+		err := f()
+		if !errors.Is(err, ErrNoQuorum) {
+			return err
+		}
+		if o.lock.client.pause(ctx, attempts); ctx.Err() != nil {
+			return lease.GaveUp(err, lease.ContextError(ctx))
+		}
+	}
+}
+
+// record tells the nodes that the work is done. The lease must outlast the answers of a majority: whoever has the lock
+// after it then finds the record.
+func (o *Once) record(l *Lease) error {
+	text := fmt.Sprintf("%d %s", o.lock.client.clock.Wall().UnixMilli(), l.Owner())
+	err := o.retry(l.Context(), func() error { return o.write(l.Context(), text, o.window) })
+	if err == nil {
+		err = l.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnrecorded, err)
+	}
+	return nil
+}
+
+// look returns nil if the work is not done, and a DoneError if it is. A record that fewer than a majority have is given
+// to the others first: once this call has told of it, no later one may miss it.
+func (o *Once) look(ctx context.Context) error {
+	asked := o.lock.client.clock.Now()
+	replies, err := o.ask(ctx, "", 0, func(a onceAnswers) bool { return a.done >= o.need() || a.done == 0 && a.open >= o.need() })
+	if err != nil {
+		return err
+	}
+	a := countOnce(replies)
+	if a.done > 0 && a.done < o.need() {
+		// Counted from the question on, so that copies of copies do not make the window longer.
+		a.left -= o.lock.client.clock.Now() - asked
+		switch {
+		case a.left < time.Millisecond:
+			a.open, a.done = a.open+a.done, 0 // it has ended meanwhile
+		default:
+			if err := o.write(ctx, a.text, a.left.Truncate(time.Millisecond)); err != nil {
+				return err
+			}
+			a.done = o.need()
+		}
+	}
+	switch {
+	case a.done >= o.need():
+		ms, owner, _ := strings.Cut(a.text, " ")
+		at, _ := strconv.ParseInt(ms, 10, 64)
+		return &DoneError{Name: o.name(), Owner: owner, At: time.UnixMilli(at), Left: a.left}
+	case a.open >= o.need():
+		return nil
+	default:
+		return o.shortage(replies, a.open)
+	}
+}
+
+// write gives the nodes the record. It returns nil once a majority has it.
+func (o *Once) write(ctx context.Context, text string, left time.Duration) error {
+	replies, err := o.ask(ctx, text, left, func(a onceAnswers) bool { return a.done >= o.need() })
+	if err != nil {
+		return err
+	}
+	if done := countOnce(replies).done; done < o.need() {
+		return o.shortage(replies, done)
+	}
+	return nil
+}
+
+func (o *Once) need() int { return quorum.Majority().Need(o.lock.client.nodes.Len()) }
+
+// ask sends the operation to all nodes, until enough have answered.
+func (o *Once) ask(ctx context.Context, text string, left time.Duration, enough func(onceAnswers) bool) ([]timedReply, error) {
+	if err := o.lock.beginInspect(ctx); err != nil {
+		return nil, err
+	}
+	defer o.lock.client.endCall()
+	op := node.Op{Kind: node.Once, Names: o.lock.spec.Names, Owner: text, TTL: left, Limits: o.lock.client.cfg.limits()}
+	return o.lock.client.ask(ctx, op, func(replies []timedReply) bool { return enough(countOnce(replies)) })
+}
+
+func (o *Once) shortage(replies []timedReply, agreed int) error {
+	e := o.lock.noQuorumError(node.Once, replies)
+	e.Need, e.Agreed = o.need(), agreed
+	return e
+}
+
+// onceAnswers are the answers of nodes so far.
+type onceAnswers struct {
+	// done have the record, and open have none.
+	done, open int
+	// text is the record that lives longest, and left how long.
+	text string
+	left time.Duration
+}
+
+func countOnce(replies []timedReply) (a onceAnswers) {
+	for _, r := range replies {
+		switch {
+		case r.Err != nil:
+		case len(r.Holders) == 0:
+			a.open++
+		default:
+			a.done++
+			if h := r.Holders[0]; h.TTL > a.left {
+				a.text, a.left = h.Owner, h.TTL
+			}
+		}
+	}
+	return a
+}
