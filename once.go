@@ -100,14 +100,12 @@ func (e *DoneError) Is(target error) bool { return target == ErrDone }
 //
 // A context that holds the lock already is invalid, because the work would run within itself.
 func (o *Once) Do(ctx context.Context, fn func(ctx context.Context) error) error {
-	if err := o.lock.validate(ctx); err != nil {
+	if err := o.validate(ctx); err != nil {
 		return err
 	}
 	switch {
 	case fn == nil:
 		return invalid("the function is nil")
-	case len(o.invalid) > 0:
-		return invalid(o.invalid...)
 	case ctx.Value(heldKey{o.lock.client, o.lock.spec.Names[0]}) != nil:
 		return invalid(fmt.Sprintf("the context holds the lock %q already", o.name()))
 	}
@@ -125,8 +123,52 @@ func (o *Once) Do(ctx context.Context, fn func(ctx context.Context) error) error
 		if err := fn(held); err != nil {
 			return err
 		}
-		return o.record(l)
+		return o.Record(context.WithoutCancel(ctx), l)
 	})
+}
+
+// Check returns a [*DoneError] if the work is done in this window, and nil if it is not. It is for programs that take the
+// lock of the work in their own way: they call Check while they hold it, and Record before they release it. Check asks once.
+// If too few nodes answer, the error is a [*NoQuorumError].
+func (o *Once) Check(ctx context.Context) error {
+	if err := o.validate(ctx); err != nil {
+		return err
+	}
+	return o.look(ctx)
+}
+
+// Record records that the work is done. The lease is one of the lock of the work, and must outlast the answers of a
+// majority: whoever has the lock after it then finds the record. Record tries until the lease or ctx ends, and then
+// returns an ErrUnrecorded. To repeat it is harmless: it begins the window again.
+func (o *Once) Record(ctx context.Context, l *Lease) error {
+	if err := o.validate(ctx); err != nil {
+		return err
+	}
+	if l == nil || l.lease == nil || !(heldKey{o.lock.client, o.lock.spec.Names[0]}).has(l.lease) {
+		return invalid(fmt.Sprintf("the lease is none of the lock %q", o.name()))
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })()
+	text := fmt.Sprintf("%d %s", o.lock.client.clock.Wall().UnixMilli(), l.Owner())
+	err := o.retry(held, func() error { return o.write(held, text, o.window) })
+	if err == nil {
+		err = l.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnrecorded, err)
+	}
+	return nil
+}
+
+func (o *Once) validate(ctx context.Context) error {
+	if err := o.lock.validate(ctx); err != nil {
+		return err
+	}
+	if len(o.invalid) > 0 {
+		return invalid(o.invalid...)
+	}
+	return nil
 }
 
 func (o *Once) name() string { return o.lock.spec.DisplayName(o.lock.spec.Names[0]) }
@@ -144,20 +186,6 @@ func (o *Once) retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// record tells the nodes that the work is done. The lease must outlast the answers of a majority: whoever has the lock
-// after it then finds the record.
-func (o *Once) record(l *Lease) error {
-	text := fmt.Sprintf("%d %s", o.lock.client.clock.Wall().UnixMilli(), l.Owner())
-	err := o.retry(l.Context(), func() error { return o.write(l.Context(), text, o.window) })
-	if err == nil {
-		err = l.Err()
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnrecorded, err)
-	}
-	return nil
-}
-
 // look returns nil if the work is not done, and a DoneError if it is. A record that fewer than a majority have is given
 // to the others first: once this call has told of it, no later one may miss it.
 func (o *Once) look(ctx context.Context) error {
@@ -169,19 +197,15 @@ func (o *Once) look(ctx context.Context) error {
 	a := countOnce(replies)
 	if a.done > 0 && a.done < o.need() {
 		// Counted from the question on, so that copies of copies do not make the window longer.
-		a.left -= o.lock.client.clock.Now() - asked
-		switch {
-		case a.left < time.Millisecond:
+		a.left = (a.left - (o.lock.client.clock.Now() - asked)).Truncate(time.Millisecond)
+		if a.left <= 0 {
 			a.open, a.done = a.open+a.done, 0 // it has ended meanwhile
-		default:
-			if err := o.write(ctx, a.text, a.left.Truncate(time.Millisecond)); err != nil {
-				return err
-			}
-			a.done = o.need()
+		} else if err := o.write(ctx, a.text, a.left); err != nil {
+			return err
 		}
 	}
 	switch {
-	case a.done >= o.need():
+	case a.done > 0:
 		ms, owner, _ := strings.Cut(a.text, " ")
 		at, _ := strconv.ParseInt(ms, 10, 64)
 		return &DoneError{Name: o.name(), Owner: owner, At: time.UnixMilli(at), Left: a.left}

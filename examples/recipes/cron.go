@@ -2,27 +2,18 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
 )
 
-// Ledger records finished runs. A table with the primary key (job, tick) is one.
-type Ledger interface {
-	Done(ctx context.Context, job string, tick time.Time) (bool, error)
-	Record(ctx context.Context, job string, tick time.Time) error
-}
-
 // RunOnce runs a job for a tick of its schedule, unless it has run. All instances call it at each tick. One instance
 // runs the job, and the others wait for the result. If it fails, or its instance dies, the next one runs it.
-func RunOnce(ctx context.Context, client *quorumlock.Client, ledger Ledger, job string, tick time.Time, run func(ctx context.Context) error) error {
-	return client.RedLock("cron:"+job).Do(ctx, func(ctx context.Context) error {
-		if done, err := ledger.Done(ctx, job, tick); done || err != nil {
-			return err
-		}
-		if err := run(ctx); err != nil {
-			return err
-		}
-		return ledger.Record(ctx, job, tick)
-	})
+func RunOnce(ctx context.Context, client *quorumlock.Client, job string, tick time.Time, run func(ctx context.Context) error) error {
+	once := client.Once(job+"@"+tick.UTC().Format(time.RFC3339), quorumlock.OnceOptions{Window: 24 * time.Hour})
+	if err := once.Do(ctx, run); !errors.Is(err, quorumlock.ErrDone) {
+		return err
+	}
+	return nil // an instance has run it
 }

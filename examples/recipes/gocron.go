@@ -11,28 +11,37 @@ import (
 	"github.com/quorumlock/quorumlock/election"
 )
 
-// CronLocker is a gocron.Locker: one of the instances runs each job. A run that does not get its lock at once is left
-// out.
+// CronLocker is a gocron.Locker: one of the instances runs each job. A run is left out if the job runs elsewhere, or has
+// ended within the window.
 type CronLocker struct {
 	Client *quorumlock.Client
-	// MinHold is longer than the clocks of the instances differ. Otherwise an instance whose clock is late runs a short
-	// job again.
-	MinHold time.Duration
+	// Window is shorter than the interval of the job, by more than the clocks of the instances differ. Instances need not
+	// have started at the same time.
+	Window time.Duration
 }
 
 // Lock implements gocron.Locker. The name of the job is the name of its lock.
 func (l CronLocker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
-	lease, err := l.Client.RedLock(job).With(quorumlock.LockOptions{MinHold: l.MinHold}).TryAcquire(ctx)
+	lease, err := l.Client.RedLock(job).TryAcquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return cronLock{lease}, nil
+	once := l.Client.Once(job, quorumlock.OnceOptions{Window: l.Window})
+	if err := once.Check(ctx); err != nil {
+		return nil, errors.Join(err, lease.Release(ctx))
+	}
+	return cronLock{once, lease}, nil
 }
 
-type cronLock struct{ lease *quorumlock.Lease }
+type cronLock struct {
+	once  *quorumlock.Once
+	lease *quorumlock.Lease
+}
 
-// Unlock implements gocron.Lock.
-func (l cronLock) Unlock(ctx context.Context) error { return l.lease.Release(ctx) }
+// Unlock implements gocron.Lock. The job counts as done, also if it failed: gocron does not tell.
+func (l cronLock) Unlock(ctx context.Context) error {
+	return errors.Join(l.once.Record(ctx, l.lease), l.lease.Release(ctx))
+}
 
 // CronElector is a gocron.Elector: the leader runs all jobs. Its candidate stands for election meanwhile.
 type CronElector struct{ Candidate *election.Election }

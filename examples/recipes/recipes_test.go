@@ -80,35 +80,15 @@ func TestScheduler(t *testing.T) {
 	})
 }
 
-// ledger is an in-memory table.
-type ledger struct {
-	mu   sync.Mutex
-	rows map[string]bool
-}
-
-func (l *ledger) Done(_ context.Context, job string, tick time.Time) (bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.rows[job+tick.String()], nil
-}
-
-func (l *ledger) Record(_ context.Context, job string, tick time.Time) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.rows[job+tick.String()] = true
-	return nil
-}
-
 func TestRunOnce(t *testing.T) {
 	instances(t, 5, func(t *testing.T, clients []*quorumlock.Client) {
-		table := &ledger{rows: map[string]bool{}}
 		for hour := range 24 {
 			tick := time.Date(2027, 1, 1, hour, 0, 0, 0, time.UTC)
 			var mu sync.Mutex
 			runs, failures, running := 0, 0, 0
 			together(clients, func(i int, c *quorumlock.Client) {
 				time.Sleep(time.Duration(i) * 300 * time.Millisecond) // The clocks of the instances differ.
-				err := recipes.RunOnce(t.Context(), c, table, "report", tick, func(context.Context) error {
+				err := recipes.RunOnce(t.Context(), c, "report", tick, func(context.Context) error {
 					mu.Lock()
 					runs, running = runs+1, running+1
 					fails := runs == 1 && hour%3 == 0

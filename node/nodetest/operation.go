@@ -141,7 +141,9 @@ var verbs = map[string]func(op *node.Op, args []string){
 	"shorten": owned(node.Shorten, false),
 	"inspect": func(op *node.Op, args []string) { op.Kind, op.Names = node.Inspect, args },
 	"force":   func(op *node.Op, args []string) { op.Kind, op.Names = node.ForceRelease, args },
-	"mark":    func(op *node.Op, _ []string) { op.Kind = node.Mark },
+	// once NAME reads a record, or writes the owner as one.
+	"once": func(op *node.Op, args []string) { op.Kind, op.Names, op.TTL = node.Once, args, long },
+	"mark": func(op *node.Op, _ []string) { op.Kind = node.Mark },
 	// The following have a waiter as CLIENT:TEXT#TICKET, which is also the owner. queue is an attempt that takes a free
 	// name past the waiters before it, fairly is one that does not.
 	"queue":    waiting(node.Acquire, false, false),

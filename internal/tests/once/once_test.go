@@ -205,3 +205,25 @@ func TestInvalidWork(t *testing.T) {
 		f.RequireNoKeys()
 	})
 }
+
+// A program takes the lock in its own way, checks under it, and records before the release.
+func TestCheckAndRecord(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		once := nightly(client)
+		require.NoError(t, once.Check(t.Context()))
+		lease, err := client.RedLock("nightly").TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, once.Check(t.Context()))
+		require.NoError(t, once.Record(t.Context(), lease))
+		require.NoError(t, lease.Release(t.Context()))
+		isDone(t, once.Check(t.Context()))
+
+		require.ErrorIs(t, once.Record(t.Context(), lease), quorumlock.ErrUnrecorded, "after the release")
+		other := fleet.MustAcquire(t, client.RedLock("other"))
+		require.ErrorIs(t, once.Record(t.Context(), other), quorumlock.ErrInvalid)
+		require.ErrorIs(t, once.Record(t.Context(), nil), quorumlock.ErrInvalid)
+		f.Stop(0, 1)
+		require.ErrorIs(t, once.Check(t.Context()), quorumlock.ErrNoQuorum)
+	})
+}
