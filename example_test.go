@@ -187,3 +187,25 @@ func ExampleClient_Latch() {
 	// all parts are in
 	// error: <nil>
 }
+
+func ExampleClient_Once() {
+	ctx := context.Background()
+	client := exampleClient()
+	defer func() { _ = client.Close(ctx) }()
+
+	report := func(context.Context) error {
+		fmt.Println("the report is sent")
+		return nil
+	}
+	for range 3 { // all machines, at about the same time
+		err := client.Once("daily report", quorumlock.OnceOptions{Window: 12 * time.Hour}).Do(ctx, report)
+		var done *quorumlock.DoneError
+		if errors.As(err, &done) {
+			fmt.Println("done by another:", done.Name)
+		}
+	}
+	// Output:
+	// the report is sent
+	// done by another: daily report
+	// done by another: daily report
+}
