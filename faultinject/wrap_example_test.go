@@ -36,9 +36,9 @@ func Example() {
 	defer func() { _ = client.Close(ctx) }()
 
 	// Three nodes of five run renewals, and their answers get lost: all, until the nodes are
-	// healed. With Times: 1 no lease would be lost, as renewals are tried again.
+	// healed. If only one got lost, the lease would not: renewals are tried again.
 	for _, n := range faulty[:3] {
-		n.Add(faultinject.Rule{When: faultinject.Kind(node.Renew), Do: faultinject.FailAfter(node.ErrUnreachable)})
+		n.Set(faultinject.Only(faultinject.FailAfter(node.ErrUnreachable), node.Renew))
 	}
 	err = client.RedLock("nightly-report").Do(ctx, func(ctx context.Context) error {
 		<-ctx.Done() // the work of the service
@@ -58,20 +58,6 @@ func Example() {
 	// after that: <nil>
 }
 
-// Two renewals of three are slow, and each node draws its own from the seed.
-func ExampleWrap() {
-	n := faultinject.Wrap(memory.New("n1", nil), faultinject.Seed(4))
-	defer func() { _ = n.Close() }()
-	slow := n.Add(faultinject.Rule{
-		When: faultinject.Kind(node.Renew), Chance: 2.0 / 3, Do: faultinject.Delay(time.Millisecond, 0),
-	})
-	for range 9 {
-		n.Do(context.Background(), []node.Op{{Kind: node.Renew, Names: []string{"invoices"}}}, make([]node.Reply, 1))
-	}
-	fmt.Println(slow.Hits(), "of", n.Calls())
-	// Output: 6 of 9
-}
-
 // A gate puts events in an order that is otherwise left to chance.
 func ExampleGate() {
 	ctx := context.Background()
@@ -79,7 +65,7 @@ func ExampleGate() {
 	defer gate.Open()
 	n := faultinject.Wrap(memory.New("n1", nil))
 	defer func() { _ = n.Close() }()
-	n.Add(faultinject.Rule{When: faultinject.Kind(node.Inspect), Do: gate.Hold})
+	n.Set(faultinject.Only(gate.Hold, node.Inspect))
 
 	replies := make([]node.Reply, 1)
 	done := make(chan struct{})
