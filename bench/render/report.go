@@ -1,5 +1,5 @@
 // Package render writes the report: results.csv with all results, results.md with tables. It also writes the
-// tables into a document, with a chart.
+// tables into a document.
 package render
 
 import (
@@ -81,7 +81,7 @@ func (r *Report) markdown() string {
 	if r.options.Quick {
 		b.WriteString("\nThis was a quick run, which only shows that everything works. Its figures mean nothing.\n")
 	}
-	if r.options.Goals || !r.options.Quick {
+	if !r.options.Quick {
 		fmt.Fprintf(&b, "\n### Goals\n\n%s", r.Goals())
 	}
 	for _, s := range runner.Scenarios() {
