@@ -22,13 +22,13 @@ var (
 )
 
 func semaphoreKind(c *quorumlock.Client, name string, _ int) Lock {
-	return permits(c.Semaphore(name, Permits), 1)
+	return permits(c.Semaphore(name, Permits))
 }
 
-func permits(s *quorumlock.Semaphore, n int) *oursLock {
+func permits(s *quorumlock.Semaphore) *oursLock {
 	return &oursLock{
-		take: taking(func(ctx context.Context) (*quorumlock.Lease, error) { return s.Acquire(ctx, n) }),
-		try:  taking(func(ctx context.Context) (*quorumlock.Lease, error) { return s.TryAcquire(ctx, n) }),
+		take: taking(func(ctx context.Context) (*quorumlock.Lease, error) { return s.Acquire(ctx, 1) }),
+		try:  taking(func(ctx context.Context) (*quorumlock.Lease, error) { return s.TryAcquire(ctx, 1) }),
 	}
 }
 
@@ -39,7 +39,7 @@ func full(size int) Peer {
 		if caller == NoCaller {
 			return &allPermits{s: s, size: size}
 		}
-		return permits(s, 1)
+		return permits(s)
 	}, nil)
 }
 

@@ -18,8 +18,6 @@ type Peer struct {
 	Ours bool
 	// Waits is set if Acquire waits while the lock is held.
 	Waits bool
-	// Most is the largest number of nodes that the peer uses, or 0 for all.
-	Most int
 	// Plain lists the commands that clients of the peer send outside of scripts. Commands for connections,
 	// subscriptions and scripts are not listed.
 	Plain []string
@@ -84,7 +82,7 @@ func All() []Peer {
 	return []Peer{
 		redlock, multilock, noHandover,
 		floor, floorAll, floorGroup, queue,
-		redsyncPeer, redislockOne, redissonRedLock, redissonMultiLock, redissonOne,
+		redsyncPeer, redissonRedLock, redissonMultiLock,
 		semaphore, readers, mixture,
 		full(16), full(128), full(1024),
 	}

@@ -152,7 +152,7 @@ func (r *Report) versions() (versions []string) {
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
-			for _, path := range []string{"redis/rueidis", "redis/go-redis/v9", "go-redsync/redsync/v4", "bsm/redislock"} {
+			for _, path := range []string{"redis/rueidis", "redis/go-redis/v9", "go-redsync/redsync/v4"} {
 				if d.Path == "github.com/"+path {
 					versions = append(versions, path+" "+d.Version)
 				}

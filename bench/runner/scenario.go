@@ -31,7 +31,7 @@ func Scenarios() []Scenario {
 			Name: "uncontended", Title: "Locks that are free",
 			Cells: []Matrix{
 				{Peers: []string{"redlock", "floor"}, Sizes: in(1, 1, 16, 128, 1024), Loads: []cell.Load{cell.Cycle}},
-				{Peers: []string{"redsync", "redislock-1node", "redisson-redlock", "redisson-multilock", "redisson-1node"}, Sizes: in(1, 1, 128)},
+				{Peers: []string{"redsync", "redisson-redlock", "redisson-multilock"}, Sizes: in(1, 1, 128)},
 			},
 		},
 		{
@@ -68,7 +68,7 @@ func Scenarios() []Scenario {
 					Peers: []string{"redlock", "queue", "redsync"}, Sizes: []Size{{16, 8}, {2, 2}, {64, 8}},
 					Loads: []cell.Load{cell.Pass}, Longer: 3,
 				},
-				{Peers: []string{"nohandover", "redislock-1node", "redisson-redlock", "redisson-1node"}, Sizes: in(8, 64)},
+				{Peers: []string{"nohandover", "redisson-redlock"}, Sizes: in(8, 64)},
 			},
 			Settle: 500 * time.Millisecond,
 		},
