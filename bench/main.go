@@ -73,7 +73,7 @@ func report(ctx context.Context, args []string, w io.Writer) (*render.Report, er
 	if err := render.Write(s.out, report); err != nil {
 		return nil, err
 	}
-	tell("written: %s/results.md and results.csv", s.out)
+	tell("written: %s/results.md", s.out)
 	if s.options.Quick {
 		tell("This was a quick run: its figures mean nothing.")
 	} else {

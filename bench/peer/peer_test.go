@@ -133,19 +133,6 @@ func TestQueueSkipsAWaiterThatLeft(t *testing.T) {
 	}
 }
 
-func TestFloorReloadsForgottenScripts(t *testing.T) {
-	o := Options{TTL: time.Minute}
-	server := redisproc.StartN(t, 1)[0]
-	o.Addresses = []string{server.Addr()}
-	l := open(t, floor, o).Lock("a", NoCaller)
-	_, err := server.Do(t.Context(), "SCRIPT", "FLUSH")
-	require.NoError(t, err)
-	for range 2 {
-		require.NoError(t, l.Acquire(t.Context()))
-		require.NoError(t, l.Release(t.Context()))
-	}
-}
-
 func TestEnoughAnswersDecide(t *testing.T) {
 	yes, no, broken := answer{yes: true}, answer{}, answer{err: assert.AnError}
 	for _, c := range []struct {

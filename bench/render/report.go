@@ -1,19 +1,14 @@
-// Package render writes the report: results.csv with all results, results.md with tables. It also writes the
-// tables into a document.
+// Package render writes the report, results.md with tables. It also writes the tables into a document.
 package render
 
 import (
-	"encoding/csv"
-	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,38 +35,7 @@ func Write(dir string, r *Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(dir, "results.csv"), []byte(r.csv()), 0o644),
-		os.WriteFile(filepath.Join(dir, "results.md"), []byte(r.markdown()), 0o644),
-	)
-}
-
-// csv returns all figures of all results, each cell of each round in a line. A figure that was not measured is empty.
-func (r *Report) csv() string {
-	head := []string{"round", "scenario", "peer", "load", "callers", "processes", "nodes", "variant", "error"}
-	for _, f := range figures {
-		head = append(head, f.name)
-	}
-	var b strings.Builder
-	w := csv.NewWriter(&b)
-	_ = w.Write(head) // to memory, as below
-	for _, x := range r.Results {
-		fields := append(
-			make([]string, 0, len(head)),
-			strconv.Itoa(x.Round), x.Scenario, x.Peer, string(x.Load), strconv.Itoa(x.Callers), strconv.Itoa(x.Processes),
-			strconv.Itoa(x.Nodes), x.Variant(), x.Error,
-		)
-		for _, f := range figures {
-			text := ""
-			if v := f.of(x); x.Error == "" && !math.IsNaN(v) {
-				text = strconv.FormatFloat(v, 'g', 6, 64)
-			}
-			fields = append(fields, text)
-		}
-		_ = w.Write(fields)
-	}
-	w.Flush()
-	return b.String()
+	return os.WriteFile(filepath.Join(dir, "results.md"), []byte(r.markdown()), 0o644)
 }
 
 // markdown returns the conditions, the goals, and a table for each scenario.

@@ -42,7 +42,7 @@ func TestRedissonIsMeasured(t *testing.T) {
 	require.NotNil(t, r.Acquire)
 	assert.InDelta(t, r.Ops, r.Acquire.Count, float64(base.Callers), "what began in the time may have ended behind it")
 	assert.Positive(t, r.Acquire.P50)
-	assert.Less(t, r.Acquire.P50, r.Acquire.Max)
+	assert.LessOrEqual(t, r.Acquire.P50, r.Acquire.P99)
 	assert.Positive(t, r.CPU)
 	assert.GreaterOrEqual(t, r.Work.Scripts, 6*r.AllOps, "one for the acquire and one for the release, on each node")
 

@@ -84,7 +84,7 @@ func (l *load) run() (*cell.Outcome, error) {
 	cancel()
 	l.awaitCallers(&all)
 	spent := used()
-	o.Mallocs, o.Bytes = spent.mallocs-usedBefore.mallocs, spent.bytes-usedBefore.bytes
+	o.Mallocs = spent.mallocs - usedBefore.mallocs
 	o.CPU = (spent.cpu - usedBefore.cpu).Seconds()
 	err := l.sum(o) // before the rest, which would distort it
 	if l.Cell.Load == cell.Hold {
@@ -281,8 +281,8 @@ func (c *caller) count(g grant) {
 
 // usage is the resources that this process has used so far.
 type usage struct {
-	mallocs, bytes uint64
-	cpu            time.Duration
+	mallocs uint64
+	cpu     time.Duration
 }
 
 func used() usage {
@@ -291,7 +291,7 @@ func used() usage {
 	var r unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &r) // it cannot fail
 	return usage{
-		mallocs: m.Mallocs, bytes: m.TotalAlloc,
-		cpu: time.Duration(r.Utime.Nano() + r.Stime.Nano()),
+		mallocs: m.Mallocs,
+		cpu:     time.Duration(r.Utime.Nano() + r.Stime.Nano()),
 	}
 }
