@@ -4,7 +4,7 @@
 // vocabulary of faults, from fast to realistic:
 //
 //   - [Wrap] puts an [Effect] in front of a node.Node: calls fail before or after they ran, are late,
-//     hang, or are held at a gate, within the process and without a server.
+//     or hang, within the process and without a server.
 //   - [Proxy] is a TCP proxy between a client and a server, which delays, cuts, or goes silent in
 //     either direction.
 //   - A [Server] is a Redis server that can be killed, paused, emptied, cut off or given

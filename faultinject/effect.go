@@ -11,7 +11,7 @@ import (
 
 // Effect is what happens to a call of a [Node]: it runs the call, fails it, or both. Operations that it leaves
 // unanswered fail with node.ErrProtocol and a cause that says so. It may wait, and may be called concurrently. A test
-// that needs another one, such as each third call or one in ten by chance, writes a function.
+// that needs another one writes a function: for each third call, one in ten by chance, or a call that waits for the test.
 //
 // A fault concerns the connection, so it should hit all operations of a call.
 type Effect func(ctx context.Context, x *Exchange)

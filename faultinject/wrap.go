@@ -95,8 +95,8 @@ func (n *Node) Listen(ctx context.Context, client string, deliver func(node.Mess
 	return node.Listen(ctx, n.inner, client, deliver)
 }
 
-// Close implements node.Node. It frees calls that are delayed or wait at a gate, with node.ErrClosed, and closes the
-// inner node. Closing twice is harmless.
+// Close implements node.Node. It frees calls that are delayed, with node.ErrClosed, and closes the inner node. Closing
+// twice is harmless.
 func (n *Node) Close() error {
 	n.close()
 	return n.inner.Close()

@@ -58,14 +58,17 @@ func Example() {
 	// after that: <nil>
 }
 
-// A gate puts events in an order that is otherwise left to chance.
-func ExampleGate() {
+// An effect that waits for the test puts events in an order that is otherwise left to chance.
+func ExampleEffect() {
 	ctx := context.Background()
-	gate := faultinject.NewGate()
-	defer gate.Open()
+	arrived, pass := make(chan []string), make(chan struct{})
 	n := faultinject.Wrap(memory.New("n1", nil))
 	defer func() { _ = n.Close() }()
-	n.Set(faultinject.Only(gate.Hold, node.Inspect))
+	n.Set(faultinject.Only(func(ctx context.Context, x *faultinject.Exchange) {
+		arrived <- x.Ops[0].Names
+		<-pass
+		x.Run(ctx)
+	}, node.Inspect))
 
 	replies := make([]node.Reply, 1)
 	done := make(chan struct{})
@@ -73,15 +76,11 @@ func ExampleGate() {
 		defer close(done)
 		n.Do(ctx, []node.Op{{Kind: node.Inspect, Names: []string{"invoices"}}}, replies)
 	}()
-	held, err := gate.Await(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("held:", held.Ops[0].Kind, held.Ops[0].Names)
-	held.Pass()
+	fmt.Println("held:", <-arrived)
+	close(pass)
 	<-done
 	fmt.Println(replies[0].Outcome)
 	// Output:
-	// held: inspect [invoices]
+	// held: [invoices]
 	// inspected
 }

@@ -284,26 +284,18 @@ func TestDelay(t *testing.T) {
 
 // TestWaitsEnd: while a call waits, its context or the node may end. Either way it does not run.
 func TestWaitsEnd(t *testing.T) {
-	for name, effect := range map[string]func() faultinject.Effect{
-		"delay": func() faultinject.Effect { return faultinject.Delay(time.Second, 0) },
-		"gate":  func() faultinject.Effect { return faultinject.NewGate().Hold },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, nil, func(t *testing.T, l *lab) {
-				l.Set(effect())
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-				defer cancel()
-				require.Equal(t, 10*time.Millisecond, took(func() {
-					l.failed(l.doWith(ctx, acquireOp("a")), node.ErrCanceled, true, node.Acquire)
-				}))
-				time.AfterFunc(20*time.Millisecond, func() { assert.NoError(t, l.Close()) })
-				require.Equal(t, 20*time.Millisecond, took(func() {
-					l.failed(l.do(acquireOp("a")), node.ErrClosed, true, node.Acquire)
-				}))
-				require.Empty(t, l.ran())
-			})
-		})
-	}
+	inLab(t, faultinject.Delay(time.Second, 0), func(t *testing.T, l *lab) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		require.Equal(t, 10*time.Millisecond, took(func() {
+			l.failed(l.doWith(ctx, acquireOp("a")), node.ErrCanceled, true, node.Acquire)
+		}))
+		time.AfterFunc(20*time.Millisecond, func() { assert.NoError(t, l.Close()) })
+		require.Equal(t, 20*time.Millisecond, took(func() {
+			l.failed(l.do(acquireOp("a")), node.ErrClosed, true, node.Acquire)
+		}))
+		require.Empty(t, l.ran())
+	})
 }
 
 // TestDelayedAnswerIsLost: on the way back everything has run, so nothing is unsent.
