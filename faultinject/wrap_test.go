@@ -214,7 +214,7 @@ func TestEffectOfSomeKinds(t *testing.T) {
 
 // Calls that are under way go on as they began.
 func TestEffectChangesMeanwhile(t *testing.T) {
-	inLab(t, faultinject.Delay(200*time.Millisecond, 0), func(t *testing.T, l *lab) {
+	inLab(t, faultinject.Delay(200*time.Millisecond, 0), func(_ *testing.T, l *lab) {
 		time.AfterFunc(100*time.Millisecond, func() { l.Set(faultinject.FailAfter(node.ErrUnreachable)) })
 		l.answered(l.do(acquireOp("a")), node.Granted)
 		l.failed(l.do(acquireOp("a")), node.ErrUnreachable, false, node.Acquire)

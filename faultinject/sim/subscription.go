@@ -40,7 +40,7 @@ func (l *link) Listen(ctx context.Context, client string, deliver func(node.Mess
 		return nil, &node.Error{Node: l.Name(), Reason: node.ErrClosed}
 	}
 	b := &inbox{link: l, client: client, deliver: deliver, quit: make(chan struct{}), rng: l.newRand()}
-	s, err := b.connect(ctx.Done())
+	s, err := b.connect(ctx.Done()) //nolint:contextcheck // the server does not see the context of the process
 	if err != nil {
 		return nil, &node.Error{Node: l.Name(), Reason: err}
 	}
@@ -48,7 +48,7 @@ func (l *link) Listen(ctx context.Context, client string, deliver func(node.Mess
 	b.at = s
 	b.mu.Unlock()
 	s.use()
-	l.server.world.Go(func() { b.run(s) })
+	l.server.world.Go(func() { b.run(s) }) //nolint:contextcheck // an inbox outlives the call
 	return b, nil
 }
 
