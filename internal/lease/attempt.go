@@ -236,11 +236,20 @@ func (a *attempt) countVote(i int, sent time.Duration, token uint64, r *node.Rep
 
 // answerOf converts a reply to an acquisition, except for the vote.
 func answerOf(token uint64, r *node.Reply) quorum.Answer {
-	a := quorum.Answer{Proposed: token, Fence: max(r.Token, r.Holder.Token), Unsent: r.Unsent, Repeated: r.Repeated}
+	a := quorum.Answer{Proposed: token, Fence: max(r.Token, r.Holder.Token), Unsent: notRun(r), Repeated: r.Repeated}
 	if r.Outcome == node.Granted {
 		a.Known = r.Token
 	}
 	return a
+}
+
+// notRun reports whether the operation certainly changed nothing on the node.
+func notRun(r *node.Reply) bool {
+	if r.Err == nil || r.Unsent || r.Repeated {
+		return r.Unsent
+	}
+	var refused *node.Error
+	return errors.As(r.Err, &refused) && refused.NotRun()
 }
 
 // plausible returns the reply, or an error in its place if no sound node could give that reply.
