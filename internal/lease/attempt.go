@@ -56,13 +56,6 @@ func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry
 		chosen.Names = names
 		s = &chosen
 	}
-	if end, ok := ctx.Deadline(); ok && e.Nodes.Crowded(s.Need, time.Until(end)) { //nolint:forbidigo // deadlines of contexts are of package time
-		s.returnSlots(false)
-		if r.Ticket != nil {
-			r.Ticket.Begin(r.Began) // what has woken the waiter would otherwise make it try again without a pause
-		}
-		return nil, Retry{Useful: true}, e.crowdedError(s)
-	}
 	a := newAttempt(e, s, r)
 	a.start()
 	select {
@@ -82,12 +75,14 @@ func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry
 	return nil, again, err
 }
 
-// crowdedError is the error of an attempt that was not begun.
-func (e *Engine) crowdedError(s *Spec) error {
+// NotAskedError is the error of a waiter that gave up before it asked any node.
+func (e *Engine) NotAskedError(s *Spec) error {
 	n := e.Nodes.Len()
-	short := Shortage{Op: node.Acquire.String(), Spec: s, Need: s.Need, Pending: n, Total: n}
-	return &pair{e.Errors.NoQuorum(short), ": ", errCrowded}
+	return e.Errors.NoQuorum(Shortage{Op: node.Acquire.String(), Spec: s, Need: s.Need, Pending: n, Total: n})
 }
+
+// CrowdedError is NotAskedError for a waiter that the nodes could not have answered in time.
+func (e *Engine) CrowdedError(s *Spec) error { return &pair{e.NotAskedError(s), ": ", errCrowded} }
 
 // errCrowded is why nodes were not asked.
 var errCrowded = errors.New("more calls wait for the nodes than they can answer in time")
