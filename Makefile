@@ -119,13 +119,9 @@ cover: setup ## Run all tests and show the coverage of each function
 bench: setup ## Run the benchmarks of packages, for benchstat (BENCH=regexp for some, BENCHTIME=)
 	$(GO) test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 1h $(TESTFLAGS) $(BENCHES)
 
-.PHONY: compare
-compare: setup ## Measure side by side with others, into report/ (ARGS=-quick for a minute)
-	$(GO) run -C bench . -out '$(CURDIR)/report' $(ARGS)
-
 .PHONY: goals
-goals: setup ## Measure the goals and say which are reached, in twenty minutes (ARGS='-document ../docs/benchmarks.md')
-	$(GO) run -C bench . -out '$(CURDIR)/report' -goals $(ARGS)
+goals: setup ## Measure side by side with others, and say which goals are reached, in half an hour (ARGS='-document ../docs/benchmarks.md')
+	$(GO) run -C bench . -out '$(CURDIR)/report' $(ARGS)
 
 .PHONY: demo
 demo: ## Show the library at work

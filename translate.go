@@ -283,4 +283,7 @@ func (t translator) SameServer(name, other string) {
 	t.client.warn("quorumlock: two nodes are one server: only one of them votes", "node", name, "same_as", other)
 }
 
-func (t translator) CapacityFreed() { t.client.engine.OnCapacity() }
+func (t translator) CapacityFreed() {
+	t.client.engine.OnCapacity()
+	t.client.queues.OnCapacity()
+}

@@ -3,8 +3,8 @@
 // It is for the tests of this library, and for the tests of services that use it. These tools share one
 // vocabulary of faults, from fast to realistic:
 //
-//   - [Wrap] puts rules in front of a node.Node: calls fail before or after they ran, are late,
-//     duplicated, hung or held at a gate, within the process and without a server.
+//   - [Wrap] puts an [Effect] in front of a node.Node: calls fail before or after they ran, are late,
+//     or hang, within the process and without a server.
 //   - [Proxy] is a TCP proxy between a client and a server, which delays, cuts, or goes silent in
 //     either direction.
 //   - A [Server] is a Redis server that can be killed, paused, emptied, cut off or given

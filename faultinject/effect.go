@@ -3,107 +3,135 @@ package faultinject
 import (
 	"context"
 	"errors"
-	"math"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Effect is the action of a [Rule] on an exchange, between the caller and the rest of the path. It passes the
-// exchange on by next, and fails it by [Exchange.Fail]; it must do at least one of both. Operations that it leaves
-// unanswered fail with node.ErrProtocol and a cause that says so. It may wait by [Exchange.Sleep], and may be called
-// concurrently.
-type Effect func(ctx context.Context, x *Exchange, next Next)
+// Effect is what happens to a call of a [Node]: it runs the call, fails it, or both. Operations that it leaves
+// unanswered fail with node.ErrProtocol and a cause that says so. It may wait, and may be called concurrently. A test
+// that needs another one writes a function: for each third call, one in ten by chance, or a call that waits for the test.
+//
+// A fault concerns the connection, so it should hit all operations of a call.
+type Effect func(ctx context.Context, x *Exchange)
+
+// Exchange is one call of a [Node]. It is valid until the call returns; code that needs data longer must copy it.
+type Exchange struct {
+	// Node is the name of the node.
+	Node string
+	// Probe marks a call of Probe; otherwise it is a call of Do.
+	Probe bool
+	// Ops are the operations, none for a probe. They must not be changed. A busy client sends many in one exchange.
+	Ops []node.Op
+	// Replies are the answers: Replies[i] answers Ops[i]. A probe has one reply, of which only Err counts.
+	Replies []node.Reply
+
+	node *Node
+}
+
+// errUnanswered is the cause for operations that an effect did not answer.
+var errUnanswered = errors.New("faultinject: an effect has not answered")
+
+// Run runs the call on the inner node, which fills the Replies. To run it twice is a duplicate.
+func (x *Exchange) Run(ctx context.Context) {
+	if x.Probe {
+		x.Replies[0] = node.Reply{Err: x.node.inner.Probe(ctx)}
+		return
+	}
+	x.node.inner.Do(ctx, x.Ops, x.Replies)
+}
+
+// Fail answers all operations, or the probe, with an error, which becomes a *node.Error. The reason is an error of
+// package node, or a *node.Error that has one and a cause. The caller must set unsent only if nothing reached the
+// node.
+func (x *Exchange) Fail(reason error, unsent bool) {
+	for i := range x.Replies {
+		x.fail(i, reason, unsent)
+	}
+}
+
+// fail answers one operation, or the probe, with an error.
+func (x *Exchange) fail(i int, reason error, unsent bool) {
+	failure := &node.Error{Node: x.Node, Reason: reason}
+	var given *node.Error
+	if errors.As(reason, &given) {
+		failure.Reason, failure.Err = given.Reason, given.Err
+	}
+	if !x.Probe {
+		failure.Op = x.Ops[i].Kind
+	}
+	x.Replies[i] = node.Reply{Err: failure, Unsent: unsent}
+}
+
+// lose replaces answers by an error. Operations that did not reach the node, and failed probes, keep their error.
+func (x *Exchange) lose(reason error) {
+	for i, r := range x.Replies {
+		if !r.Unsent && (!x.Probe || r.Err == nil) {
+			x.fail(i, reason, false)
+		}
+	}
+}
+
+// Only lets an effect see the calls that have an operation of one of the kinds. Others, and probes, run.
+func Only(e Effect, kinds ...node.Kind) Effect {
+	return func(ctx context.Context, x *Exchange) {
+		if slices.ContainsFunc(x.Ops, func(op node.Op) bool { return slices.Contains(kinds, op.Kind) }) {
+			e(ctx, x)
+			return
+		}
+		x.Run(ctx)
+	}
+}
 
 // FailBefore runs nothing, as if no connection could be made: the replies are Unsent. The reason is an error of package
 // node, such as node.ErrUnreachable, or a *node.Error that has one and a cause besides.
 func FailBefore(reason error) Effect {
-	return func(_ context.Context, x *Exchange, _ Next) { x.Fail(reason, true) }
+	return func(_ context.Context, x *Exchange) { x.Fail(reason, true) }
 }
 
 // FailAfter runs everything, and loses the answers with the connection: the replies are not Unsent. Operations that
 // did not reach the node keep their error. For the reason see [FailBefore].
 func FailAfter(reason error) Effect {
-	return func(ctx context.Context, x *Exchange, next Next) {
-		next(ctx, x)
+	return func(ctx context.Context, x *Exchange) {
+		x.Run(ctx)
 		x.lose(reason)
 	}
 }
 
-// Reject makes the node answer with an error, and runs nothing: node.ErrRejected for a server without memory,
-// node.ErrAuth for one with another password. The reply is not Unsent. For the reason see [FailBefore].
-func Reject(reason error) Effect {
-	return func(_ context.Context, x *Exchange, _ Next) { x.Fail(reason, false) }
-}
-
-// Delay delays commands on the way to the node by before, and answers by after. If that exceeds the timeout of the
-// call, the call fails with node.ErrTimeout and the commands are dropped where they are. For commands that still
-// arrive see [Late].
+// Delay delays commands on the way to the node by before, and answers by after. If that exceeds node.DefaultTimeout,
+// the call fails with node.ErrTimeout then, and the commands are dropped where they are. So an endless delay is a node
+// that hangs.
 func Delay(before, after time.Duration) Effect {
-	return func(ctx context.Context, x *Exchange, next Next) {
-		if err := x.Sleep(ctx, before); err != nil {
-			x.fail(err)
+	return func(ctx context.Context, x *Exchange) {
+		if err := x.sleep(ctx, before, node.DefaultTimeout); err != nil {
+			x.Fail(err, !errors.Is(err, node.ErrTimeout)) // after a timeout, the caller cannot know that nothing ran
 			return
 		}
-		next(ctx, x)
-		if err := x.Sleep(ctx, after); err != nil {
+		x.Run(ctx)
+		if err := x.sleep(ctx, after, node.DefaultTimeout-before); err != nil {
 			x.lose(err)
 		}
 	}
 }
 
-// Duplicate runs everything twice, immediately one after the other. The caller gets the first answers. A probe is
-// duplicated too.
-func Duplicate() Effect {
-	return func(ctx context.Context, x *Exchange, next Next) {
-		second := x.Copy()
-		next(ctx, x)
-		next(ctx, second)
+// sleep waits for d. An error is the reason why the call fails meanwhile: node.ErrTimeout if d is longer than most,
+// node.ErrCanceled, or node.ErrClosed.
+func (x *Exchange) sleep(ctx context.Context, d, most time.Duration) error {
+	if d <= 0 {
+		return nil
 	}
-}
-
-// Late fails a call with node.ErrTimeout after the node's timeout, or earlier when its context ends. The commands
-// still run some time later, as on a hung server that has them in its buffers and wakes. A probe just fails.
-//
-// This deliberately breaks the promise of node.Node that calls take effect in their order.
-func Late(by time.Duration) Effect {
-	return func(ctx context.Context, x *Exchange, next Next) {
-		x.Fail(x.Sleep(ctx, math.MaxInt64), false)
-		if !x.Probe {
-			x.Later(by, next)
+	timer := time.NewTimer(min(d, most))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		if d > most {
+			return node.ErrTimeout
 		}
+		return nil
+	case <-x.node.ctx.Done():
+		return node.ErrClosed
+	case <-ctx.Done():
+		return node.ErrCanceled
 	}
-}
-
-// Stall makes calls hang until the rule is removed; then they run. A call fails with node.ErrTimeout after the node's
-// timeout, and with node.ErrCanceled when its context ends. Neither runs later.
-func Stall() Effect {
-	return func(ctx context.Context, x *Exchange, next Next) {
-		if err := x.await(ctx, x.removed, time.Until(x.deadline)); err != nil {
-			x.fail(err)
-			return
-		}
-		next(ctx, x)
-	}
-}
-
-// CutAfter breaks the connection in the middle of an exchange: the first k operations run and are answered, the
-// others do not run. Those fail with node.ErrUnreachable and are not Unsent, because the caller cannot know what the
-// node has read. An exchange of at most k operations, and a probe, are not affected.
-func CutAfter(k int) Effect {
-	return func(ctx context.Context, x *Exchange, next Next) {
-		if x.Probe || len(x.Ops) <= k {
-			next(ctx, x)
-			return
-		}
-		if k > 0 {
-			next(ctx, x.Slice(0, k))
-		}
-		x.Slice(max(k, 0), len(x.Ops)).Fail(node.ErrUnreachable, false)
-	}
-}
-
-// fail ends an exchange that waited before anything ran. After a timeout, the caller cannot know that nothing ran.
-func (x *Exchange) fail(reason error) {
-	x.Fail(reason, !errors.Is(reason, node.ErrTimeout))
 }

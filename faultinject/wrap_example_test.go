@@ -36,9 +36,9 @@ func Example() {
 	defer func() { _ = client.Close(ctx) }()
 
 	// Three nodes of five run renewals, and their answers get lost: all, until the nodes are
-	// healed. With Times: 1 no lease would be lost, as renewals are tried again.
+	// healed. If only one got lost, the lease would not: renewals are tried again.
 	for _, n := range faulty[:3] {
-		n.Add(faultinject.Rule{When: faultinject.Kind(node.Renew), Do: faultinject.FailAfter(node.ErrUnreachable)})
+		n.Set(faultinject.Only(faultinject.FailAfter(node.ErrUnreachable), node.Renew))
 	}
 	err = client.RedLock("nightly-report").Do(ctx, func(ctx context.Context) error {
 		<-ctx.Done() // the work of the service
@@ -58,28 +58,17 @@ func Example() {
 	// after that: <nil>
 }
 
-// Two renewals of three are slow, and each node draws its own from the seed.
-func ExampleWrap() {
-	n := faultinject.Wrap(memory.New("n1", nil), faultinject.Seed(4))
-	defer func() { _ = n.Close() }()
-	slow := n.Add(faultinject.Rule{
-		When: faultinject.Kind(node.Renew), Chance: 2.0 / 3, Do: faultinject.Delay(time.Millisecond, 0),
-	})
-	for range 9 {
-		n.Do(context.Background(), []node.Op{{Kind: node.Renew, Names: []string{"invoices"}}}, make([]node.Reply, 1))
-	}
-	fmt.Println(slow.Hits(), "of", n.Calls())
-	// Output: 6 of 9
-}
-
-// A gate puts events in an order that is otherwise left to chance.
-func ExampleGate() {
+// An effect that waits for the test puts events in an order that is otherwise left to chance.
+func ExampleEffect() {
 	ctx := context.Background()
-	gate := faultinject.NewGate()
-	defer gate.Open()
+	arrived, pass := make(chan []string), make(chan struct{})
 	n := faultinject.Wrap(memory.New("n1", nil))
 	defer func() { _ = n.Close() }()
-	n.Add(faultinject.Rule{When: faultinject.Kind(node.Inspect), Do: gate.Hold})
+	n.Set(faultinject.Only(func(ctx context.Context, x *faultinject.Exchange) {
+		arrived <- x.Ops[0].Names
+		<-pass
+		x.Run(ctx)
+	}, node.Inspect))
 
 	replies := make([]node.Reply, 1)
 	done := make(chan struct{})
@@ -87,15 +76,11 @@ func ExampleGate() {
 		defer close(done)
 		n.Do(ctx, []node.Op{{Kind: node.Inspect, Names: []string{"invoices"}}}, replies)
 	}()
-	held, err := gate.Await(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("held:", held.Ops[0].Kind, held.Ops[0].Names)
-	held.Pass()
+	fmt.Println("held:", <-arrived)
+	close(pass)
 	<-done
 	fmt.Println(replies[0].Outcome)
 	// Output:
-	// held: inspect [invoices]
+	// held: [invoices]
 	// inspected
 }

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -21,24 +20,19 @@ import (
 
 // The suite runs on a clock that it sets itself, so delays do not make it miss anything.
 func TestWrappedNodeConforms(t *testing.T) {
-	for name, rules := range map[string][]faultinject.Rule{
-		"without rules": nil,
-		"with rules": {
-			{Do: faultinject.Delay(20*time.Microsecond, 20*time.Microsecond)},
-			{When: faultinject.Kind(), Do: faultinject.FailBefore(node.ErrUnreachable)},
-			{Skip: 1 << 30, Do: faultinject.Stall()},
-			{Chance: 0.5, Do: faultinject.Delay(0, 0)},
-		},
+	for name, effect := range map[string]faultinject.Effect{
+		"without an effect": nil,
+		"with a delay":      faultinject.Delay(20*time.Microsecond, 20*time.Microsecond),
+		"with another's":    faultinject.Only(faultinject.FailBefore(node.ErrUnreachable)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodetest.Run(t, func(t *testing.T) nodetest.Subject {
 				c := clock.NewManual(time.Unix(1_700_000_000, 0))
 				m := memory.New("memory", c)
-				// With the race detector, a batch of 3,000 operations takes longer than the usual timeout.
-				n := faultinject.Wrap(m, faultinject.Seed(1), faultinject.Timeout(time.Minute))
+				n := faultinject.Wrap(m)
 				t.Cleanup(func() { _ = n.Close() })
-				for _, r := range rules {
-					n.Add(r)
+				if effect != nil {
+					n.Set(effect)
 				}
 				return nodetest.Subject{
 					// A node keeps a key until its last millisecond is over.
@@ -71,7 +65,7 @@ type lab struct {
 	log    *ledger
 }
 
-// ledger is a node that notes what reaches it, between the rules and the memory.
+// ledger is a node that notes what reaches it, between the effect and the memory.
 type ledger struct {
 	*memory.Node
 	ran    chan string
@@ -94,8 +88,8 @@ func (l *ledger) Probe(ctx context.Context) error {
 
 var labLimits = node.Limits{MaxTTL: time.Minute, MaxClockSkew: 10 * time.Second}
 
-// newLab makes a lab with these rules. It is closed at the end of the test.
-func newLab(t *testing.T, rules ...faultinject.Rule) *lab {
+// newLab makes a lab with this effect, unless it is nil. It is closed at the end of the test.
+func newLab(t *testing.T, effect faultinject.Effect) *lab {
 	t.Helper()
 	m := memory.New("n1", clock.Process())
 	marked := []node.Reply{{}}
@@ -106,16 +100,16 @@ func newLab(t *testing.T, rules ...faultinject.Rule) *lab {
 	l := &lab{t: t, memory: m, log: &ledger{Node: m, ran: make(chan string, 100)}}
 	l.Node = faultinject.Wrap(l.log)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
-	for _, r := range rules {
-		l.Add(r)
+	if effect != nil {
+		l.Set(effect)
 	}
 	return l
 }
 
 // inLab runs a test in a lab in virtual time.
-func inLab(t *testing.T, test func(t *testing.T, l *lab), rules ...faultinject.Rule) {
+func inLab(t *testing.T, effect faultinject.Effect, test func(t *testing.T, l *lab)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, newLab(t, rules...)) })
+	synctest.Test(t, func(t *testing.T) { test(t, newLab(t, effect)) })
 }
 
 func (l *lab) do(ops ...node.Op) []node.Reply {
@@ -190,109 +184,154 @@ func renewOp(name string) node.Op   { return op(node.Renew, name) }
 func releaseOp(name string) node.Op { return op(node.Release, name) }
 
 func TestWrapPassesThrough(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, nil)
 	require.Equal(t, "n1", l.Name())
 	require.Equal(t, l.memory.Identity(), l.Identity())
 	l.answered(l.do(acquireOp("a"), releaseOp("a")), node.Granted, node.Released)
 	require.NoError(t, l.Probe(t.Context()))
 	require.Equal(t, 1, l.log.probes)
-	require.Equal(t, 2, l.Calls())
+	require.Len(t, l.ran(), 2)
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	rule := l.Add(faultinject.Rule{Do: faultinject.FailAfter(node.ErrUnreachable)})
+	l.Set(faultinject.FailAfter(node.ErrUnreachable))
 	l.failed(l.doWith(ended, acquireOp("a")), node.ErrCanceled, true, node.Acquire)
 	require.NoError(t, l.Close())
 	require.NoError(t, l.Close())
 	l.failed(l.do(acquireOp("a")), node.ErrClosed, true, node.Acquire)
-	require.Equal(t, 2, l.Calls(), "what is not sent is no call")
-	require.Zero(t, rule.Hits())
+	require.Empty(t, l.ran(), "no effect changes the error of what is not sent")
 }
 
-// Each rule is around the rules that were added later.
-func TestRulesAreLayers(t *testing.T) {
-	l := newLab(t)
-	first := l.Add(faultinject.Rule{Times: 1, Do: faultinject.FailBefore(node.ErrUnreachable)})
-	second := l.Add(faultinject.Rule{Times: 1, Do: faultinject.FailAfter(node.ErrUnreachable)})
-	doubled := l.Add(faultinject.Rule{Do: faultinject.Duplicate()})
-	inner := l.Add(faultinject.Rule{})
-
-	l.failed(l.do(acquireOp("a")), node.ErrUnreachable, true, node.Acquire)
-	require.Equal(t, []int{1, 0, 0, 0}, []int{first.Hits(), second.Hits(), doubled.Hits(), inner.Hits()})
-	l.failed(l.do(acquireOp("a")), node.ErrUnreachable, false, node.Acquire)
-	require.Equal(t, []int{1, 1, 1, 2}, []int{first.Hits(), second.Hits(), doubled.Hits(), inner.Hits()})
-	require.Equal(t, []string{"acquire a", "acquire a"}, l.ran())
-
-	doubled.Remove()
-	doubled.Remove()
-	l.answered(l.do(releaseOp("a")), node.Released)
-	require.Equal(t, 1, doubled.Hits())
-	require.Equal(t, 3, inner.Hits())
+func TestEffectOfSomeKinds(t *testing.T) {
+	l := newLab(t, faultinject.Only(faultinject.FailBefore(node.ErrUnreachable), node.Renew, node.Release))
+	l.answered(l.do(acquireOp("a")), node.Granted)
+	l.failed(l.do(renewOp("a")), node.ErrUnreachable, true, node.Renew)
+	l.failed(l.do(acquireOp("b"), releaseOp("a")), node.ErrUnreachable, true, node.Acquire, node.Release)
+	require.NoError(t, l.Probe(t.Context()))
 	l.Heal()
-	l.answered(l.do(releaseOp("a")), node.Absent)
-	require.Equal(t, 3, inner.Hits())
+	l.answered(l.do(releaseOp("a")), node.Released)
 }
 
-func TestSkipAndTimes(t *testing.T) {
-	rule := faultinject.Rule{When: faultinject.Kind(node.Renew), Skip: 2, Times: 2, Do: faultinject.FailBefore(node.ErrUnreachable)}
-	l := newLab(t, rule)
-	var failed []int
-	for i := range 6 {
+// Calls that are under way go on as they began.
+func TestEffectChangesMeanwhile(t *testing.T) {
+	inLab(t, faultinject.Delay(200*time.Millisecond, 0), func(_ *testing.T, l *lab) {
+		time.AfterFunc(100*time.Millisecond, func() { l.Set(faultinject.FailAfter(node.ErrUnreachable)) })
 		l.answered(l.do(acquireOp("a")), node.Granted)
-		if l.do(renewOp("a"))[0].Err != nil {
-			failed = append(failed, i)
-		}
-	}
-	require.Equal(t, []int{2, 3}, failed)
-
-	other := newLab(t, rule)
-	other.answered(other.do(renewOp("a")), node.Healed)
-	other.answered(other.do(renewOp("a")), node.Granted)
-	other.failed(other.do(renewOp("a")), node.ErrUnreachable, true, node.Renew)
-}
-
-// fates is which of the calls of a node with this name fail by chance.
-func fates(t *testing.T, seed uint64, name string, chance float64, before ...faultinject.Rule) string {
-	t.Helper()
-	n := faultinject.Wrap(memory.New(name, nil), faultinject.Seed(seed))
-	defer func() { require.NoError(t, n.Close()) }()
-	for _, r := range before {
-		n.Add(r)
-	}
-	rule := n.Add(faultinject.Rule{Chance: chance, Do: faultinject.FailBefore(node.ErrUnreachable)})
-	fate := ""
-	all := slices.Repeat([]node.Op{{Kind: node.Inspect, Names: []string{"a"}}}, 3)
-	for range 64 {
-		hits := rule.Hits()
-		n.Do(t.Context(), all, make([]node.Reply, len(all)))
-		fate += strconv.Itoa(rule.Hits() - hits)
-	}
-	return fate
-}
-
-func TestChanceIsSeeded(t *testing.T) {
-	fate := fates(t, 7, "n1", 0.5)
-	require.Equal(t, fate, fates(t, 7, "n1", 0.5))
-	require.NotEqual(t, fate, fates(t, 8, "n1", 0.5), "another seed")
-	require.NotEqual(t, fate, fates(t, 7, "n2", 0.5), "another node")
-	require.NotEqual(t, fate, fates(t, 7, "n1", 0.5, faultinject.Rule{}), "another rule")
-	require.NotContains(t, fates(t, 7, "n1", 1), "0")
-	require.InDelta(t, 32, strings.Count(fate, "1"), 16)
-}
-
-// One after the other adds a rule to calls that are under way: they go on as they began.
-func TestRulesChangeMeanwhile(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.Add(faultinject.Rule{Times: 1, Do: faultinject.Delay(200*time.Millisecond, 0)})
-		removed := l.Add(faultinject.Rule{Do: faultinject.FailBefore(node.ErrUnreachable)})
-		time.AfterFunc(100*time.Millisecond, func() {
-			removed.Remove()
-			l.Add(faultinject.Rule{Do: faultinject.FailAfter(node.ErrUnreachable)})
-		})
-		l.answered(l.do(acquireOp("a")), node.Granted)
-		require.Zero(t, removed.Hits())
 		l.failed(l.do(acquireOp("a")), node.ErrUnreachable, false, node.Acquire)
 	})
+}
+
+func TestFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		effect faultinject.Effect
+		reason error
+		unsent bool
+		ran    []string
+		probes int
+	}{
+		"before": {faultinject.FailBefore(node.ErrAuth), node.ErrAuth, true, nil, 0},
+		"after":  {faultinject.FailAfter(node.ErrTimeout), node.ErrTimeout, false, []string{"acquire a", "renew a"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, c.effect)
+			l.failed(l.do(acquireOp("a"), renewOp("a")), c.reason, c.unsent, node.Acquire, node.Renew)
+			require.Equal(t, c.ran, l.ran())
+			l.probeFailed(c.reason)
+			require.Equal(t, c.probes, l.log.probes)
+		})
+	}
+}
+
+// TestFailAfterKeepsAnEarlierError: operations that did not reach the node keep their error.
+func TestFailAfterKeepsAnEarlierError(t *testing.T) {
+	l := newLab(t, faultinject.FailAfter(node.ErrTimeout))
+	l.memory.Stop()
+	l.failed(l.do(acquireOp("a")), node.ErrUnreachable, true, node.Acquire)
+	l.probeFailed(node.ErrUnreachable)
+}
+
+func TestDelay(t *testing.T) {
+	const timeout = node.DefaultTimeout
+	for name, c := range map[string]struct {
+		before, after, took time.Duration
+		reason              error
+		ran                 []string
+	}{
+		"in time":           {400 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond, nil, []string{"acquire a"}},
+		"on the way there":  {2 * time.Second, 0, timeout, node.ErrTimeout, nil},
+		"on the way back":   {0, 2 * time.Second, timeout, node.ErrTimeout, []string{"acquire a"}},
+		"both ways in sum":  {600 * time.Millisecond, 600 * time.Millisecond, timeout, node.ErrTimeout, []string{"acquire a"}},
+		"by a nanosecond":   {timeout, 1, timeout, node.ErrTimeout, []string{"acquire a"}},
+		"by one, back only": {0, timeout + 1, timeout, node.ErrTimeout, []string{"acquire a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, faultinject.Delay(c.before, c.after), func(t *testing.T, l *lab) {
+				time.AfterFunc(c.before/2, func() { assert.True(t, c.before == 0 || len(l.log.ran) == 0) })
+				var r []node.Reply
+				require.Equal(t, c.took, took(func() { r = l.do(acquireOp("a")) }))
+				if c.reason == nil {
+					l.answered(r, node.Granted)
+				} else {
+					l.failed(r, c.reason, false, node.Acquire)
+				}
+				require.Equal(t, c.took, took(func() { require.ErrorIs(t, l.Probe(t.Context()), c.reason) }))
+				time.Sleep(time.Minute)
+				require.Equal(t, c.ran, l.ran())
+			})
+		})
+	}
+}
+
+// TestWaitsEnd: while a call waits, its context or the node may end. Either way it does not run.
+func TestWaitsEnd(t *testing.T) {
+	inLab(t, faultinject.Delay(time.Second, 0), func(t *testing.T, l *lab) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		require.Equal(t, 10*time.Millisecond, took(func() {
+			l.failed(l.doWith(ctx, acquireOp("a")), node.ErrCanceled, true, node.Acquire)
+		}))
+		time.AfterFunc(20*time.Millisecond, func() { assert.NoError(t, l.Close()) })
+		require.Equal(t, 20*time.Millisecond, took(func() {
+			l.failed(l.do(acquireOp("a")), node.ErrClosed, true, node.Acquire)
+		}))
+		require.Empty(t, l.ran())
+	})
+}
+
+// TestDelayedAnswerIsLost: on the way back everything has run, so nothing is unsent.
+func TestDelayedAnswerIsLost(t *testing.T) {
+	inLab(t, faultinject.Delay(0, 10*time.Millisecond), func(t *testing.T, l *lab) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		l.failed(l.doWith(ctx, acquireOp("a")), node.ErrCanceled, false, node.Acquire)
+		time.AfterFunc(time.Millisecond, func() { assert.NoError(t, l.Close()) })
+		l.failed(l.do(renewOp("a")), node.ErrClosed, false, node.Renew)
+		require.Equal(t, []string{"acquire a", "renew a"}, l.ran())
+	})
+}
+
+// TestOwnEffect: a test writes what it needs, here an answer as of a node that recovers, and a duplicate.
+func TestOwnEffect(t *testing.T) {
+	cause := &node.RecoveryError{Left: time.Second, Length: time.Minute}
+	l := newLab(t, func(_ context.Context, x *faultinject.Exchange) {
+		x.Fail(&node.Error{Reason: node.ErrRecovering, Err: cause}, false)
+	})
+	r := l.do(acquireOp("a"))
+	require.Equal(t, []node.Reply{{Err: &node.Error{Node: "n1", Op: node.Acquire, Reason: node.ErrRecovering, Err: cause}}}, r)
+
+	l.Set(func(ctx context.Context, x *faultinject.Exchange) { x.Run(ctx); x.Run(ctx) })
+	l.answered(l.do(acquireOp("a")), node.Granted)
+	require.Equal(t, []string{"acquire a", "acquire a"}, l.ran())
+}
+
+// TestEffectThatForgetsToAnswerFails: a call that an effect neither runs nor fails has failed, whatever its reply was
+// before.
+func TestEffectThatForgetsToAnswerFails(t *testing.T) {
+	l := newLab(t, func(context.Context, *faultinject.Exchange) {})
+	for _, err := range []error{l.Probe(t.Context()), l.do(acquireOp("a"))[0].Err} {
+		require.ErrorIs(t, err, node.ErrProtocol)
+		require.ErrorContains(t, err, "faultinject: an effect has not answered")
+	}
 }
 
 func TestWrapRefusesNil(t *testing.T) {

@@ -168,6 +168,26 @@ func TestRedisDocumentedACL(t *testing.T) {
 	assert.Empty(t, log, "something was denied")
 }
 
+// The server says whether it refused the command, of which nothing ran then, or the script in it.
+func TestRedisRefusedCommandDidNotRun(t *testing.T) {
+	server := start(t)
+	for rules, notRun := range map[string]bool{
+		"~* +@all -evalsha -eval":     true,
+		"~quorumlock:* ~lock:b +@all": true,  // the name is one of the KEYS
+		"~lock:* +@all":               false, // the keys of the library are not
+		"~* +@all -hset":              false,
+		"~* +@all -pexpire":           false, // after a write
+	} {
+		command(t, server, "FLUSHALL")
+		admit(t, server)
+		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
+		for _, op := range []node.Op{acquire("o1", "lock:a"), waits("c:1", 1, "lock:a")} {
+			err := failure(t, node.ErrAuth, open(t, "redis://u:secret@"+server.Addr()), op)
+			assert.Equal(t, notRun, err.NotRun(), "%s: %v", rules, err)
+		}
+	}
+}
+
 // A refusal within a batch affects a single operation.
 func TestRedisPermissionsPerKey(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithACL("user u on >secret ~lock:* ~quorumlock:* +@all"))

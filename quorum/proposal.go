@@ -52,8 +52,8 @@ type Answer struct {
 	Known uint64
 	// Fence is the largest token that the node reported, in a grant or a denial; 0 if none.
 	Fence uint64
-	// Unsent is set if the operation did not reach the node. Repeated is set if it may have run
-	// twice.
+	// Unsent is set if the operation did not reach the node, or the node ran nothing of it. Repeated is set if it
+	// may have run twice.
 	Unsent, Repeated bool
 }
 

@@ -24,9 +24,7 @@ const (
 	NewNames Load = "newnames"
 	// Zipf: each operation takes one of [ZipfNames] locks, drawn by Zipf's law.
 	Zipf Load = "zipf"
-	// Handoff: all callers acquire and release the same lock as fast as they can.
-	Handoff Load = "handoff"
-	// Pass is like Handoff, but a caller asks again only after another caller held the lock.
+	// Pass: all callers want the same lock. A caller asks again only after another caller held the lock.
 	Pass Load = "pass"
 	// Wait: all callers wait for one lock that another process holds all the time.
 	Wait Load = "wait"
@@ -46,7 +44,7 @@ const (
 )
 
 // Contended reports whether all callers want the same lock.
-func (l Load) Contended() bool { return l == Handoff || l == Pass || l == Wait || l == Deny }
+func (l Load) Contended() bool { return l == Pass || l == Wait || l == Deny }
 
 // Waits reports whether all callers wait until the end.
 func (l Load) Waits() bool { return l == Wait || l == WaitApart }

@@ -9,8 +9,8 @@ import (
 
 // Latency is a distribution of times, in milliseconds.
 type Latency struct {
-	Count                    int64
-	P50, P95, P99, P999, Max float64
+	Count    int64
+	P50, P99 float64
 }
 
 // Histogram collects times. It is safe for concurrent use.
@@ -60,10 +60,8 @@ func Summarise(encoded [][]byte) (*Latency, error) {
 	if sum.TotalCount() == 0 {
 		return nil, nil //nolint:nilnil // nothing was measured
 	}
-	millis := func(v float64) float64 { return v * float64(unit) / float64(time.Millisecond) }
-	at := func(q float64) float64 { return millis(float64(sum.ValueAtQuantile(q))) }
-	return &Latency{
-		Count: sum.TotalCount(),
-		P50:   at(50), P95: at(95), P99: at(99), P999: at(99.9), Max: millis(float64(sum.Max())),
-	}, nil
+	at := func(q float64) float64 {
+		return float64(sum.ValueAtQuantile(q)) * float64(unit) / float64(time.Millisecond)
+	}
+	return &Latency{Count: sum.TotalCount(), P50: at(50), P99: at(99)}, nil
 }

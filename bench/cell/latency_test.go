@@ -25,9 +25,7 @@ func TestHistogramsAreMerged(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, int64(100), l.Count)
 	assert.InDelta(t, 0.050, l.P50, 0.0002)
-	assert.InDelta(t, 0.095, l.P95, 0.0002)
 	assert.InDelta(t, 0.099, l.P99, 0.0002)
-	assert.InDelta(t, 1, l.Max, 0.002)
 }
 
 func TestEmptyHistogram(t *testing.T) {
@@ -48,7 +46,7 @@ func TestHistogramTakesTheLongest(t *testing.T) {
 	l, err := Summarise([][]byte{e})
 	require.NoError(t, err)
 	assert.Equal(t, int64(3), l.Count)
-	assert.InEpsilon(t, float64(longest.Milliseconds()), l.Max, 0.01)
+	assert.InEpsilon(t, float64(longest.Milliseconds()), l.P99, 0.01)
 }
 
 func TestComparedCellsShareAGroup(t *testing.T) {

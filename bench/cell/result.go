@@ -32,9 +32,8 @@ type Outcome struct {
 	ReleaseTimes []byte `json:"release"`
 	DelayTimes   []byte `json:"delay"`
 
-	// Mallocs, Bytes, and CPU in seconds are the cost of AllOps.
+	// Mallocs, and CPU in seconds, are the cost of AllOps.
 	Mallocs    uint64  `json:"mallocs"`
-	Bytes      uint64  `json:"bytes"`
 	CPU        float64 `json:"cpu"`
 	Goroutines int64   `json:"goroutines"`
 
@@ -54,7 +53,7 @@ func (o *Outcome) Add(x Outcome) {
 	o.Ops, o.AllOps, o.GaveUp = o.Ops+x.Ops, o.AllOps+x.AllOps, o.GaveUp+x.GaveUp
 	o.Failures, o.Unfinished = o.Failures+x.Failures, o.Unfinished+x.Unfinished
 	o.Violations, o.Switches = o.Violations+x.Violations, o.Switches+x.Switches
-	o.Mallocs, o.Bytes, o.CPU = o.Mallocs+x.Mallocs, o.Bytes+x.Bytes, o.CPU+x.CPU
+	o.Mallocs, o.CPU = o.Mallocs+x.Mallocs, o.CPU+x.CPU
 	o.Goroutines, o.Heap = o.Goroutines+x.Goroutines, o.Heap+x.Heap
 	o.Renewals, o.Lost = o.Renewals+x.Renewals, o.Lost+x.Lost
 	o.Grants = append(o.Grants, x.Grants...)

@@ -32,24 +32,23 @@ const SlowBy = 50 * time.Millisecond
 
 // Cluster is the servers of one cell.
 type Cluster struct {
-	servers   []string            // addresses
-	processes []*redisproc.Server // of these servers; none if others have started them
+	servers   []*redisproc.Server
 	proxies   []*faultinject.Proxy
 	addresses []string      // where clients reach the servers
 	stop      chan struct{} // ends keepTime
 	hangs     bool          // some servers may hang
 }
 
-// Start starts n servers, behind a network that takes so long each way. If servers of others are given, it empties n of
-// these. The first bad servers will get the fault later, or get it now if it is Slow. The caller must close the cluster.
-func Start(ctx context.Context, given []string, n int, network time.Duration, fault Fault, bad int) (*Cluster, error) {
+// Start starts n servers, behind a network that takes so long each way. The first bad servers will get the fault later,
+// or get it now if it is Slow. The caller must close the cluster.
+func Start(ctx context.Context, n int, network time.Duration, fault Fault, bad int) (*Cluster, error) {
 	c := &Cluster{stop: make(chan struct{}), hangs: fault == Hung}
-	err := c.launch(ctx, given, n)
+	err := c.launch(ctx, n)
 	if network > 0 {
 		go keepTime(c.stop)
 	}
-	for i, address := range c.servers {
-		latency := network
+	for i, server := range c.servers {
+		address, latency := server.Addr(), network
 		if fault == Slow && i < bad {
 			latency += SlowBy
 		}
@@ -68,39 +67,16 @@ func Start(ctx context.Context, given []string, n int, network time.Duration, fa
 	return c, nil
 }
 
-func (c *Cluster) launch(ctx context.Context, given []string, n int) error {
-	if len(given) > 0 {
-		if n > len(given) {
-			return fmt.Errorf("%d nodes are needed, but %d were given", n, len(given))
-		}
-		c.servers = given[:n]
-		_, err := c.all(ctx, "FLUSHALL")
-		return err
-	}
-	c.processes = make([]*redisproc.Server, n)
+func (c *Cluster) launch(ctx context.Context, n int) error {
+	c.servers = make([]*redisproc.Server, n)
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
-		all.Go(func() { c.processes[i], errs[i] = redisproc.TryLaunch(ctx) })
+		all.Go(func() { c.servers[i], errs[i] = redisproc.TryLaunch(ctx) })
 	}
 	all.Wait()
-	c.processes = slices.DeleteFunc(c.processes, func(p *redisproc.Server) bool { return p == nil })
-	for _, p := range c.processes {
-		c.servers = append(c.servers, p.Addr())
-	}
+	c.servers = slices.DeleteFunc(c.servers, func(s *redisproc.Server) bool { return s == nil })
 	return errors.Join(errs...)
-}
-
-// Check refuses servers that hold keys, because they will be emptied.
-func Check(ctx context.Context, given []string) error {
-	c := Cluster{servers: given}
-	texts, err := c.all(ctx, "INFO", "keyspace")
-	for i, text := range texts {
-		if strings.Contains(text, "keys=") {
-			return fmt.Errorf("node %s holds keys: it would be emptied, so give servers that are empty", given[i])
-		}
-	}
-	return err
 }
 
 // keepTime makes timers of this process fire within 0.1 ms. Otherwise the runtime of an idle process rounds them up to
@@ -126,10 +102,10 @@ func keepTime(stop <-chan struct{}) {
 // Addresses returns the clients' addresses of the servers.
 func (c *Cluster) Addresses() []string { return slices.Clone(c.addresses) }
 
-// Break injects the fault into the first bad servers. Servers of others are not broken.
+// Break injects the fault into the first bad servers.
 func (c *Cluster) Break(fault Fault, bad int) error {
 	var errs []error
-	for _, p := range c.first(bad) {
+	for _, p := range c.servers[:bad] {
 		switch fault {
 		case Hung:
 			errs = append(errs, p.TryPause())
@@ -143,22 +119,20 @@ func (c *Cluster) Break(fault Fault, bad int) error {
 // Mend ends the fault of the first bad servers.
 func (c *Cluster) Mend(ctx context.Context, bad int) error {
 	var errs []error
-	for _, p := range c.first(bad) {
+	for _, p := range c.servers[:bad] {
 		errs = append(errs, p.TryResume(), p.TryStart(ctx))
 	}
 	return errors.Join(errs...)
 }
 
-func (c *Cluster) first(n int) []*redisproc.Server { return c.processes[:min(n, len(c.processes))] }
-
 // all sends a command to each server, and returns the replies as text.
 func (c *Cluster) all(ctx context.Context, command ...string) (replies []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	for _, address := range c.servers {
-		text, err := redisproc.Exchange(ctx, "tcp", address, command...)
+	for _, s := range c.servers {
+		text, err := s.Do(ctx, command...)
 		if err != nil {
-			return nil, fmt.Errorf("node %s: %s: %w", address, command[0], err)
+			return nil, fmt.Errorf("node %s: %s: %w", s.Addr(), command[0], err)
 		}
 		replies = append(replies, text)
 	}
@@ -188,8 +162,8 @@ func (c *Cluster) Close() error {
 	for _, p := range c.proxies {
 		errs = append(errs, p.Close())
 	}
-	for _, p := range c.processes {
-		errs = append(errs, p.TryClose())
+	for _, s := range c.servers {
+		errs = append(errs, s.TryClose())
 	}
 	return errors.Join(errs...)
 }

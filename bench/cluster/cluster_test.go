@@ -5,19 +5,17 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
 // set sets a key on a server.
 func (c *Cluster) set(t *testing.T, server int, key string) {
 	t.Helper()
-	_, err := redisproc.Exchange(t.Context(), "tcp", c.servers[server], "SET", key, "1")
+	_, err := c.servers[server].Do(t.Context(), "SET", key, "1")
 	require.NoError(t, err)
 }
 
 func TestLeftoverKeys(t *testing.T) {
-	c, err := Start(t.Context(), nil, 2, 0, None, 0)
+	c, err := Start(t.Context(), 2, 0, None, 0)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	for _, key := range []string{"quorumlock:node", "quorumlock:fences", "quorumlock:latch:{a}"} {
@@ -35,7 +33,7 @@ func TestLeftoverKeys(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	c, err := Start(t.Context(), nil, 3, 0, Hung, 1)
+	c, err := Start(t.Context(), 3, 0, Hung, 1)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	for _, fault := range []Fault{Hung, Killed} {
@@ -46,23 +44,4 @@ func TestFaults(t *testing.T) {
 		require.NoError(t, c.Mend(t.Context(), 1))
 		assert.NotNil(t, c.Snapshot(t.Context())[0])
 	}
-}
-
-func TestNodesOfOthersAreNotEmptiedUnasked(t *testing.T) {
-	c, err := Start(t.Context(), nil, 1, 0, None, 0)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close()) }()
-	others := c.Addresses()
-	require.NoError(t, Check(t.Context(), others))
-	c.set(t, 0, "a")
-	require.ErrorContains(t, Check(t.Context(), others), "holds keys")
-
-	taken, err := Start(t.Context(), others, 1, 0, None, 0)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, taken.Close()) }()
-	n, err := taken.Keys(t.Context())
-	require.NoError(t, err)
-	assert.Zero(t, n, "each cell begins with empty nodes")
-	_, err = Start(t.Context(), others, 3, 0, None, 0)
-	require.ErrorContains(t, err, "3 nodes are needed")
 }

@@ -38,18 +38,18 @@ func (c *Cluster) Snapshot(ctx context.Context) Snapshot {
 	defer cancel()
 	s := make(Snapshot, len(c.servers))
 	var all sync.WaitGroup
-	for i, address := range c.servers {
-		all.Go(func() { s[i] = ask(ctx, address) })
+	for i, server := range c.servers {
+		all.Go(func() { s[i] = ask(ctx, server) })
 	}
 	all.Wait()
 	return s
 }
 
 // ask returns nil for a server that does not answer.
-func ask(ctx context.Context, address string) *Counters {
+func ask(ctx context.Context, server *redisproc.Server) *Counters {
 	var text strings.Builder
 	for _, section := range []string{"server", "cpu", "commandstats"} {
-		part, err := redisproc.Exchange(ctx, "tcp", address, "INFO", section)
+		part, err := server.Do(ctx, "INFO", section)
 		if err != nil {
 			return nil
 		}

@@ -69,14 +69,9 @@ func (c call) command(client rueidis.Client) rueidis.Completed {
 	return client.B().Evalsha().Sha1(c.script.sha).Numkeys(1).Key(c.args[0]).Arg(c.args[1:c.n]...).Build()
 }
 
-// run runs the script, and loads it again if the node restarted.
+// run runs the script.
 func (c call) run(ctx context.Context, client rueidis.Client) answer {
-	a := answerOf(client.Do(ctx, c.command(client)))
-	if err, ok := rueidis.IsRedisErr(a.err); ok && err.IsNoScript() {
-		eval := client.B().Eval().Script(c.script.source).Numkeys(1).Key(c.args[0]).Arg(c.args[1:c.n]...).Build()
-		a = answerOf(client.Do(ctx, eval))
-	}
-	return a
+	return answerOf(client.Do(ctx, c.command(client)))
 }
 
 // answer is a node's answer: whether it granted, or released.

@@ -29,17 +29,17 @@ func oursPeer(name string, kind kind, configure func(*quorumlock.Config)) Peer {
 			if err != nil {
 				return nil, err
 			}
-			return &ours{client: client, options: o, kind: kind}, nil
+			return &ours{client: client, kind: kind}, nil
 		},
 	}
 }
 
 // kind creates the lock of one caller.
-type kind func(c *quorumlock.Client, name string, caller int, o Options) Lock
+type kind func(c *quorumlock.Client, name string, caller int) Lock
 
 // plain is the kind of a lock that needs only a name.
 func plain(describe func(*quorumlock.Client, string) *quorumlock.Lock) kind {
-	return func(c *quorumlock.Client, name string, _ int, _ Options) Lock {
+	return func(c *quorumlock.Client, name string, _ int) Lock {
 		lock := describe(c, name)
 		return &oursLock{take: taking(lock.Acquire), try: taking(lock.TryAcquire)}
 	}
@@ -62,12 +62,11 @@ func Config(o Options) quorumlock.Config {
 }
 
 type ours struct {
-	client  *quorumlock.Client
-	options Options
-	kind    kind
+	client *quorumlock.Client
+	kind   kind
 }
 
-func (o *ours) Lock(name string, caller int) Lock { return o.kind(o.client, name, caller, o.options) }
+func (o *ours) Lock(name string, caller int) Lock { return o.kind(o.client, name, caller) }
 
 func (o *ours) Close(ctx context.Context) error { return o.client.Close(ctx) }
 

@@ -18,8 +18,6 @@ type Peer struct {
 	Ours bool
 	// Waits is set if Acquire waits while the lock is held.
 	Waits bool
-	// Most is the largest number of nodes that the peer uses, or 0 for all.
-	Most int
 	// Plain lists the commands that clients of the peer send outside of scripts. Commands for connections,
 	// subscriptions and scripts are not listed.
 	Plain []string
@@ -64,16 +62,6 @@ type Lock interface {
 // NoCaller is the number of a caller that is not measured.
 const NoCaller = -1
 
-// Sharer is a lock with several holders.
-type Sharer interface {
-	// Claim describes the share that the last Acquire got.
-	Claim() Claim
-}
-
-// Claim is a holder's share of a lock. The weights of all holders at one time must not exceed the limit of any of
-// them.
-type Claim struct{ Weight, Limit int64 }
-
 // Trier is a lock that can be asked for without a wait.
 type Trier interface {
 	// Try acquires the lock unless it is denied.
@@ -94,8 +82,8 @@ func All() []Peer {
 	return []Peer{
 		redlock, multilock, noHandover,
 		floor, floorAll, floorGroup, queue,
-		redsyncPeer, redislockOne, redissonRedLock, redissonMultiLock, redissonOne,
-		semaphore, readers, mixed, oneWriter, latch, join, striped, mixture,
+		redsyncPeer, redissonRedLock, redissonMultiLock,
+		semaphore, readers, mixture,
 		full(16), full(128), full(1024),
 	}
 }

@@ -3,7 +3,6 @@ package render
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -33,17 +32,11 @@ func around(path string) (before, after string, err error) {
 	return before, after, nil
 }
 
-// Document replaces the figures in a Markdown document, and writes its chart beside it.
+// Document replaces the figures in a Markdown document.
 func (r *Report) Document(path string) error {
 	before, after, err := around(path)
 	if err != nil {
 		return err
 	}
-	picture := strings.TrimSuffix(path, filepath.Ext(path)) + ".svg"
-	if err := os.WriteFile(picture, []byte(chart(r.rowsOf("newnames"))), 0o644); err != nil {
-		return err
-	}
-	text := fmt.Sprintf("%s\n![operations a second by callers, with a line for each peer](%s)\n\n"+
-		"Operations a second by callers, each with a new name. The legend names the [peers](#measuring).\n", r.markdown(), filepath.Base(picture))
-	return os.WriteFile(path, []byte(before+beginMark+"\n"+text+"\n"+endMark+after), 0o644)
+	return os.WriteFile(path, []byte(before+beginMark+"\n"+r.markdown()+"\n"+endMark+after), 0o644)
 }

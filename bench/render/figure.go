@@ -13,7 +13,8 @@ type figure struct {
 	name string
 	// of is not a number if the figure was not measured.
 	of func(cell.Result) float64
-	// shown figures are in the tables, and all are in the CSV file. Of a worst figure, a table has the largest value of all rounds.
+	// shown figures are in the tables; the others are of goals alone. Of a worst figure, a table has the largest value of
+	// all rounds.
 	shown, worst bool
 }
 
@@ -30,28 +31,21 @@ var figures = slices.Concat(
 		{name: "heap bytes per lease", of: heapPerLease, shown: true},
 		{name: "scripts a second and node", of: waiting(scriptRate), shown: true},
 		{name: "commands run a second and node", of: waiting(commandRate), shown: true},
-		{name: "owner changes/s", of: func(r cell.Result) float64 { return per(float64(r.Switches), r.Seconds) }},
 		{name: "least share", of: shareMin, shown: true},
 		{name: "largest share", of: shareMax, shown: true},
 		{name: "client CPU us/op", of: client, shown: true},
 		{name: "server CPU us/op", of: servers, shown: true},
 		{name: "allocs/op", of: allocs, shown: true},
-		{name: "bytes/op", of: func(r cell.Result) float64 { return perOp(r, float64(r.Bytes)) }},
 		{name: "CPU us/op and node", of: func(r cell.Result) float64 { return per(client(r)+servers(r), float64(r.Nodes)) }},
 		{name: "commands/op", of: commands, shown: true},
-		{name: "scripts/op", of: scripts},
-		{name: "sent/op", of: sent},
 	},
-	latencies("acquire", func(r cell.Result) *cell.Latency { return r.Acquire }, true),
-	latencies("release", func(r cell.Result) *cell.Latency { return r.Release }, true),
-	latencies("delay", func(r cell.Result) *cell.Latency { return r.Delay }, true),
+	latencies("acquire", func(r cell.Result) *cell.Latency { return r.Acquire }),
+	latencies("release", func(r cell.Result) *cell.Latency { return r.Release }),
+	latencies("delay", func(r cell.Result) *cell.Latency { return r.Delay }),
 	[]figure{
-		{name: "renewals", of: func(r cell.Result) float64 { return float64(r.Renewals) }},
 		{name: "commands per node and renewal", of: commandsPerRenewal, shown: true},
 		{name: "leases lost", of: lost, worst: true},
-		{name: "goroutines before", of: func(r cell.Result) float64 { return float64(r.GoroutinesBefore) }},
 		{name: "goroutines", of: func(r cell.Result) float64 { return float64(r.Goroutines) }},
-		{name: "goroutines closed", of: func(r cell.Result) float64 { return float64(r.GoroutinesClosed) }},
 		count("goroutines more", func(r cell.Result) int64 { return max(0, r.Goroutines-r.GoroutinesBefore) }),
 		count("keys left", func(r cell.Result) int64 { return int64(r.KeysLeft) }),
 		count("violations", func(r cell.Result) int64 { return r.Violations }),
@@ -110,8 +104,6 @@ func allocs(r cell.Result) float64   { return perOp(r, float64(r.Mallocs)) }
 func client(r cell.Result) float64   { return perOp(r, r.CPU*1e6) }
 func servers(r cell.Result) float64  { return perOp(r, float64(r.Work.CPU.Microseconds())) }
 func commands(r cell.Result) float64 { return perOp(r, float64(r.Work.Commands)) }
-func scripts(r cell.Result) float64  { return perOp(r, float64(r.Work.Scripts)) }
-func sent(r cell.Result) float64     { return perOp(r, float64(r.Work.Sent)) }
 
 func perOp(r cell.Result, x float64) float64 { return per(x, float64(r.AllOps)) }
 
@@ -143,26 +135,19 @@ func share(r cell.Result, of func([]int64) int64) float64 {
 }
 
 // latencies returns the figures of a distribution of latencies, in milliseconds.
-func latencies(name string, from func(cell.Result) *cell.Latency, shown bool) (fs []figure) {
-	for _, part := range []struct {
-		name  string
-		of    func(*cell.Latency) float64
-		shown bool
-	}{
-		{"p50", func(l *cell.Latency) float64 { return l.P50 }, shown},
-		{"p95", func(l *cell.Latency) float64 { return l.P95 }, false},
-		{"p99", func(l *cell.Latency) float64 { return l.P99 }, shown},
-		{"p99.9", func(l *cell.Latency) float64 { return l.P999 }, false},
-		{"max", func(l *cell.Latency) float64 { return l.Max }, false},
-	} {
-		fs = append(fs, figure{name: name + " " + part.name + " ms", shown: part.shown, of: func(r cell.Result) float64 {
+func latencies(name string, from func(cell.Result) *cell.Latency) []figure {
+	part := func(quantile string, of func(*cell.Latency) float64) figure {
+		return figure{name: name + " " + quantile + " ms", shown: true, of: func(r cell.Result) float64 {
 			if l := from(r); l != nil {
-				return part.of(l)
+				return of(l)
 			}
 			return math.NaN()
-		}})
+		}}
 	}
-	return fs
+	return []figure{
+		part("p50", func(l *cell.Latency) float64 { return l.P50 }),
+		part("p99", func(l *cell.Latency) float64 { return l.P99 }),
+	}
 }
 
 // lost is not a number where no leases are held all the time.

@@ -139,14 +139,14 @@ func (g goal) selects(r *Row) bool {
 		(g.to != "1 nodes" || r.Nodes > 1)
 }
 
-// Goals returns a table of the goals: the measured figure, and whether the goal is reached. Only a run for the goals lists
-// goals that were not measured.
+// Goals returns a table of the goals: the measured figure, and whether the goal is reached. Only a run of all
+// cells lists goals that were not measured.
 func (r *Report) Goals() string {
 	lines := [][]string{{"scenario", "callers", "variant", "peer", "figure", "goal", "median", "least - most", "verdict"}}
 	n := 0
 	for _, g := range goals {
 		s := g.value(r.rows)
-		if s.Rounds == 0 && !r.options.Goals {
+		if s.Rounds == 0 && !r.options.All() {
 			continue
 		}
 		verdict := g.verdict(s)

@@ -53,7 +53,7 @@ func everything(c cell.Cell) cell.Result {
 // ofAGoalsRun is the report of a run for the goals of one round.
 func ofAGoalsRun(t *testing.T) *Report {
 	t.Helper()
-	o := runner.Options{Nodes: 5, Rounds: 1, Goals: true}
+	o := runner.Options{Nodes: 5, Rounds: 1}
 	plan, err := o.Plan()
 	require.NoError(t, err)
 	var results []cell.Result
@@ -74,7 +74,7 @@ func TestEveryGoalIsMeasuredInARunForThem(t *testing.T) {
 }
 
 func TestGoalsThatCouldNotBeMeasuredAreListed(t *testing.T) {
-	text := New(runner.Options{Rounds: 1, Goals: true}, nil, nil).Goals()
+	text := New(runner.Options{Rounds: 1}, nil, nil).Goals()
 	assert.Equal(t, len(goals), strings.Count(text, unknown))
 }
 

@@ -1,8 +1,6 @@
 package render
 
 import (
-	"encoding/csv"
-	"encoding/xml"
 	"math"
 	"os"
 	"path/filepath"
@@ -51,14 +49,11 @@ func TestFigures(t *testing.T) {
 	held.Heap, held.Renewals = 1000, 50
 	for _, c := range []struct{ got, want float64 }{
 		{rate(r), 10},
-		{named("owner changes/s").of(r), 4},
 		{allocs(r), 2},
 		{client(r), 50},
 		{servers(r), 100},
 		{named("CPU us/op and node").of(r), 30},
 		{commands(r), 10},
-		{scripts(r), 5},
-		{sent(r), 6},
 		{sentRate(r), 12},
 		{scriptRate(r), 10},
 		{commandRate(r), 20},
@@ -79,7 +74,7 @@ func TestFigures(t *testing.T) {
 
 // measured makes a result of a cell.
 func measured(round int, peer string, rate float64, fault cluster.Fault, bad int) cell.Result {
-	latency := &cell.Latency{Count: 1, P50: 0.1 / rate, P95: 0.2 / rate, P99: 0.3 / rate, P999: 0.4 / rate, Max: 0.5 / rate}
+	latency := &cell.Latency{Count: 1, P50: 0.1 / rate, P99: 0.3 / rate}
 	return cell.Result{
 		Cell: cell.Cell{
 			Scenario: "faults", Peer: peer, Load: cell.Cycle, Callers: 16, Processes: 1, Nodes: 5, Fault: fault, Bad: bad,
@@ -138,22 +133,6 @@ func TestReportIsWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	require.NoError(t, Write(dir, sample()))
 
-	file, err := os.Open(filepath.Join(dir, "results.csv"))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, file.Close()) }()
-	lines, err := csv.NewReader(file).ReadAll()
-	require.NoError(t, err)
-	require.Len(t, lines, 1+len(sample().Results))
-	second := map[string]string{}
-	for i, name := range lines[0] {
-		second[name] = lines[2][i]
-	}
-	assert.Equal(t, "redlock", second["peer"])
-	assert.Equal(t, "1 hung", second["variant"])
-	assert.Equal(t, "97", second["ops/s"])
-	assert.Equal(t, "0.00103093", second["acquire p50 ms"])
-	assert.Empty(t, second["heap bytes per lease"], "not measured")
-
 	text, err := os.ReadFile(filepath.Join(dir, "results.md"))
 	require.NoError(t, err)
 	assert.Contains(t, string(text), "## Nodes that hang, die, or are slow")
@@ -181,15 +160,9 @@ func TestDocument(t *testing.T) {
 		"| newnames | 128 |  | redlock | ops/s | at least 2.00 x floor | 2.00 | - | reached |",
 		"| 128 | redlock | 1000 | 2.00 | 1.00 |",
 		"| 0.5 ms each way | 128 | redsync | 1000 |",
-		"](doc.svg)",
 	} {
 		assert.Contains(t, text, row)
 	}
-	svg, err := os.ReadFile(strings.TrimSuffix(path, "md") + "svg")
-	require.NoError(t, err)
-	require.NoError(t, xml.Unmarshal(svg, new(any)))
-	assert.Equal(t, 4, strings.Count(string(svg), "<polyline"), "one for each peer with several sizes")
-	assert.NotContains(t, string(svg), "NaN")
 }
 
 func TestErrorsAreEscaped(t *testing.T) {

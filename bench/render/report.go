@@ -1,19 +1,14 @@
-// Package render writes the report: results.csv with all results, results.md with tables. It also writes the
-// tables into a document, with a chart.
+// Package render writes the report, results.md with tables. It also writes the tables into a document.
 package render
 
 import (
-	"encoding/csv"
-	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,38 +35,7 @@ func Write(dir string, r *Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(dir, "results.csv"), []byte(r.csv()), 0o644),
-		os.WriteFile(filepath.Join(dir, "results.md"), []byte(r.markdown()), 0o644),
-	)
-}
-
-// csv returns all figures of all results, each cell of each round in a line. A figure that was not measured is empty.
-func (r *Report) csv() string {
-	head := []string{"round", "scenario", "peer", "load", "callers", "processes", "nodes", "variant", "error"}
-	for _, f := range figures {
-		head = append(head, f.name)
-	}
-	var b strings.Builder
-	w := csv.NewWriter(&b)
-	_ = w.Write(head) // to memory, as below
-	for _, x := range r.Results {
-		fields := append(
-			make([]string, 0, len(head)),
-			strconv.Itoa(x.Round), x.Scenario, x.Peer, string(x.Load), strconv.Itoa(x.Callers), strconv.Itoa(x.Processes),
-			strconv.Itoa(x.Nodes), x.Variant(), x.Error,
-		)
-		for _, f := range figures {
-			text := ""
-			if v := f.of(x); x.Error == "" && !math.IsNaN(v) {
-				text = strconv.FormatFloat(v, 'g', 6, 64)
-			}
-			fields = append(fields, text)
-		}
-		_ = w.Write(fields)
-	}
-	w.Flush()
-	return b.String()
+	return os.WriteFile(filepath.Join(dir, "results.md"), []byte(r.markdown()), 0o644)
 }
 
 // markdown returns the conditions, the goals, and a table for each scenario.
@@ -81,7 +45,7 @@ func (r *Report) markdown() string {
 	if r.options.Quick {
 		b.WriteString("\nThis was a quick run, which only shows that everything works. Its figures mean nothing.\n")
 	}
-	if r.options.Goals || !r.options.Quick {
+	if !r.options.Quick {
 		fmt.Fprintf(&b, "\n### Goals\n\n%s", r.Goals())
 	}
 	for _, s := range runner.Scenarios() {
@@ -152,7 +116,7 @@ func (r *Report) versions() (versions []string) {
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
-			for _, path := range []string{"redis/rueidis", "redis/go-redis/v9", "go-redsync/redsync/v4", "bsm/redislock"} {
+			for _, path := range []string{"redis/rueidis", "redis/go-redis/v9", "go-redsync/redsync/v4"} {
 				if d.Path == "github.com/"+path {
 					versions = append(versions, path+" "+d.Version)
 				}

@@ -21,7 +21,7 @@ func measure(ctx context.Context, o Options, c cell.Cell) cell.Result {
 	if o.Quick {
 		m.patience = time.Second
 	}
-	result, err := m.run(ctx, o.Addresses)
+	result, err := m.run(ctx)
 	if result == nil {
 		result = &cell.Result{}
 	}
@@ -43,8 +43,8 @@ type measurement struct {
 	patience time.Duration
 }
 
-func (m *measurement) run(ctx context.Context, given []string) (*cell.Result, error) {
-	if err := m.start(ctx, given); err != nil {
+func (m *measurement) run(ctx context.Context) (*cell.Result, error) {
+	if err := m.start(ctx); err != nil {
 		return nil, err
 	}
 	ready, err := m.hear("begin", m.startTimeout())
@@ -122,15 +122,11 @@ func (m *measurement) startTimeout() time.Duration {
 	return usual
 }
 
-func (m *measurement) start(ctx context.Context, given []string) (err error) {
+func (m *measurement) start(ctx context.Context) (err error) {
 	if m.peer, err = peer.Find(m.cell.Peer); err != nil {
 		return err
 	}
-	n := m.cell.Nodes
-	if m.peer.Most > 0 {
-		n = min(m.peer.Most, n)
-	}
-	if m.nodes, err = cluster.Start(ctx, given, n, m.cell.Network, m.cell.Fault, m.cell.Bad); err != nil {
+	if m.nodes, err = cluster.Start(ctx, m.cell.Nodes, m.cell.Network, m.cell.Fault, m.cell.Bad); err != nil {
 		return err
 	}
 	addresses := m.nodes.Addresses()

@@ -15,23 +15,18 @@ import (
 
 // Options select and configure the cells to measure.
 type Options struct {
-	// Addresses are the servers to measure, which are emptied before each cell; if there are none, servers are started.
-	Addresses []string
 	// Scenarios and Peers are the wanted ones; all if empty.
 	Scenarios, Peers []string
-	// Callers, unless empty, replaces the numbers of callers of scenarios that let choose.
-	Callers []int
 	// Nodes is the number of nodes where the scenario does not say.
 	Nodes    int
 	Rounds   int
 	Duration time.Duration
 	// Quick measures a little of every scenario, too shortly for a verdict.
 	Quick bool
-	// Goals measures only the cells that the report's goals need, and that docs/benchmarks.md shows.
-	Goals bool
-	// Seed determines the order of the cells.
-	Seed uint64
 }
+
+// All reports whether every cell is measured.
+func (o Options) All() bool { return len(o.Scenarios) == 0 && len(o.Peers) == 0 && !o.Quick }
 
 // Matrix stands for all combinations of its fields. A matrix takes its empty fields from the first one of the scenario.
 type Matrix struct {
@@ -43,9 +38,8 @@ type Matrix struct {
 	Loads []cell.Load
 	// Conditions are what to measure under; if empty, all nodes are well, and callers are patient.
 	Conditions []Condition
-	// Longer multiplies the measured time, and AtLeast is its lower bound.
-	Longer  int
-	AtLeast time.Duration
+	// Longer multiplies the measured time.
+	Longer int
 }
 
 // Size is a number of callers, and the number of processes over which they are spread.
@@ -71,7 +65,7 @@ func (m Matrix) over(other Matrix) Matrix {
 	return Matrix{
 		Peers: either(m.Peers, other.Peers), Sizes: either(m.Sizes, other.Sizes), Nodes: either(m.Nodes, other.Nodes),
 		Loads: either(m.Loads, other.Loads), Conditions: either(m.Conditions, other.Conditions),
-		Longer: cmp.Or(m.Longer, other.Longer), AtLeast: cmp.Or(m.AtLeast, other.AtLeast),
+		Longer: cmp.Or(m.Longer, other.Longer),
 	}
 }
 
@@ -125,23 +119,17 @@ func (o Options) check() error {
 	return nil
 }
 
-// matrices returns the matrices of a scenario, as the options change them.
+// matrices returns the matrices of a scenario, as the options change them. A quick run has the first size of each, and
+// the first peer unless peers are selected.
 func (o Options) matrices(s Scenario) (ms []Matrix) {
-	selected := s.Full
-	switch {
-	case o.Goals:
-		selected = s.Goals
-	case o.Quick:
-		selected = s.Quick
-	}
-	usual := Matrix{Nodes: []int{o.Nodes}, Conditions: []Condition{{}}, Longer: 1}
-	for _, m := range selected {
-		m = m.over(s.Full[0]).over(usual)
-		if o.Quick && len(o.Peers) > 0 {
-			m.Peers = s.Full[0].Peers
+	usual := Matrix{Nodes: []int{o.Nodes}, Conditions: []Condition{healthy}, Longer: 1}
+	for _, m := range s.Cells {
+		m = m.over(s.Cells[0]).over(usual)
+		if o.Quick {
+			m.Sizes, m.Longer = m.Sizes[:1], 1
 		}
-		if len(o.Callers) > 0 && !s.Fixed {
-			m.Sizes = in(1, o.Callers...)
+		if o.Quick && len(o.Peers) == 0 {
+			m.Peers = m.Peers[:1]
 		}
 		ms = append(ms, m)
 	}
@@ -150,7 +138,7 @@ func (o Options) matrices(s Scenario) (ms []Matrix) {
 
 // combinations returns all cells of a matrix.
 func (o Options) combinations(s Scenario, m Matrix) (cells []cell.Cell) {
-	c := cell.Cell{Scenario: s.Name, Duration: max(o.Duration*time.Duration(m.Longer), m.AtLeast), TTL: cmp.Or(s.TTL, usualTTL)}
+	c := cell.Cell{Scenario: s.Name, Duration: o.Duration * time.Duration(m.Longer), TTL: cmp.Or(s.TTL, usualTTL)}
 	if m.Loads[0].Held() {
 		c.Duration = min(c.Duration, c.TTL/2) // what is held must not expire meanwhile
 	}
@@ -182,7 +170,7 @@ const (
 
 // mixed shuffles the groups of cells. Cells that are compared with each other stay together, so that the machine is
 // in the same state for all of them.
-func mixed(cells []cell.Cell, random *rand.Rand) (order []cell.Cell) {
+func mixed(cells []cell.Cell) (order []cell.Cell) {
 	groups := map[string][]cell.Cell{}
 	var names []string
 	for _, c := range cells {
@@ -191,10 +179,10 @@ func mixed(cells []cell.Cell, random *rand.Rand) (order []cell.Cell) {
 		}
 		groups[c.Group()] = append(groups[c.Group()], c)
 	}
-	random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	for _, name := range names {
 		g := groups[name]
-		random.Shuffle(len(g), func(i, j int) { g[i], g[j] = g[j], g[i] })
+		rand.Shuffle(len(g), func(i, j int) { g[i], g[j] = g[j], g[i] })
 		order = append(order, g...)
 	}
 	return order

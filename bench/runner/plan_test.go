@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
-	"github.com/quorumlock/quorumlock/bench/cluster"
 	"github.com/quorumlock/quorumlock/bench/peer"
 )
 
@@ -40,7 +38,7 @@ func TestPlanOfAll(t *testing.T) {
 
 func TestPlanOfSome(t *testing.T) {
 	o := usualOptions()
-	o.Scenarios, o.Peers, o.Callers = []string{"uncontended", "waiters"}, []string{"floor", "redsync"}, []int{3}
+	o.Scenarios, o.Peers = []string{"uncontended", "waiters"}, []string{"floor", "redsync"}
 	cells, err := o.Plan()
 	require.NoError(t, err)
 	var names []string
@@ -48,12 +46,13 @@ func TestPlanOfSome(t *testing.T) {
 		names = append(names, c.String())
 	}
 	assert.Equal(t, []string{
-		"uncontended/cycle/callers=3/processes=1/nodes=5/floor",
-		"uncontended/cycle/callers=3/processes=1/nodes=5/redsync",
+		"uncontended/cycle/callers=1/processes=1/nodes=5/floor",
+		"uncontended/cycle/callers=16/processes=1/nodes=5/floor",
+		"uncontended/cycle/callers=128/processes=1/nodes=5/floor",
+		"uncontended/cycle/callers=1024/processes=1/nodes=5/floor",
+		"uncontended/cycle/callers=1/processes=1/nodes=5/redsync",
+		"uncontended/cycle/callers=128/processes=1/nodes=5/redsync",
 		"waiters/wait/callers=200/processes=1/nodes=5/redsync",
-		"waiters/wait/callers=200/processes=8/nodes=5/redsync",
-		"waiters/wait/callers=200/processes=200/nodes=5/redsync",
-		"waiters/waitapart/callers=1000/processes=1/nodes=5/redsync",
 	}, names)
 }
 
@@ -91,11 +90,12 @@ func TestJobs(t *testing.T) {
 	assert.Len(t, jobs(c), 3, "only the lock that others wait for is held")
 }
 
-func TestGoalsRunFitsItsTime(t *testing.T) {
-	o := Options{Nodes: 5, Duration: 2 * time.Second, Goals: true}
+func TestRunFitsItsTime(t *testing.T) {
+	o := usualOptions()
+	o.Duration = 2 * time.Second
 	cells, err := o.Plan()
 	require.NoError(t, err)
-	assert.Less(t, 3*spent(cells), 25*time.Minute)
+	assert.Less(t, 3*spent(cells), 35*time.Minute)
 }
 
 func TestHeldLockOutlastsTheWait(t *testing.T) {
@@ -122,7 +122,7 @@ func TestPlanRefusesUnknownNames(t *testing.T) {
 func TestMixedKeepsGroupsTogether(t *testing.T) {
 	cells, err := usualOptions().Plan()
 	require.NoError(t, err)
-	order := mixed(cells, rand.New(rand.NewPCG(1, 0)))
+	order := mixed(cells)
 	assert.ElementsMatch(t, cells, order)
 	assert.NotEqual(t, cells, order)
 	over := map[string]bool{}
@@ -134,22 +134,13 @@ func TestMixedKeepsGroupsTogether(t *testing.T) {
 			last = c.Group()
 		}
 	}
-	assert.Equal(t, order, mixed(cells, rand.New(rand.NewPCG(1, 0))), "the seed says it all")
 }
 
 func TestImpossibleCellsAreLeftOut(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var told []string
 	tell := func(format string, _ ...any) { told = append(told, format) }
-	cells := []cell.Cell{
-		{Peer: "redisson-redlock"}, {Peer: "floor", Nodes: 3}, {Peer: "floor", Nodes: 5}, {Peer: "floor", Nodes: 3, Fault: cluster.Hung, Bad: 1},
-	}
-	left := possible(cells, nil, tell)
-	assert.Equal(t, cells[1:], left)
+	cells := []cell.Cell{{Peer: "redisson-redlock"}, {Peer: "floor", Nodes: 3}}
+	assert.Equal(t, cells[1:], possible(cells, tell))
 	assert.Len(t, told, 1)
-
-	told = nil
-	left = possible(cells, []string{"a", "b", "c"}, tell)
-	assert.Equal(t, cells[1:2], left)
-	assert.Len(t, told, 3)
 }

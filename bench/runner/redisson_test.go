@@ -42,7 +42,7 @@ func TestRedissonIsMeasured(t *testing.T) {
 	require.NotNil(t, r.Acquire)
 	assert.InDelta(t, r.Ops, r.Acquire.Count, float64(base.Callers), "what began in the time may have ended behind it")
 	assert.Positive(t, r.Acquire.P50)
-	assert.Less(t, r.Acquire.P50, r.Acquire.Max)
+	assert.LessOrEqual(t, r.Acquire.P50, r.Acquire.P99)
 	assert.Positive(t, r.CPU)
 	assert.GreaterOrEqual(t, r.Work.Scripts, 6*r.AllOps, "one for the acquire and one for the release, on each node")
 
@@ -51,5 +51,5 @@ func TestRedissonIsMeasured(t *testing.T) {
 	assert.Positive(t, r.Switches)
 	assert.NotNil(t, r.Delay)
 
-	measured(cell.Wait, func(c *cell.Cell) { c.Peer = "redisson-1node"; c.Nodes = 1 })
+	measured(cell.Wait, func(c *cell.Cell) { c.Nodes = 1 })
 }

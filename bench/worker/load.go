@@ -51,7 +51,7 @@ func newLoad(w *worker) *load {
 		if w.Cell.Load.Contended() {
 			c.slot = 0
 		}
-		c.use(w.client.Lock(cell.LockName(c.slot), c.number))
+		c.lock = w.client.Lock(cell.LockName(c.slot), c.number)
 		if w.Cell.Load == cell.Zipf {
 			random := rand.New(rand.NewPCG(uint64(c.number), 0))
 			c.zipf = rand.NewZipf(random, cell.ZipfExponent, 1, cell.ZipfNames-1)
@@ -84,7 +84,7 @@ func (l *load) run() (*cell.Outcome, error) {
 	cancel()
 	l.awaitCallers(&all)
 	spent := used()
-	o.Mallocs, o.Bytes = spent.mallocs-usedBefore.mallocs, spent.bytes-usedBefore.bytes
+	o.Mallocs = spent.mallocs - usedBefore.mallocs
 	o.CPU = (spent.cpu - usedBefore.cpu).Seconds()
 	err := l.sum(o) // before the rest, which would distort it
 	if l.Cell.Load == cell.Hold {
@@ -93,7 +93,7 @@ func (l *load) run() (*cell.Outcome, error) {
 	if l.Holder {
 		time.Sleep(lateness) // otherwise the waiters of another worker could acquire it
 		for i := range l.leases {
-			l.witness.leave(i, 1)
+			l.witness.leave(i)
 		}
 	}
 	o.Lost = l.giveBack()
@@ -158,17 +158,10 @@ type caller struct {
 	*load
 	number int // among all callers of the cell
 	lock   peer.Lock
-	slot   int // of the lock, in the witness
-	sharer peer.Sharer
-	claim  peer.Claim   // the share that it has
+	slot   int          // of the lock, in the witness
 	grants atomic.Int64 // in the measured time
 	zipf   *rand.Zipf
 	calls  int // of Acquire
-}
-
-func (c *caller) use(lock peer.Lock) {
-	c.lock = lock
-	c.sharer, _ = lock.(peer.Sharer)
 }
 
 // renew chooses the lock of the next operation, where that is not always the same.
@@ -176,10 +169,10 @@ func (c *caller) renew() {
 	c.calls++
 	switch c.Cell.Load {
 	case cell.NewNames:
-		c.use(c.client.Lock(fmt.Sprintf("bench:new:%d:%d", c.number, c.calls), c.number))
+		c.lock = c.client.Lock(fmt.Sprintf("bench:new:%d:%d", c.number, c.calls), c.number)
 	case cell.Zipf:
 		c.slot = int(c.zipf.Uint64())
-		c.use(c.client.Lock(cell.LockName(c.slot), c.number))
+		c.lock = c.client.Lock(cell.LockName(c.slot), c.number)
 	}
 }
 
@@ -231,11 +224,11 @@ func (c *caller) operate(ctx, lasting context.Context) (number int64, err error)
 		return 0, err
 	}
 	acquired := time.Now()
-	g := c.entered()
+	g := c.witness.enter(c.slot, c.number)
 	if !g.allowed {
 		c.violations.Add(1)
 	}
-	c.witness.leave(c.slot, c.claim.Weight)
+	c.witness.leave(c.slot)
 	releasing := time.Now()
 	err = c.lock.Release(lasting)
 	released := time.Now()
@@ -277,15 +270,6 @@ func (c *caller) ask(ctx context.Context) error {
 	return nil
 }
 
-// entered tells the witness of a grant, which checks that at most the capacity of the lock is held.
-func (c *caller) entered() grant {
-	c.claim = peer.Claim{Weight: 1, Limit: 1}
-	if c.sharer != nil {
-		c.claim = c.sharer.Claim()
-	}
-	return c.witness.enter(c.slot, c.number, c.claim)
-}
-
 // count records an operation that ended in the measured time.
 func (c *caller) count(g grant) {
 	c.ops.Add(1)
@@ -297,8 +281,8 @@ func (c *caller) count(g grant) {
 
 // usage is the resources that this process has used so far.
 type usage struct {
-	mallocs, bytes uint64
-	cpu            time.Duration
+	mallocs uint64
+	cpu     time.Duration
 }
 
 func used() usage {
@@ -307,7 +291,7 @@ func used() usage {
 	var r unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &r) // it cannot fail
 	return usage{
-		mallocs: m.Mallocs, bytes: m.TotalAlloc,
-		cpu: time.Duration(r.Utime.Nano() + r.Stime.Nano()),
+		mallocs: m.Mallocs,
+		cpu:     time.Duration(r.Utime.Nano() + r.Stime.Nano()),
 	}
 }

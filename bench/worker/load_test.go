@@ -28,8 +28,7 @@ func TestMeasuredOperations(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, witness.Close()) })
 	l := newLoad(&worker{Job: Job{Cell: cell.Cell{Duration: time.Second}}, witness: witness})
 	during := func() {}
-	c := &caller{load: l}
-	c.use(freeLock{func() { during() }})
+	c := &caller{load: l, lock: freeLock{func() { during() }}}
 	operate := func() {
 		_, err := c.operate(t.Context(), t.Context())
 		require.NoError(t, err)

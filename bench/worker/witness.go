@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
-	"github.com/quorumlock/quorumlock/bench/peer"
 )
 
 // Witness records the holders of locks, in memory that all workers of a cell share. It has one slot for each lock.
@@ -21,7 +20,7 @@ type Witness struct {
 
 // slot is the state of one lock. It fills a cache line.
 type slot struct {
-	holders  atomic.Int64 // sum of the holders' weights
+	holders  atomic.Int64
 	grants   atomic.Int64
 	last     atomic.Int64 // the last holder, counted from 1
 	released atomic.Int64 // when the last holder began its release, by [cell.Now]; 0 for never
@@ -61,7 +60,7 @@ func (w *Witness) Close() error { return unix.Munmap(w.memory) }
 
 // grant describes a grant as the witness saw it.
 type grant struct {
-	// allowed is false if the weights of the holders exceed the limit.
+	// allowed is false if another caller still holds the lock.
 	allowed bool
 	// switched is set if the last holder was another caller.
 	switched bool
@@ -71,10 +70,10 @@ type grant struct {
 	sinceRelease int64
 }
 
-// enter records that a caller acquired the lock, or a share of it. The sum of the weights must not exceed the limit.
-func (w *Witness) enter(lock, caller int, c peer.Claim) grant {
+// enter records that a caller acquired the lock.
+func (w *Witness) enter(lock, caller int) grant {
 	s := &w.slots[lock]
-	g := grant{allowed: s.holders.Add(c.Weight) <= c.Limit, number: s.grants.Add(1)}
+	g := grant{allowed: s.holders.Add(1) == 1, number: s.grants.Add(1)}
 	if released := s.released.Load(); released != 0 {
 		g.sinceRelease = cell.Now() - released
 	}
@@ -84,10 +83,10 @@ func (w *Witness) enter(lock, caller int, c peer.Claim) grant {
 }
 
 // leave records that a caller is about to release the lock.
-func (w *Witness) leave(lock int, weight int64) {
+func (w *Witness) leave(lock int) {
 	s := &w.slots[lock]
 	s.released.Store(cell.Now())
-	s.holders.Add(-weight)
+	s.holders.Add(-1)
 }
 
 // grantsOf returns the number of grants of the lock so far.

@@ -77,7 +77,7 @@ func TestServiceStopsInTime(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		failed := time.Now()
 		for _, n := range nodes[:2] {
-			n.Add(faultinject.Rule{Do: faultinject.FailBefore(node.ErrUnreachable)})
+			n.Set(faultinject.FailBefore(node.ErrUnreachable))
 		}
 		time.Sleep(time.Minute)
 		healed := time.Now()

@@ -17,9 +17,9 @@ import (
 type pod struct {
 	manifests
 	// env is the environment of the container.
-	env     []string
-	port    string
-	process *os.Process
+	env    []string
+	port   string
+	server *redisproc.Server
 }
 
 // startPods starts all servers of the set with the command, the files and the environment of the manifest. Only the
@@ -40,9 +40,8 @@ func startPods(t *testing.T) []*pod {
 	pods := make([]*pod, *m.servers.Spec.Replicas)
 	for i := range pods {
 		pods[i] = &pod{manifests: m}
-		var address string
-		address, pods[i].process = redisproc.StartAs(t, m.redis().Command, map[string]string{"/etc/redis-locks/": config + "/", "/data": t.TempDir()})
-		pods[i].port = strings.TrimPrefix(address, "127.0.0.1:")
+		pods[i].server = redisproc.Start(t, redisproc.WithCommandLine(m.redis().Command, map[string]string{"/etc/redis-locks/": config + "/"}))
+		pods[i].port = strings.TrimPrefix(pods[i].server.Addr(), "127.0.0.1:")
 		host := strings.Split(strings.Split(m.secret.StringData["nodes"], ",")[i], "@")[1]
 		nodes = strings.Replace(nodes, host, "127.0.0.1:"+pods[i].port, 1)
 	}
@@ -111,7 +110,7 @@ func TestProbesOfRealServers(t *testing.T) {
 	require.Zero(t, code, out)
 
 	// One server is missing: the hook of another waits, and gives up.
-	require.NoError(t, pods[4].process.Kill())
+	pods[4].server.Kill()
 	last := len(stop) - 1
 	require.Contains(t, stop[last], "--wait 30s")
 	code, out = pods[0].run(t, append(stop[:last:last], strings.Replace(stop[last], "30s", "300ms", 1)))

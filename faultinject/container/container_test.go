@@ -1,7 +1,6 @@
 package container
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -35,10 +34,10 @@ func needsDocker(t testing.TB) {
 	t.Skip(err)
 }
 
-func start(t testing.TB, n int, opts ...Option) *faultinject.Group {
+func start(t testing.TB, n int) *faultinject.Group {
 	t.Helper()
 	needsDocker(t)
-	group, err := Start(t.Context(), n, opts...)
+	group, err := Start(t.Context(), n)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, group.Close()) })
 	return group
@@ -118,41 +117,24 @@ func TestServersReachEachOtherByName(t *testing.T) {
 	}, 30*time.Second, 20*time.Millisecond)
 }
 
-func TestContainersExpire(t *testing.T) {
+// TestExpiredGroupIsRemoved: another program was killed, two hours ago, and has left a paused container.
+func TestExpiredGroupIsRemoved(t *testing.T) {
 	needsDocker(t)
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	client := newClient(t)
-	// The time begins before the container is made, which takes seconds on a busy machine. At its end the container
-	// ends, and the tests of other packages may remove it.
-	s := start(t, 1, WithExpiry(10*time.Second)).Servers()[0]
+	group, err := startUntil(t.Context(), 1, time.Now().Add(time.Second))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, group.Close()) })
 	id := idOf(t, client, tmp)
-	require.Len(t, made(t, client, id), 2)
-	require.NoError(t, s.Pause(t.Context()), "a paused container expires too")
-	require.Eventually(t, func() bool {
-		running, err := client.ListContainers(docker.ListContainersOptions{Filters: map[string][]string{"label": {label + "=" + id}}})
-		return err == nil && len(running) == 0
-	}, 30*time.Second, 50*time.Millisecond)
+	require.NoError(t, group.Servers()[0].Pause(t.Context()))
 	require.Eventually(t, func() bool {
 		require.NoError(t, start(t, 0).Close())
 		return len(made(t, client, id)) == 0
-	}, 30*time.Second, 100*time.Millisecond, "another start removes it")
+	}, 30*time.Second, 100*time.Millisecond)
 	left, err := os.ReadDir(tmp)
 	require.NoError(t, err)
 	require.Empty(t, left)
-}
-
-func TestTrueClock(t *testing.T) {
-	s := start(t, 1, WithTrueClock()).Servers()[0]
-	err := s.StepClock(t.Context(), time.Hour)
-	require.ErrorIs(t, err, errors.ErrUnsupported)
-	require.ErrorContains(t, err, "n1: step the clock: unsupported operation: the server was started with the true clock")
-}
-
-func TestNoSuchImage(t *testing.T) {
-	needsDocker(t)
-	_, err := Start(t.Context(), 1, WithImage("127.0.0.1:1/quorumlock-no-such"))
-	require.ErrorContains(t, err, "pull the image 127.0.0.1:1/quorumlock-no-such")
 }
 
 // TestStepClock: the contract allows servers whose clocks cannot step. These can, if libfaketime is installed.

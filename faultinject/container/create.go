@@ -3,7 +3,6 @@ package container
 import (
 	"context"
 	"strconv"
-	"time"
 
 	"github.com/ory/dockertest/v3/docker"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
@@ -33,9 +32,8 @@ func (d *driver) create(ctx context.Context) error {
 	c, err := d.client.CreateContainer(docker.CreateContainerOptions{
 		Name: d.group.network.Network.Name + "-" + d.name,
 		Config: &docker.Config{
-			Image: img.ref, Entrypoint: []string{img.program}, Cmd: []string{sharedDir + "/" + configName},
+			Image: bareName + ":" + bareTag, Entrypoint: []string{img.program}, Cmd: []string{sharedDir + "/" + configName},
 			User: "0", Env: env, Labels: d.group.labels(), ExposedPorts: map[docker.Port]struct{}{innerPort: {}},
-			StopSignal: harmless,
 		},
 		HostConfig:       d.hostConfig(),
 		NetworkingConfig: d.networking(),
@@ -66,14 +64,4 @@ func (d *driver) networking() *docker.NetworkingConfig {
 	return &docker.NetworkingConfig{EndpointsConfig: map[string]*docker.EndpointConfig{
 		d.group.network.Network.Name: {Aliases: []string{d.name}},
 	}}
-}
-
-// harmless is the stop signal of the containers. Servers ignore it, so that a stop with a timeout is a time to live.
-const harmless = "SIGWINCH"
-
-// expire makes the engine end the container at its time, as Resource.Expire of dockertest does, even without this
-// program. The call lasts until the container has ended.
-func (d *driver) expire() {
-	id, seconds := d.id, uint(max(1, time.Until(d.group.expires)/time.Second))
-	d.calls.Go(func() { _ = d.client.StopContainer(id, seconds) })
 }

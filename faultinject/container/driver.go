@@ -130,7 +130,6 @@ func (d *driver) start(ctx context.Context) error {
 		}
 		return err
 	}
-	d.expire()
 	if err := d.awaitAnswer(ctx); err != nil {
 		return d.giveUp(ctx, err)
 	}

@@ -3,13 +3,11 @@ package container
 import (
 	"archive/tar"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -29,40 +27,18 @@ const (
 
 // image is what the containers run.
 type image struct {
-	ref     string
 	program string
 	binds   []string // files and directories of this machine that the program needs
-	// faketime is the path of libfaketime; clock says why there is none.
-	faketime, clock string
-}
-
-// named returns an image, which it pulls if the engine has it not.
-func named(ctx context.Context, client *docker.Client, ref string) (image, error) {
-	found, err := client.InspectImage(ref)
-	if errors.Is(err, docker.ErrNoSuchImage) {
-		repository, tag := docker.ParseRepositoryTag(ref)
-		err = client.PullImage(
-			docker.PullImageOptions{Repository: repository, Tag: cmp.Or(tag, "latest"), Context: ctx}, docker.AuthConfiguration{})
-		if err == nil {
-			found, err = client.InspectImage(ref)
-		}
-	}
-	if err != nil {
-		return image{}, fmt.Errorf("faultinject: pull the image %s: %w", ref, err)
-	}
-	img := image{ref: ref, program: "redis-server", clock: "the servers of a named image have the true clock"}
-	if found.Config != nil && len(found.Config.Cmd) > 0 && strings.HasSuffix(path.Base(found.Config.Cmd[0]), "-server") {
-		img.program = found.Config.Cmd[0]
-	}
-	return img, nil
+	// faketime is the path of libfaketime; noFaketime says why there is none.
+	faketime   string
+	noFaketime error
 }
 
 // installed returns an image without files, in which the redis-server of this machine finds itself and its libraries
 // at their usual paths.
 func installed(ctx context.Context, client *docker.Client) (image, error) {
 	if runtime.GOOS != "linux" {
-		return image{}, fmt.Errorf("faultinject: the installed redis-server is for %s, and containers run Linux: name an image by WithImage or $%s",
-			runtime.GOOS, ImageEnv)
+		return image{}, fmt.Errorf("faultinject: the installed redis-server is for %s, and containers run Linux: use package process", runtime.GOOS)
 	}
 	program, err := exec.LookPath("redis-server")
 	if err == nil {
@@ -71,11 +47,9 @@ func installed(ctx context.Context, client *docker.Client) (image, error) {
 	if err != nil {
 		return image{}, fmt.Errorf("faultinject: find the installed redis-server: %w", err)
 	}
-	img := image{ref: bareName + ":" + bareTag, program: program}
+	img := image{program: program}
 	needs := []string{"/usr", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache"}
-	if img.faketime, err = redisproc.FindFaketime(); err != nil {
-		img.clock = err.Error()
-	}
+	img.faketime, img.noFaketime = redisproc.FindFaketime()
 	for _, file := range []string{program, img.faketime} {
 		if file != "" && !strings.HasPrefix(file, "/usr/") {
 			needs = append(needs, filepath.Dir(file))
@@ -86,7 +60,7 @@ func installed(ctx context.Context, client *docker.Client) (image, error) {
 			img.binds = append(img.binds, path+":"+path+":ro")
 		}
 	}
-	if _, err := client.InspectImage(img.ref); err == nil {
+	if _, err := client.InspectImage(bareName + ":" + bareTag); err == nil {
 		return img, nil
 	}
 	return img, importBare(ctx, client)

@@ -61,8 +61,8 @@ func (d *driver) SetMaxMemory(ctx context.Context, limit int64) error {
 }
 
 func (d *driver) StepClock(ctx context.Context, offset time.Duration) error {
-	if img := d.group.image; img.faketime == "" {
-		return fmt.Errorf("%w: %s", errors.ErrUnsupported, img.clock)
+	if err := d.group.image.noFaketime; err != nil {
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
 	if err := redisproc.WriteClock(filepath.Join(d.dir, clockName), offset); err != nil {
 		return err

@@ -29,16 +29,12 @@ type clusterDriver struct {
 // StartWithCluster is [Start] for n nodes of which the first is a slot of a Redis Cluster, a [faultinject.Shard]. The
 // cluster has three masters, each with a replica. None of its servers has a disk. They suit a MaxClockSkew of a second
 // or more.
-func StartWithCluster(ctx context.Context, n int, opts ...Option) (*faultinject.Group, error) {
-	var conf config
-	for _, o := range opts {
-		o(&conf)
-	}
+func StartWithCluster(ctx context.Context, n int) (*faultinject.Group, error) {
 	return faultinject.StartGroup(n, func(name string) (faultinject.Server, error) {
 		if name == "n1" {
 			return startCluster(ctx, name)
 		}
-		return start(ctx, name, conf)
+		return start(ctx, name)
 	}, nil)
 }
 

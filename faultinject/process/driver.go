@@ -16,35 +16,25 @@ const kind = "process"
 // driver is one redis-server process.
 type driver struct {
 	redis *redisproc.Server
-	clock string // why it cannot be stepped, empty if it can
+	// noFaketime says why the clock cannot be stepped, if it cannot.
+	noFaketime error
 }
 
 // start starts a server and waits for its answer. The page cache outlives the process, so appended data survives
 // without a sync.
-func start(ctx context.Context, name string, conf config) (faultinject.Server, error) {
-	d := &driver{clock: trueClock(conf)}
+func start(ctx context.Context, name string) (faultinject.Server, error) {
+	_, err := redisproc.FindFaketime()
+	d := &driver{noFaketime: err}
 	opts := []redisproc.Option{redisproc.WithArgs(
 		"--appendonly", "yes", "--appendfsync", "no", "--maxmemory-policy", "noeviction",
 	)}
-	if d.clock == "" {
+	if err == nil {
 		opts = append(opts, redisproc.WithFaketime())
 	}
-	var err error
 	if d.redis, err = redisproc.TryLaunch(ctx, opts...); err != nil {
 		return nil, control.Failed(kind, name, "start", err)
 	}
 	return control.New(kind, name, d.redis.Addr(), d)
-}
-
-// trueClock returns why the server runs with the true clock, empty if it does not.
-func trueClock(conf config) string {
-	if conf.trueClock {
-		return "the server was started with the true clock"
-	}
-	if _, err := redisproc.FindFaketime(); err != nil {
-		return err.Error()
-	}
-	return ""
 }
 
 func (d *driver) Command(ctx context.Context, args ...string) (string, error) {
@@ -68,8 +58,8 @@ func (d *driver) Pause(context.Context) error { return d.redis.TryPause() }
 func (d *driver) Resume(context.Context) error { return d.redis.TryResume() }
 
 func (d *driver) StepClock(ctx context.Context, offset time.Duration) error {
-	if d.clock != "" {
-		return fmt.Errorf("%w: %s", errors.ErrUnsupported, d.clock)
+	if d.noFaketime != nil {
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, d.noFaketime)
 	}
 	return d.redis.TrySetClock(ctx, offset)
 }

@@ -11,23 +11,8 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// Option changes how servers are started.
-type Option func(*config)
-
-type config struct{ trueClock bool }
-
-// WithTrueClock runs the servers without libfaketime, which reads a file at each reading of the clock. Their
-// StepClock then fails with [errors.ErrUnsupported], as it does if libfaketime is not installed.
-func WithTrueClock() Option {
-	return func(c *config) { c.trueClock = true }
-}
-
 // Start starts n servers in parallel, named n1 to n<n>, and returns once all answer. The caller must close the group,
 // which removes everything that the servers left behind.
-func Start(ctx context.Context, n int, opts ...Option) (*faultinject.Group, error) {
-	var conf config
-	for _, o := range opts {
-		o(&conf)
-	}
-	return faultinject.StartGroup(n, func(name string) (faultinject.Server, error) { return start(ctx, name, conf) }, nil)
+func Start(ctx context.Context, n int) (*faultinject.Group, error) {
+	return faultinject.StartGroup(n, func(name string) (faultinject.Server, error) { return start(ctx, name) }, nil)
 }

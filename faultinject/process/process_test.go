@@ -2,7 +2,6 @@ package process_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strconv"
 	"syscall"
@@ -17,9 +16,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func start(t testing.TB, n int, opts ...process.Option) *faultinject.Group {
+func start(t testing.TB, n int) *faultinject.Group {
 	t.Helper()
-	group, err := process.Start(t.Context(), n, opts...)
+	group, err := process.Start(t.Context(), n)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, group.Close()) })
 	return group
@@ -60,13 +59,6 @@ func processes(t *testing.T, group *faultinject.Group) (all []*os.Process) {
 func TestStepClock(t *testing.T) {
 	s := start(t, 1).Servers()[0]
 	require.NoError(t, s.StepClock(t.Context(), time.Hour), "make setup installs libfaketime")
-}
-
-func TestTrueClock(t *testing.T) {
-	s := start(t, 1, process.WithTrueClock()).Servers()[0]
-	err := s.StepClock(t.Context(), time.Hour)
-	require.ErrorIs(t, err, errors.ErrUnsupported)
-	require.ErrorContains(t, err, "n1: step the clock: unsupported operation: the server was started with the true clock")
 }
 
 func TestStartWithoutRedis(t *testing.T) {

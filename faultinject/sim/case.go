@@ -233,56 +233,11 @@ func pick[T any](all []T, indices []int) ([]T, error) {
 	return some, nil
 }
 
-// Describe describes the case in words.
+// Describe lists what was drawn, except for faults and tasks: the history tells of these.
 func (c *Case) Describe() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d nodes, %d clients, TTL and MaxTTL %v, MaxClockSkew %v, messages under way for %v to %v",
-		len(c.Nodes), len(c.Clients), ttl, maxSkew, c.Weather.Least, c.Weather.Most)
-	if !c.Opened {
-		b.WriteString(", the nodes are new")
-	}
-	if h := c.Handover; h.Off {
-		b.WriteString(", nothing is handed over")
-	} else if h != (quorumlock.Handover{}) {
-		fmt.Fprintf(&b, ", handed over %d times for %v", h.MaxCount, h.MaxTime)
-	}
-	if c.Permits > 0 {
-		fmt.Fprintf(&b, ", a semaphore of %d permits", c.Permits)
-	}
-	if w := c.Weather; w.Forget > 0 {
-		fmt.Fprintf(&b, ", %.0f%% of grants forgotten", 100*w.Forget)
-	}
-	if c.Demand {
-		b.WriteString(", more callers than can have the lock")
-	}
-	if c.Sound > 0 {
-		fmt.Fprintf(&b, ", %d of the nodes never forget anything", c.Sound)
-	}
-	if w := c.Weather; w.Lose > 0 || w.Double > 0 || w.Unordered {
-		fmt.Fprintf(&b, ", %.0f%% lost, %.0f%% doubled", 100*w.Lose, 100*w.Double)
-		if w.Unordered {
-			fmt.Fprintf(&b, ", in any order, %.0f%% up to MaxTTL late", 100*w.Late)
-		}
-	}
-	b.WriteString("\n")
-	for _, t := range c.Tampers {
-		fmt.Fprintln(&b, t)
-	}
-	tell := func(kind string, clocks []Clock) {
-		for i, clock := range clocks {
-			if clock != (Clock{Rate: 1}) {
-				fmt.Fprintf(&b, "the clock of %s%d runs at %.5f, its wall clock is %v off\n", kind, i+1, clock.Rate, clock.Wall)
-			}
-		}
-	}
-	tell("n", c.Nodes)
-	tell("c", c.Clients)
-	for i, s := range c.Settings {
-		if s != (Settings{}) {
-			fmt.Fprintf(&b, "c%d has %+v\n", i+1, s)
-		}
-	}
-	return b.String()
+	return fmt.Sprintf("TTL and MaxTTL %v, MaxClockSkew %v\nnodes: %+v\nclients: %+v\nsettings: %+v\nweather: %+v\nhand-over: %+v\n"+
+		"opened %v, timeout %v, demand %v, permits %d, sound nodes %d\n%v\n",
+		ttl, maxSkew, c.Nodes, c.Clients, c.Settings, c.Weather, c.Handover, c.Opened, c.Timeout, c.Demand, c.Permits, c.Sound, c.Tampers)
 }
 
 // Kind is the difference between a case and one of plain locks.

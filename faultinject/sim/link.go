@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -80,7 +79,7 @@ func (l *link) exchange(ops []node.Op, replies []node.Reply) (err error, unsent 
 		return node.ErrClosed, true
 	}
 	x := l.newExchange(ops)
-	l.server.world.Go(x.deliverRequest)
+	l.carry(x.trip, x.serve, func() { close(x.done) })
 	bound := time.NewTimer(nodeBound + x.settle)
 	defer bound.Stop()
 	select {
@@ -118,10 +117,10 @@ type exchange struct {
 	life    int
 	ops     []node.Op
 	replies []node.Reply
-	// there and back are the delays. stray is the further delay of a duplicate. settle separates messages that a heal
-	// releases at once.
-	there, back, stray, settle  time.Duration
-	lostThere, lostBack, double bool
+	trip
+	// double makes it run twice, the second time later by stray.
+	double bool
+	stray  time.Duration
 
 	// ran is when it ran.
 	ran time.Duration
@@ -141,38 +140,25 @@ func (l *link) newExchange(ops []node.Op) *exchange {
 	l.sent++
 	l.flying = append(l.flying, l.sent)
 	w := l.server.world.weather()
-	// The number of draws is the same in any weather, so that a loss does not change later draws.
-	spread := int64(w.Most-w.Least) + 1
+	t := newTrip(l.rng, w)
 	late := time.Duration(l.rng.Int64N(int64(limits.MaxTTL)))
-	if l.rng.Float64() >= w.Late {
-		late = 0
+	if l.rng.Float64() < w.Late {
+		t.there += late
 	}
 	return &exchange{
 		link: l, number: l.sent, after: after, severed: l.severed, ops: ops, replies: make([]node.Reply, len(ops)),
-		life:      l.server.currentLife(),
-		there:     late + w.Least + time.Duration(l.rng.Int64N(spread)),
-		back:      w.Least + time.Duration(l.rng.Int64N(spread)),
-		stray:     time.Duration(l.rng.Int64N(int64(w.Stray) + 1)),
-		settle:    time.Duration(l.rng.Int64N(int64(time.Millisecond))),
-		lostThere: l.rng.Float64() < w.Lose,
-		lostBack:  l.rng.Float64() < w.Lose,
-		double:    l.rng.Float64() < w.Double,
-		done:      make(chan struct{}),
+		life: l.server.currentLife(), trip: t,
+		stray:  time.Duration(l.rng.Int64N(int64(w.Stray) + 1)),
+		double: l.rng.Float64() < w.Double,
+		done:   make(chan struct{}),
 	}
 }
 
-func (x *exchange) deliverRequest() {
-	x.link.path.there.pass(x.there, x.settle)
-	if x.lostThere {
-		return
+// serve runs the batch, and perhaps a duplicate.
+func (x *exchange) serve(alive bool) {
+	if x.run(alive) && x.double {
+		x.link.server.world.Go(x.again)
 	}
-	x.link.server.arrive(func(alive bool) {
-		ran := x.run(alive)
-		x.link.server.world.Go(x.deliverReply)
-		if ran && x.double {
-			x.link.server.world.Go(x.again)
-		}
-	})
 }
 
 // run runs the batch on the server. A server that has restarted knows nothing of the connection. Requests of an old
@@ -218,95 +204,10 @@ func (x *exchange) inOrder() {
 	}
 }
 
-func (x *exchange) deliverReply() {
-	x.link.path.back.pass(x.back, x.settle)
-	if !x.lostBack {
-		close(x.done)
-	}
-}
-
 // again runs a duplicate. Its answer is dropped.
 func (x *exchange) again() {
 	time.Sleep(x.stray)
 	second := *x
 	second.replies = make([]node.Reply, len(x.ops))
 	x.link.server.arrive(func(alive bool) { second.run(alive) })
-}
-
-// path is the network between one client and one server.
-type path struct{ there, back direction }
-
-func newPaths(servers int) []*path {
-	paths := make([]*path, servers)
-	for i := range paths {
-		paths[i] = &path{}
-	}
-	return paths
-}
-
-// applyFault begins or ends a fault.
-func (w *path) applyFault(step faultinject.Step, begin bool) {
-	switch step.Fault {
-	case faultinject.Part:
-		w.there.cut(begin)
-		w.back.cut(begin)
-	case faultinject.Deafen:
-		w.there.cut(begin)
-	case faultinject.Mute:
-		w.back.cut(begin)
-	case faultinject.Slow:
-		w.there.slow(step.Amount, begin)
-		w.back.slow(step.Amount, begin)
-	}
-}
-
-// direction is one direction of a path.
-type direction struct {
-	mu    sync.Mutex
-	cuts  int
-	extra time.Duration
-	// healed is closed when the last cut ends.
-	healed chan struct{}
-}
-
-func (d *direction) cut(begin bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if begin {
-		if d.cuts++; d.cuts == 1 {
-			d.healed = make(chan struct{})
-		}
-		return
-	}
-	if d.cuts--; d.cuts == 0 {
-		close(d.healed)
-	}
-}
-
-func (d *direction) slow(by time.Duration, begin bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !begin {
-		by = -by
-	}
-	d.extra += by
-}
-
-// pass returns when a message has arrived. A message sent into a cut arrives when the cut heals, because TCP
-// retransmits.
-func (d *direction) pass(takes, settle time.Duration) {
-	d.mu.Lock()
-	takes += d.extra
-	d.mu.Unlock()
-	for {
-		time.Sleep(takes)
-		d.mu.Lock()
-		cut, healed := d.cuts > 0, d.healed
-		d.mu.Unlock()
-		if !cut {
-			return
-		}
-		<-healed
-		takes = settle
-	}
 }

@@ -157,8 +157,7 @@ func (s *server) begin(fault faultinject.Fault) {
 // restart brings the server back with the data that was saved last. All subscriptions end.
 func (s *server) restart() {
 	for _, sub := range s.subscribers() {
-		sub.send(frame{kind: end})
-		sub.dropByServer()
+		sub.endByServer()
 	}
 	s.Crash()
 	s.world.latch.lost(s.world, s.index)
@@ -167,8 +166,7 @@ func (s *server) restart() {
 // readdress leads the server's address to another server, or back. All connections end.
 func (s *server) readdress() {
 	for _, sub := range s.subscribers() {
-		sub.send(frame{kind: end})
-		sub.dropByServer()
+		sub.endByServer()
 	}
 	s.move(s.world)
 	s.mu.Lock()

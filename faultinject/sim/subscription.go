@@ -40,14 +40,15 @@ func (l *link) Listen(ctx context.Context, client string, deliver func(node.Mess
 		return nil, &node.Error{Node: l.Name(), Reason: node.ErrClosed}
 	}
 	b := &inbox{link: l, client: client, deliver: deliver, quit: make(chan struct{}), rng: l.newRand()}
-	s, err := b.connect(ctx.Done())
+	s, err := b.connect(ctx.Done()) //nolint:contextcheck // the server does not see the context of the process
 	if err != nil {
 		return nil, &node.Error{Node: l.Name(), Reason: err}
 	}
 	b.mu.Lock()
 	b.at = s
 	b.mu.Unlock()
-	l.server.world.Go(func() { b.run(s) })
+	s.use()
+	l.server.world.Go(func() { b.run(s) }) //nolint:contextcheck // an inbox outlives the call
 	return b, nil
 }
 
@@ -112,6 +113,7 @@ func (b *inbox) use(s *subscription) bool {
 	news := node.Message{Kind: node.Lost}
 	if s != nil {
 		news.Kind = node.Resubscribed
+		defer s.use()
 	}
 	b.at = s
 	b.link.server.world.heard(b.link, news)
@@ -132,18 +134,18 @@ func (b *inbox) receive(s *subscription, m node.Message) {
 	}
 }
 
+// trip draws a trip.
+func (b *inbox) trip() trip {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return newTrip(b.rng, b.link.server.world.weather())
+}
+
 // draw returns a random duration.
 func (b *inbox) draw(most time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return time.Duration(b.rng.Int64N(int64(most) + 1))
-}
-
-// chance reports true with the given probability.
-func (b *inbox) chance(of float64) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.rng.Float64() < of
 }
 
 // sleep waits, and reports whether the inbox is still open.
@@ -160,19 +162,16 @@ func (b *inbox) sleep(d time.Duration) bool {
 	}
 }
 
-// connect returns a subscription that the server has confirmed.
-func (b *inbox) connect(canceled <-chan struct{}) (*subscription, error) {
-	s := newSubscription(b)
-	s.server.world.Go(s.ask)
+// ask asks the server, which serves the question if it runs, and returns why no good answer came.
+func (b *inbox) ask(canceled <-chan struct{}, serve func() bool) error {
+	good, answer := false, make(chan bool, 1)
+	b.link.carry(b.trip(), func(alive bool) { good = alive && serve() }, func() { answer <- good })
 	bound := time.NewTimer(nodeBound)
 	defer bound.Stop()
 	err := node.ErrTimeout
 	select {
-	case <-s.confirmed:
-		b.link.process.awake() // a frozen process learns of it later
-		return s, nil
-	case <-s.over:
-		err = node.ErrUnreachable
+	case is := <-answer:
+		answer <- is
 	case <-bound.C:
 	case <-canceled:
 		err = node.ErrCanceled
@@ -181,173 +180,94 @@ func (b *inbox) connect(canceled <-chan struct{}) (*subscription, error) {
 	case <-b.link.process.dead:
 		err = node.ErrClosed
 	}
-	s.hangUp()
-	b.link.process.awake()
-	return nil, err
+	b.link.process.awake() // what has come meanwhile, a frozen process sees first
+	select {
+	case is := <-answer:
+		if !is {
+			return node.ErrUnreachable
+		}
+		return nil
+	default:
+		return err
+	}
+}
+
+// connect returns a subscription that the server has confirmed.
+func (b *inbox) connect(canceled <-chan struct{}) (*subscription, error) {
+	s := newSubscription(b)
+	err := b.ask(canceled, func() bool { return s.server.admit(s) })
+	if err != nil {
+		s.hangUp()
+		return nil, err
+	}
+	return s, nil
 }
 
 // subscription is one connection by which a server sends messages to a process. As with TCP, all messages arrive in
-// order. After the loss of a piece nothing more arrives, and each end notices that in its own time. Until the server
+// order. After the loss of a message nothing more arrives, and each end notices that in its own time. Until the server
 // does, it counts the process as a subscriber.
 type subscription struct {
 	inbox  *inbox
 	server *server
-	// confirmed is closed when the process knows that it is subscribed, over when it knows that the server has ended
-	// the connection.
-	confirmed, over chan struct{}
-	// ends closes over: two faults that end together may both restart the server.
-	ends sync.Once
-	// due holds one token if there may be something to carry. ended is closed when the server has dropped the
-	// subscription.
-	due, ended chan struct{}
+	// over is closed when the process knows that the server has ended the connection. Two faults that end together may
+	// both restart the server.
+	over chan struct{}
+	end  func()
+	// used is closed when the process uses the subscription, or has given it up. No message arrives before.
+	used chan struct{}
+	use  func()
 
 	mu sync.Mutex
 	// remote is the server's part. gone is set once the server no longer wants it.
 	remote node.Inbox
 	gone   bool
-	// broken is set when a piece was lost, or one end has died silently.
+	// broken is set when a message was lost.
 	broken bool
-	frames []frame
-	last   time.Time
+	// last is closed when the last message has arrived, or is lost.
+	last <-chan struct{}
 }
-
-// frame is a message or reply of the server.
-type frame struct {
-	kind    frameKind
-	message node.Message
-	// at is the time of arrival, if nothing delays it. settle separates frames that a heal releases at once.
-	at     time.Time
-	settle time.Duration
-	lost   bool
-	// answer is closed when the pong arrives.
-	answer chan struct{}
-}
-
-type frameKind uint8
-
-const (
-	confirmation frameKind = iota
-	message
-	pong
-	end
-)
 
 func newSubscription(b *inbox) *subscription {
-	return &subscription{
-		inbox: b, server: b.link.server,
-		confirmed: make(chan struct{}), over: make(chan struct{}),
-		due: make(chan struct{}, 1), ended: make(chan struct{}),
-	}
-}
-
-// ask sends the request to the server.
-func (s *subscription) ask() {
-	if !s.reachesServer() || s.inbox.chance(s.server.world.weather().Lose) {
-		return
-	}
-	s.server.arrive(func(alive bool) {
-		if !alive || !s.server.admit(s) {
-			s.server.world.Go(s.carry)
-			s.send(frame{kind: end})
-			s.dropByServer()
-			return
-		}
-		s.send(frame{kind: confirmation})
-		s.server.world.Go(s.carry)
-	})
-}
-
-// reachesServer lets a piece travel to the server, and reports whether it arrives.
-func (s *subscription) reachesServer() bool {
-	w := s.server.world.weather()
-	s.inbox.link.path.there.pass(w.Least+s.inbox.draw(w.Most-w.Least), s.inbox.draw(time.Millisecond))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.broken
+	s := &subscription{inbox: b, server: b.link.server, over: make(chan struct{}), used: make(chan struct{})}
+	s.end = sync.OnceFunc(func() { close(s.over) })
+	s.use = sync.OnceFunc(func() { close(s.used) })
+	s.last = s.used
+	return s
 }
 
 // published forwards a message of the server's node.
 func (s *subscription) published(m node.Message) {
 	switch m.Kind {
-	case node.Lost, node.Resubscribed: // that is told by ends
+	case node.Lost, node.Resubscribed: // that is told by the end
 	default:
-		s.send(frame{kind: message, message: m})
+		s.send(func() { s.inbox.receive(s, m) })
 	}
 }
 
-// send queues a frame of the server.
-func (s *subscription) send(f frame) {
-	w := s.server.world.weather()
-	takes := w.Least + s.inbox.draw(w.Most-w.Least)
-	f.settle = s.inbox.draw(time.Millisecond)
-	f.lost = s.inbox.chance(w.Lose) && f.kind != pong // else none would last
+// send sends something to the process, where it arrives behind all that was sent before.
+func (s *subscription) send(arrive func()) {
+	t := s.inbox.trip()
+	arrived := make(chan struct{})
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	f.at = time.Now().Add(takes)
-	if !f.at.After(s.last) {
-		f.at = s.last.Add(time.Microsecond)
-	}
-	s.last = f.at
-	s.frames = append(s.frames, f)
-	select {
-	case s.due <- struct{}{}:
-	default:
-	}
-}
-
-// carry delivers the server's frames to the process, until either has ended the connection.
-func (s *subscription) carry() {
-	for {
-		f, ok := s.next()
-		if !ok {
-			select {
-			case <-s.due:
-				continue
-			case <-s.ended:
-			}
-			if f, ok = s.next(); !ok {
-				return
-			}
-		}
-		s.inbox.link.path.back.pass(time.Until(f.at), f.settle)
-		if f.lost {
-			s.mu.Lock()
-			s.broken = true
-			s.mu.Unlock()
-		}
-		s.arrived(f)
-	}
-}
-
-func (s *subscription) next() (frame, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.frames) == 0 {
-		return frame{}, false
-	}
-	f := s.frames[0]
-	s.frames = s.frames[1:]
-	return f, true
-}
-
-// arrived handles a frame, if the process still receives it.
-func (s *subscription) arrived(f frame) {
-	s.mu.Lock()
-	broken := s.broken
+	before := s.last
+	s.last = arrived
 	s.mu.Unlock()
-	if broken {
-		return
-	}
-	switch f.kind {
-	case confirmation:
-		close(s.confirmed)
-	case message:
-		s.inbox.receive(s, f.message)
-	case pong:
-		close(f.answer)
-	case end:
-		s.ends.Do(func() { close(s.over) })
-	}
+	s.server.world.Go(func() {
+		defer close(arrived)
+		s.inbox.link.path.back.pass(t.back, t.settle)
+		<-before
+		if s.reaches(t.lostBack) {
+			arrive()
+		}
+	})
+}
+
+// reaches reports whether something reaches the process: neither it, nor anything before it was lost.
+func (s *subscription) reaches(lost bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = s.broken || lost
+	return !s.broken
 }
 
 // watch pings the server from time to time, and returns when the server does not answer. It reports whether the
@@ -375,55 +295,31 @@ func (s *subscription) watch() bool {
 	}
 }
 
-// ping reports whether the server answers in time.
+// ping reports whether the server answers in time, and the connection is whole.
 func (s *subscription) ping() bool {
-	answer := make(chan struct{})
-	s.server.world.Go(func() {
-		if !s.reachesServer() {
-			return
-		}
-		s.server.arrive(func(alive bool) {
-			if s.server.has(s) && alive {
-				s.send(frame{kind: pong, answer: answer})
-			}
-		})
-	})
-	bound := time.NewTimer(nodeBound)
-	defer bound.Stop()
-	select {
-	case <-answer:
-		return true
-	case <-bound.C:
-		s.inbox.link.process.awake() // what has come meanwhile, it sees first
-	case <-s.over:
-	case <-s.inbox.quit:
-	case <-s.inbox.link.process.dead:
-	}
-	select {
-	case <-answer:
-		return true
-	default:
-		return false
-	}
+	return s.inbox.ask(nil, func() bool { return s.server.has(s) && s.reaches(false) }) == nil
 }
 
 // hangUp ends the connection on the side of the process. The server notices when the end arrives, or, if the process
 // died with its machine, much later.
 func (s *subscription) hangUp() {
-	silent := false
+	s.use()
+	t, later := s.inbox.trip(), s.inbox.draw(8*ttl)
+	t.lostThere = false // TCP sends it again
 	select {
 	case <-s.inbox.link.process.dead:
-		silent = s.inbox.chance(0.25)
+		if later < 2*ttl { // a quarter of the machines die, too
+			t.there += later
+		}
 	default:
 	}
-	s.server.world.Go(func() {
-		if silent {
-			time.Sleep(s.inbox.draw(2 * ttl))
-		}
-		w := s.server.world.weather()
-		s.inbox.link.path.there.pass(w.Least+s.inbox.draw(w.Most-w.Least), s.inbox.draw(time.Millisecond))
-		s.server.arrive(func(bool) { s.dropByServer() })
-	})
+	s.inbox.link.carry(t, func(bool) { s.dropByServer() }, func() {})
+}
+
+// endByServer has the server end the connection, which the process learns behind its messages.
+func (s *subscription) endByServer() {
+	s.send(s.end)
+	s.dropByServer()
 }
 
 // dropByServer makes the server drop the subscription.
@@ -439,7 +335,6 @@ func (s *subscription) dropByServer() {
 		_ = remote.Close()
 	}
 	s.server.forget(s)
-	close(s.ended)
 }
 
 // admit makes the server subscribe it, unless the process has hung up before.

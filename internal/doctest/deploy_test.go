@@ -66,8 +66,8 @@ func TestRedisConf(t *testing.T) {
 	c, _ := readCompose(t)
 	var addresses []string
 	for _, s := range c.Services {
-		address, _ := redisproc.StartAs(t, s.Command, map[string]string{"/etc/redis.conf": deploy + "redis.conf"})
-		addresses = append(addresses, address)
+		server := redisproc.Start(t, redisproc.WithCommandLine(s.Command, map[string]string{"/etc/redis.conf": deploy + "redis.conf"}))
+		addresses = append(addresses, server.Addr())
 	}
 	useLock(t, addresses, "")
 }
@@ -85,13 +85,12 @@ func TestUnit(t *testing.T) {
 	require.Equal(t, documentedUsers(t), string(lines), "the file has the rules of docs/servers.md")
 	var addresses []string
 	for range 3 {
-		address, _ := redisproc.StartAs(t, strings.Fields(start[1]), map[string]string{
+		server := redisproc.Start(t, redisproc.WithCommandLine(strings.Fields(start[1]), map[string]string{
 			"/usr/bin/redis-server":       "redis-server",
 			"/etc/redis-locks/redis.conf": deploy + "redis.conf",
 			"/etc/redis-locks/users.acl":  users,
-			"/var/lib/redis-locks":        t.TempDir(),
-		})
-		addresses = append(addresses, address)
+		}))
+		addresses = append(addresses, server.Addr())
 	}
 	useLock(t, addresses, "locker:secret@")
 	locker, viewer := useLatch(t, addresses, "locker:secret@"), newClient(t, addresses, "viewer:another@")

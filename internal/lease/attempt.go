@@ -56,13 +56,6 @@ func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry
 		chosen.Names = names
 		s = &chosen
 	}
-	if end, ok := ctx.Deadline(); ok && e.Nodes.Crowded(s.Need, time.Until(end)) { //nolint:forbidigo // deadlines of contexts are of package time
-		s.returnSlots(false)
-		if r.Ticket != nil {
-			r.Ticket.Begin(r.Began) // what has woken the waiter would otherwise make it try again without a pause
-		}
-		return nil, Retry{Useful: true}, e.crowdedError(s)
-	}
 	a := newAttempt(e, s, r)
 	a.start()
 	select {
@@ -82,12 +75,14 @@ func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry
 	return nil, again, err
 }
 
-// crowdedError is the error of an attempt that was not begun.
-func (e *Engine) crowdedError(s *Spec) error {
+// NotAskedError is the error of a waiter that gave up before it asked any node.
+func (e *Engine) NotAskedError(s *Spec) error {
 	n := e.Nodes.Len()
-	short := Shortage{Op: node.Acquire.String(), Spec: s, Need: s.Need, Pending: n, Total: n}
-	return &pair{e.Errors.NoQuorum(short), ": ", errCrowded}
+	return e.Errors.NoQuorum(Shortage{Op: node.Acquire.String(), Spec: s, Need: s.Need, Pending: n, Total: n})
 }
+
+// CrowdedError is NotAskedError for a waiter that the nodes could not have answered in time.
+func (e *Engine) CrowdedError(s *Spec) error { return &pair{e.NotAskedError(s), ": ", errCrowded} }
 
 // errCrowded is why nodes were not asked.
 var errCrowded = errors.New("more calls wait for the nodes than they can answer in time")
@@ -236,11 +231,20 @@ func (a *attempt) countVote(i int, sent time.Duration, token uint64, r *node.Rep
 
 // answerOf converts a reply to an acquisition, except for the vote.
 func answerOf(token uint64, r *node.Reply) quorum.Answer {
-	a := quorum.Answer{Proposed: token, Fence: max(r.Token, r.Holder.Token), Unsent: r.Unsent, Repeated: r.Repeated}
+	a := quorum.Answer{Proposed: token, Fence: max(r.Token, r.Holder.Token), Unsent: notRun(r), Repeated: r.Repeated}
 	if r.Outcome == node.Granted {
 		a.Known = r.Token
 	}
 	return a
+}
+
+// notRun reports whether the operation certainly changed nothing on the node.
+func notRun(r *node.Reply) bool {
+	if r.Err == nil || r.Unsent || r.Repeated {
+		return r.Unsent
+	}
+	var refused *node.Error
+	return errors.As(r.Err, &refused) && refused.NotRun()
 }
 
 // plausible returns the reply, or an error in its place if no sound node could give that reply.

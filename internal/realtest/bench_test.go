@@ -2,8 +2,6 @@ package realtest_test
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1.
-	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -12,7 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
@@ -21,11 +18,8 @@ import (
 // An operation of these benchmarks is an uncontended acquire with its release. Each caller uses
 // its own lock.
 
-// BenchmarkAcquireRelease on willing nodes measures the cost of the coordinator alone. On Redis it
-// compares this library (by=quorumlock) with the minimal cost of one lock after another
-// (by=floor...). The floor's scripts lock and do nothing else. One goroutine per node sends them
-// through rueidis, and the benchmark awaits a majority without any bookkeeping. It uses one
-// connection per node, or rueidis' default of four. Compare with: benchstat -col /by.
+// BenchmarkAcquireRelease on willing nodes measures the cost of the coordinator alone. The module bench compares with the
+// least that a lock could cost.
 func BenchmarkAcquireRelease(b *testing.B) {
 	b.Run("willing", benchmarkWilling)
 	b.Run("redis", benchmarkRedis)
@@ -50,14 +44,10 @@ func benchmarkRedis(b *testing.B) {
 			c := startCluster(b, n)
 			for _, callers := range []int{1, 16, 128} {
 				b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-					b.Run("by=quorumlock", func(b *testing.B) {
-						client, err := quorumlock.New(quorumlock.Config{Addresses: c.addresses()})
-						require.NoError(b, err)
-						defer closeClient(b, client)
-						c.count(b, callers, acquireAndRelease(client))
-					})
-					b.Run("by=floor1", func(b *testing.B) { c.floor(b, callers, -1) })
-					b.Run("by=floor4", func(b *testing.B) { c.floor(b, callers, 0) })
+					client, err := quorumlock.New(quorumlock.Config{Addresses: c.addresses()})
+					require.NoError(b, err)
+					defer closeClient(b, client)
+					c.count(b, callers, acquireAndRelease(client))
 				})
 			}
 		})
@@ -119,64 +109,4 @@ func (c *cluster) count(b *testing.B, callers int, operate func(name string) err
 	before := total()
 	each(b, callers, operate)
 	b.ReportMetric(float64(total()-before)/float64(b.N+1)/float64(len(c.servers)), "scripts/op/node")
-}
-
-// floor measures the baseline of BenchmarkAcquireRelease.
-func (c *cluster) floor(b *testing.B, callers, multiplex int) {
-	b.Helper()
-	acquire, release := newScript(floorAcquire), newScript(floorRelease)
-	clients := make([]rueidis.Client, 0, len(c.servers))
-	for _, addr := range c.addresses() {
-		client, err := rueidis.NewClient(rueidis.ClientOption{
-			InitAddress: []string{addr}, ForceSingleClient: true, PipelineMultiplex: multiplex,
-		})
-		require.NoError(b, err)
-		defer client.Close()
-		for _, s := range []script{acquire, release} {
-			require.NoError(b, client.Do(context.Background(), client.B().ScriptLoad().Script(s.source).Build()).Error())
-		}
-		clients = append(clients, client)
-	}
-	var stragglers sync.WaitGroup
-	defer stragglers.Wait()
-	fanOut := func(s script, name string, args ...string) error {
-		answers := make(chan error, len(clients))
-		for _, client := range clients {
-			stragglers.Go(func() {
-				cmd := client.B().Evalsha().Sha1(s.sha).Numkeys(1).Key(name).Arg(args...).Build()
-				answers <- client.Do(context.Background(), cmd).Error()
-			})
-		}
-		for range len(clients)/2 + 1 {
-			if err := <-answers; err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	var owners atomic.Uint64
-	c.count(b, callers, func(name string) error {
-		owner := "floor:" + strconv.FormatUint(owners.Add(1), 10)
-		if err := fanOut(acquire, name, owner, "10000"); err != nil {
-			return err
-		}
-		return fanOut(release, name, owner)
-	})
-}
-
-// The floor's scripts lock as the library does, but without recovery, tokens, and several names.
-const (
-	floorAcquire = `if redis.call('HKEYS', KEYS[1])[1] then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], 1)
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return 1`
-	floorRelease = `if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
-return redis.call('DEL', KEYS[1])`
-)
-
-type script struct{ source, sha string }
-
-func newScript(source string) script {
-	sum := sha1.Sum([]byte(source)) //nolint:gosec // Redis names scripts by their SHA-1
-	return script{source: source, sha: hex.EncodeToString(sum[:])}
 }

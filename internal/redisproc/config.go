@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,7 +25,8 @@ type config struct {
 	faketime []string      // where libfaketime may be; empty for the true clock
 	clock    time.Duration // the offset of the clock at first
 	args     []string
-	program  string // of WithProgram
+	program  string   // of WithProgram
+	line     []string // of WithCommandLine
 	debug    bool
 	master   *Server  // followed at first
 	sentinel *watched // run as a Sentinel
@@ -81,6 +83,22 @@ func WithProgram(path string) Option {
 	return func(c *config) { c.program = path }
 }
 
+// WithCommandLine starts the server by a command line of others, with paths of the test in place of theirs; a path that
+// ends with a slash stands for all below it. Only ports, socket and directory are those of this package.
+func WithCommandLine(line []string, paths map[string]string) Option {
+	return func(c *config) {
+		c.line = slices.Clone(line)
+		for i, arg := range line {
+			for from, to := range paths {
+				if arg == from || strings.HasSuffix(from, "/") && strings.HasPrefix(arg, from) {
+					c.line[i] = to + strings.TrimPrefix(arg, from)
+				}
+			}
+		}
+		c.program = c.line[0]
+	}
+}
+
 // WithDebug permits the command DEBUG, which servers before 7.0 always permit.
 func WithDebug() Option {
 	return func(c *config) { c.debug = true }
@@ -91,6 +109,13 @@ func (s *Server) configFile() string { return filepath.Join(s.dir, "redis.conf")
 func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
 
 func (s *Server) commandLine() []string {
+	if s.conf.line != nil {
+		line := slices.Clone(s.conf.line)
+		if i := slices.Index(line, "--dir"); i > 0 { // the server goes there at once, and the path of others may be missing
+			line[i+1] = s.dir
+		}
+		return append(line, "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--unixsocket", s.Socket(), "--dir", s.dir)
+	}
 	line := []string{s.conf.serverProgram(), s.configFile()}
 	if s.conf.sentinel != nil {
 		line = append(line, "--sentinel")

@@ -16,17 +16,6 @@ func assertClock(t *testing.T, want time.Duration, s *Server) {
 	assert.NoError(t, compareClock(t.Context(), want, s.askTime))
 }
 
-func TestSetClock(t *testing.T) {
-	s := Start(t, WithFaketime())
-	assertClock(t, 0, s)
-	for _, offset := range []time.Duration{
-		time.Hour, -time.Hour, 1500 * time.Millisecond, -20 * time.Millisecond, 20 * 365 * 24 * time.Hour, 0,
-	} {
-		s.SetClock(offset)
-		assertClock(t, offset, s)
-	}
-}
-
 func TestSetClockBeforeStart(t *testing.T) {
 	s := Start(t, WithClock(-90*time.Minute), WithPassword("pw"))
 	assertClock(t, -90*time.Minute, s)

@@ -10,43 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTryLife(t *testing.T) {
-	ctx := t.Context()
-	s := Start(t, WithArgs("--appendonly", "yes", "--appendfsync", "no"), WithPassword("pw"))
-	command(t, s, "SET", "k", "v")
-	require.NoError(t, s.TryStart(ctx), "the server runs already")
-	require.ErrorIs(t, s.TryWipe(), errRunning)
-
-	require.NoError(t, s.TryPause())
-	require.NoError(t, s.TryStop(ctx), "a paused server can be stopped")
-	require.NoError(t, s.TryStop(ctx))
-	assert.Zero(t, s.PID())
-	require.ErrorIs(t, s.TryPause(), errDown)
-	require.NoError(t, s.TryResume())
-	require.NoError(t, s.TryStart(ctx))
-	assert.Equal(t, "v", command(t, s, "GET", "k"))
-
-	s.Kill()
-	require.NoError(t, s.TryWipe())
-	require.NoError(t, s.TryStart(ctx))
-	assert.Empty(t, s.Keys())
-
-	require.NoError(t, s.TryClose())
-	require.NoError(t, s.TryClose())
-	require.ErrorIs(t, s.TryStart(ctx), errClosed)
-	require.ErrorIs(t, s.TrySetMaxMemory(ctx, 1), errClosed)
-}
-
-func TestTryStartIsBounded(t *testing.T) {
-	s := Start(t)
-	s.Kill()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, s.TryStart(ctx), context.Canceled)
-	assert.Zero(t, s.PID(), "nothing is left behind")
-	require.NoError(t, s.TryStart(t.Context()))
-}
-
 func TestAwaitClockGivesUp(t *testing.T) {
 	s := Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -118,17 +118,6 @@ func TestTakenPortIsRecognised(t *testing.T) {
 	require.NoError(t, pingTCP(s.Addr(), commandTimeout))
 }
 
-func TestKill(t *testing.T) {
-	s := Start(t)
-	s.Kill()
-	assert.Zero(t, s.PID())
-	require.Error(t, pingTCP(s.Addr(), time.Second))
-	_, err := s.Command("PING")
-	require.Error(t, err)
-	s.Kill()
-	s.Resume()
-}
-
 func TestServerThatEndedItself(t *testing.T) {
 	s := Start(t)
 	_, err := s.Command("SHUTDOWN", "NOSAVE")
@@ -211,24 +200,6 @@ func TestSentinel(t *testing.T) {
 	sentinel.Restart()
 	assert.Equal(t, want, command(t, sentinel, "SENTINEL", "get-master-addr-by-name", "m"))
 	require.NoError(t, pingTCP(sentinel.Addr(), commandTimeout))
-}
-
-func TestConfig(t *testing.T) {
-	s := Start(t)
-	s.Config("maxmemory-policy", "noeviction")
-	s.Config("maxmemory", "1kb")
-	_, err := s.Command("SET", "k", "v")
-	require.ErrorContains(t, err, "OOM")
-	require.ErrorContains(t, s.configSet("no-such-setting", "1"), "no-such-setting")
-	s.Restart()
-	command(t, s, "SET", "k", "v")
-}
-
-func TestKeysAreSorted(t *testing.T) {
-	s := Start(t)
-	assert.Empty(t, s.Keys())
-	command(t, s, "MSET", "b", "", "c", "", "a\nx", "")
-	assert.Equal(t, []string{"a\nx", "b", "c"}, s.Keys())
 }
 
 // A port is the server's own while that is down: connections are refused, and others cannot listen.

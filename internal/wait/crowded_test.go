@@ -2,14 +2,15 @@ package wait
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/internal/lease"
-	"github.com/quorumlock/quorumlock/internal/slots"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -30,9 +31,8 @@ func (n *slowNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) 
 	n.Node.Do(ctx, ops, replies)
 }
 
-// crowd makes calls wait for the only node of an engine, so that a caller with a patience of 300 ms is told at once
-// that the node cannot answer it in time. It returns a context with that patience.
-func crowd(t *testing.T, e *lease.Engine, n *slowNode) context.Context {
+// overload makes calls wait for the only node of an engine, so that it cannot answer a caller with a patience of 300 ms.
+func overload(t *testing.T, e *lease.Engine, n *slowNode) {
 	t.Helper()
 	ask := func() {
 		calls := dispatch.NewCalls(1, node.Op{Kind: node.Inspect, Names: []string{"other"}, Limits: e.Limits})
@@ -46,57 +46,116 @@ func crowd(t *testing.T, e *lease.Engine, n *slowNode) context.Context {
 	for range 200 {
 		ask()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+}
+
+// inCrowd runs a test with the queues of a client whose callers have a patience of 300 ms at most, in virtual time. The
+// only node could not answer them.
+func inCrowd(t *testing.T, test func(t *testing.T, qs *Queues)) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &slowNode{sent: make(chan struct{}, 100), let: make(chan struct{})}
+		e := newEngine(t, 1, func(nd node.Node) node.Node { n.Node = nd; return n })
+		qs := newQueues(e)
+		overload(t, e, n)
+		test(t, qs)
+		close(n.let)
+		qs.Close()
+		e.Close()
+		e.Nodes.Close()
+	})
+}
+
+// parkFor parks a new waiter whose context ends after a while.
+func parkFor(t *testing.T, qs *Queues, s *lease.Spec, patience time.Duration) *waiter {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	return ctx
+	w := qs.newWaiter(s, nil)
+	_, _, wait := w.untilAttempt()
+	require.LessOrEqual(t, wait, time.Duration(0), "its turn has come")
+	require.True(t, qs.crowded(ctx, s))
+	w.park(ctx)
+	return w
 }
 
-// An attempt for permits that is not begun gives its slots back: other attempts of this client may ask for them.
-func TestCrowdedAttemptGivesItsSlotsBack(t *testing.T) {
-	n := &slowNode{sent: make(chan struct{}, 100), let: make(chan struct{})}
-	e := newEngine(t, 1, func(nd node.Node) node.Node { n.Node = nd; return n })
-	qs := newQueues(e)
-	p := slots.NewPools(1, e.Jitter).Of("jobs")
-	s := specOf(1, p.Name())
-	s.Slots = &slots.Request{Pool: p, Semaphore: "jobs", Want: 1, Permits: 5}
-	chosen := func() []string {
-		names, _, ok := s.Slots.Choose(1, nil)
-		require.True(t, ok)
-		s.Slots.GiveUp(names, false)
-		return names
-	}
-	before := chosen()
-	_, _, err := e.Attempt(crowd(t, e, n), s, lease.Request{Began: e.Clock.Now()})
-	require.ErrorContains(t, err, "more calls wait")
-	require.Equal(t, before, chosen())
-
-	close(n.let)
-	qs.Close()
-	e.Close()
-	e.Nodes.Close()
+// Capacity wakes the waiter that can wait longest. When it ends its wait, for whatever reason, it wakes the next. One
+// that was not woken wakes nobody.
+func TestCapacityWakesParkedWaitersByDeadline(t *testing.T) {
+	inCrowd(t, func(t *testing.T, qs *Queues) {
+		var parked []*waiter
+		for i, patience := range []time.Duration{100, 290, 150, 200, 120} {
+			parked = append(parked, parkFor(t, qs, specOf(1, fmt.Sprint("job", i)), patience*time.Millisecond))
+		}
+		woken := func() (which []int) {
+			for i, w := range parked {
+				if len(w.signals) > 0 {
+					<-w.signals
+					which = append(which, i)
+				}
+			}
+			return which
+		}
+		require.Empty(t, woken())
+		qs.OnCapacity()
+		require.Equal(t, []int{1}, woken())
+		parked[3].unpark()
+		require.Empty(t, woken())
+		parked[1].unpark()
+		require.Equal(t, []int{2}, woken())
+		parked[2].unpark()
+		qs.OnCapacity()
+		require.ElementsMatch(t, []int{0, 4}, woken(), "one by the waiter before, one by the node")
+		qs.OnCapacity()
+		require.Empty(t, woken())
+		for _, w := range parked {
+			w.unpark()
+			w.finish(nil)
+		}
+		require.Zero(t, qs.crowd.count.Load())
+	})
 }
 
-// A woken waiter whose attempt is not begun pauses before it tries again. Otherwise it would try without a pause until
-// its context ends.
-func TestCrowdedWaiterPauses(t *testing.T) {
-	n := &slowNode{sent: make(chan struct{}, 100), let: make(chan struct{})}
-	e := newEngine(t, 1, func(nd node.Node) node.Node { n.Node = nd; return n })
-	qs := newQueues(e)
-	w := qs.newWaiter(specOf(1, "job"), nil)
-	w.planNext(lease.Retry{Useful: true}, lease.ErrHeld)
-	w.ticket.Begin(e.Clock.Now())
-	w.ticket.onWoken(0, e.Clock.Now())
-	require.LessOrEqual(t, w.untilDue(e.Clock), time.Duration(0), "an attempt is due")
+// A waiter that was woken and finds no room is parked again, and wakes nobody.
+func TestWokenWaiterIsParkedAgain(t *testing.T) {
+	inCrowd(t, func(t *testing.T, qs *Queues) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		other := parkFor(t, qs, specOf(1, "other"), 100*time.Millisecond)
+		done := make(chan error)
+		go func() {
+			_, err := qs.Acquire(ctx, specOf(1, "job"), nil)
+			done <- err
+		}()
+		synctest.Wait()
+		for range 3 {
+			require.EqualValues(t, 2, qs.crowd.count.Load())
+			qs.OnCapacity()
+			synctest.Wait()
+		}
+		require.Empty(t, other.signals)
+		began := time.Now()
+		err := <-done
+		require.ErrorContains(t, err, "more calls wait")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 300*time.Millisecond, time.Since(began), "it makes no attempt, and returns when its context ends")
+		other.unpark()
+		other.finish(nil)
+	})
+}
 
-	_, again, err := w.attempt(crowd(t, e, n))
-	require.ErrorContains(t, err, "more calls wait")
-	before := e.Clock.Now()
-	w.planNext(again, err)
-	require.GreaterOrEqual(t, w.ticket.nextAttempt()-before, qs.env.RetryMin/2)
-
-	w.finish(nil)
-	close(n.let)
-	qs.Close()
-	e.Close()
-	e.Nodes.Close()
+// Many calls give up in a crowd, so one must cost little: no attempt and no timer.
+func TestGivingUpInACrowdIsCheap(t *testing.T) {
+	inCrowd(t, func(t *testing.T, qs *Queues) {
+		s := specOf(1, "job")
+		giveUp := func(acquire func(context.Context) error) float64 {
+			return testing.AllocsPerRun(10, func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+				defer cancel()
+				require.ErrorIs(t, acquire(ctx), context.DeadlineExceeded)
+			})
+		}
+		own := giveUp(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		all := giveUp(func(ctx context.Context) error { _, err := qs.Acquire(ctx, s, nil); return err })
+		t.Logf("%v allocations, and %v of the context", all-own, own)
+		require.LessOrEqual(t, all-own, 10.0)
+	})
 }

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // client stands for the client of queues: it makes errors, and ignores events.
-type client struct{}
+type client struct{ nodes *nodeEvents }
 
 func (client) NoQuorum(s lease.Shortage) error { return fmt.Errorf("%s: no quorum", s.Op) }
 func (client) Held(h lease.Holder) error       { return fmt.Errorf("%w: %s", lease.ErrHeld, h.Owner) }
@@ -40,8 +40,8 @@ func (client) CannotFollow(string, error)                       {}
 func (client) Counted(int, string)                              {}
 func (client) SubscriptionsChanged()                            {}
 
-// nodeEvents ignores the news of nodes.
-type nodeEvents struct{}
+// nodeEvents passes on that nodes have capacity, and ignores the other news of nodes.
+type nodeEvents struct{ queues *Queues }
 
 func (nodeEvents) NodeDown(string, error)                            {}
 func (nodeEvents) NodeUp(string)                                     {}
@@ -51,7 +51,12 @@ func (nodeEvents) NodeRefuses(string, error)                         {}
 func (nodeEvents) NodeServes(string)                                 {}
 func (nodeEvents) MayEvict(string, string)                           {}
 func (nodeEvents) SameServer(string, string)                         {}
-func (nodeEvents) CapacityFreed()                                    {}
+
+func (e *nodeEvents) CapacityFreed() {
+	if e.queues != nil {
+		e.queues.OnCapacity()
+	}
+}
 
 // newEngine returns the engine of a client of n in-memory nodes, which are initialized.
 func newEngine(t *testing.T, n int, wrap ...func(node.Node) node.Node) *lease.Engine {
@@ -71,13 +76,14 @@ func newEngine(t *testing.T, n int, wrap ...func(node.Node) node.Node) *lease.En
 		nodes = append(nodes, nd)
 	}
 	half := func() float64 { return 0.5 }
+	events := &nodeEvents{}
 	return lease.New(lease.Env{
 		ID: "me", Clock: clock.Process(), Jitter: half, Limits: limits, Timeout: 500 * time.Millisecond,
 		Nodes: dispatch.New(nodes, dispatch.Env{
 			Clock: clock.Process(), TimeoutMin: 250 * time.Millisecond, TimeoutMax: 500 * time.Millisecond,
-			ConnectTimeout: 2 * time.Second, Jitter: half, Recovery: limits.Recovery(), Events: nodeEvents{},
+			ConnectTimeout: 2 * time.Second, Jitter: half, Recovery: limits.Recovery(), Events: events,
 		}),
-		MaxHandovers: 16, HandoverTime: 100 * time.Millisecond, Errors: client{}, Events: client{},
+		MaxHandovers: 16, HandoverTime: 100 * time.Millisecond, Errors: client{}, Events: client{events},
 	})
 }
 
@@ -88,6 +94,7 @@ func newQueues(e *lease.Engine) *Queues {
 		Slots: slots.NewPools(e.Nodes.Len(), e.Jitter), Events: client{},
 	})
 	qs.SetLatches(client{})
+	e.Events.(client).nodes.queues = qs
 	return qs
 }
 

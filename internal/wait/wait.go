@@ -6,7 +6,7 @@
 // ticket. The ticket forecasts when an attempt is worth its cost. Package lease makes the attempt.
 //
 // The lock order is Queues, inbox.Set, router, ticket. The mutex of a grant comes before all of
-// them, and the mutexes of package dispatch come after them.
+// them, and the mutexes of package dispatch come after them. The mutex of crowd comes last.
 package wait
 
 import (
@@ -17,7 +17,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/inbox"
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/slots"
-	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -61,11 +60,13 @@ type Queues struct {
 	// spare are empty queues, for reuse.
 	spare   []*localQueue
 	denials denials
+
+	crowd crowd
 }
 
 // New returns the queues of the client with this engine. They have no waiter and no subscription.
 func New(e *lease.Engine, env Env) *Queues {
-	qs := &Queues{env: env, engine: e}
+	qs := &Queues{env: env, engine: e, crowd: crowd{byNeed: make([]deadlineHeap, e.Nodes.Len()+1)}}
 	qs.router.init(qs)
 	e.SetLocals(qs)
 	return qs
@@ -114,6 +115,11 @@ const maxSlotAttempts = 5
 // TryAcquire makes an attempt without the local queue. For a semaphore it makes a few, while nodes
 // report that other slots are free. trace may be nil.
 func (qs *Queues) TryAcquire(ctx context.Context, s *lease.Spec, trace Trace) (Result, error) {
+	if qs.crowded(ctx, s) {
+		err := qs.engine.CrowdedError(s)
+		qs.env.Events.AttemptFailed(s, 1, err)
+		return Result{}, err
+	}
 	began := qs.engine.Clock.Now()
 	for tries, now := 1, began; ; tries, now = tries+1, qs.engine.Clock.Now() {
 		l, again, err := qs.attempt(ctx, s, lease.Request{Began: now}, trace)
@@ -197,9 +203,3 @@ func (qs *Queues) SettleTime() time.Duration {
 // contenders for 2 latencies, until its grants are undone. Shorter pauses let a few contenders on
 // slow links block each other for seconds.
 func (qs *Queues) contentionPause() time.Duration { return 8 * qs.engine.Nodes.MedianLatency() }
-
-// notAskedError is the error of a waiter that gave up before it asked any node.
-func (qs *Queues) notAskedError(s *lease.Spec) error {
-	n := qs.engine.Nodes.Len()
-	return qs.engine.Errors.NoQuorum(lease.Shortage{Op: node.Acquire.String(), Spec: s, Need: s.Need, Pending: n, Total: n})
-}

@@ -24,6 +24,11 @@ type waiter struct {
 	noBlock bool
 	// ticket is the waiter's place in the nodes' queues; nil while it has none.
 	ticket *ticket
+	// parked is set while the nodes cannot answer the waiter in time; see crowd. Its mutex guards the place among
+	// all parked waiters, which is -1 once the waiter was woken. deadline is when the context ends.
+	parked     bool
+	crowdIndex int
+	deadline   time.Time
 
 	// The fields below are guarded by the mutex of Queues.
 
@@ -117,8 +122,10 @@ func (w *waiter) giveUpReason(err error) error {
 		return last
 	case err != nil:
 		return err
+	case w.parked:
+		return w.queues.engine.CrowdedError(w.spec)
 	default:
-		return w.queues.notAskedError(w.spec)
+		return w.queues.engine.NotAskedError(w.spec)
 	}
 }
 
@@ -195,13 +202,20 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 		if timer != nil {
 			timer.Stop()
 		}
+		w.unpark()
 	}()
 	for {
 		given, signals, wait := w.untilAttempt()
+		due := given == nil && wait <= 0
+		if due && qs.crowded(ctx, w.spec) {
+			due, signals, wait = false, w.park(ctx), lease.Never
+		} else {
+			w.unpark()
+		}
 		switch {
 		case given != nil:
 			return given, nil
-		case wait <= 0:
+		case due:
 			return nil, nil //nolint:nilnil // its turn has come
 		case wait == lease.Never:
 		case timer == nil:

@@ -113,16 +113,16 @@ func (s *server) Lose(ctx context.Context, while time.Duration) error {
 }
 
 func (s *server) CutOff(ctx context.Context) error {
-	return s.do(ctx, "cut off", func(context.Context) error { return s.each(faultinject.BothWays, (*faultinject.Proxy).Cut) })
+	return s.do(ctx, "cut off", func(context.Context) error { return s.each((*faultinject.Proxy).Cut) })
 }
 
 func (s *server) Heal(ctx context.Context) error {
-	return s.do(ctx, "heal", func(context.Context) error { return s.each(faultinject.BothWays, (*faultinject.Proxy).Uncut) })
+	return s.do(ctx, "heal", func(context.Context) error { return s.each((*faultinject.Proxy).Uncut) })
 }
 
-func (s *server) each(way faultinject.Direction, change func(*faultinject.Proxy, faultinject.Direction)) error {
+func (s *server) each(change func(*faultinject.Proxy, faultinject.Direction)) error {
 	for _, proxy := range s.proxies {
-		change(proxy, way)
+		change(proxy, faultinject.BothWays)
 	}
 	return nil
 }

@@ -2,7 +2,9 @@ package lease_test
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -228,4 +230,47 @@ func TestOwnLateAttemptDoesNotDenyTheNext(t *testing.T) {
 	t.Logf("%d late grants were on the slow node when the next attempt began, and %d attempts were granted", late, granted)
 	require.Positive(t, late)
 	require.Positive(t, granted)
+}
+
+// forbidding is a node whose server refuses each operation, as its user lacks a right.
+type forbidding struct {
+	node.Node
+	text  string
+	undos atomic.Int32
+}
+
+func (n *forbidding) Do(_ context.Context, ops []node.Op, replies []node.Reply) {
+	for i, op := range ops {
+		if op.Kind == node.Release {
+			n.undos.Add(1)
+		}
+		replies[i] = node.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind, Reason: node.ErrAuth, Err: errors.New(n.text)}}
+	}
+}
+
+// A server that refuses the command of an acquisition has run nothing, so there is nothing to undo. A script that lacks
+// a right may have written before, so it is undone, again and again.
+func TestForbiddenCommandIsNotUndone(t *testing.T) {
+	for text, undone := range map[string]bool{
+		"NOPERM User u has no permissions to run the 'evalsha' command":                     false,
+		"ERR ACL failure in script: User u has no permissions to run the 'pexpire' command": true,
+	} {
+		t.Run(text, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				nodes := make([]*forbidding, len(f.Nodes))
+				c := f.Client(func(cfg *quorumlock.Config) {
+					for i, nd := range cfg.Nodes {
+						nodes[i] = &forbidding{Node: nd, text: text}
+						cfg.Nodes[i] = nodes[i]
+					}
+				})
+				_, err := c.RedLock("job").Acquire(t.Context())
+				require.ErrorIs(t, err, node.ErrAuth)
+				time.Sleep(10 * time.Second)
+				for _, nd := range nodes {
+					require.Equal(t, undone, nd.undos.Load() > 1, "%d undos", nd.undos.Load())
+				}
+			})
+		})
+	}
 }

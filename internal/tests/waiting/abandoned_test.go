@@ -250,6 +250,47 @@ func TestCrowdOfImpatientCallersIsServed(t *testing.T) {
 	}
 }
 
+// The queues are too long for callers with a deadline. When those before them give up, they are asked at once.
+func TestCapacityServesParkedCallers(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := slowClient(f, 10*time.Microsecond)
+		var wg sync.WaitGroup
+		callAll := func(ctx context.Context, n int, prefix string, got func(*quorumlock.Lease, error)) {
+			for i := range n {
+				lock := c.RedLock(fmt.Sprint(prefix, i))
+				wg.Go(func() { got(lock.Acquire(ctx)) })
+			}
+			fleet.Settle()
+		}
+		release := func(l *quorumlock.Lease, err error) {
+			if assert.NoError(t, err) {
+				assert.NoError(t, l.Release(t.Context()))
+			}
+		}
+		callAll(t.Context(), 5000, "pace", release) // so that the pace is known
+		wg.Wait()
+		crowd, giveUp := context.WithCancel(t.Context())
+		defer giveUp()
+		callAll(crowd, 5000, "crowd", func(l *quorumlock.Lease, err error) {
+			if err == nil {
+				assert.NoError(t, l.Release(t.Context()))
+			}
+		})
+		mine, cancel := context.WithTimeout(t.Context(), 40*time.Millisecond) // the queues are 20 exchanges long, of 2.8 ms
+		defer cancel()
+		var served atomic.Int32
+		callAll(mine, 500, "mine", func(l *quorumlock.Lease, err error) {
+			served.Add(1)
+			release(l, err)
+		})
+		require.Zero(t, served.Load())
+		giveUp()
+		time.Sleep(15 * time.Millisecond) // the exchange under way, and two for these calls
+		require.EqualValues(t, 500, served.Load())
+		wg.Wait()
+	})
+}
+
 // Callers without a deadline keep the queues long. A caller that waits for twice as long as they do is served.
 func TestCrowdOfPatientCallersStarvesNobody(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {

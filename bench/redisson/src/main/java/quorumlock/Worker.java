@@ -88,7 +88,6 @@ final class Worker {
 
     private static RLock lock(Job job, Nodes nodes, String name) {
         return switch (job.cell().peer()) {
-            case "redisson-1node" -> nodes.one(0, name);
             case "redisson-multilock" -> nodes.multi(name);
             case "redisson-redlock" -> nodes.red(name);
             default -> throw new IllegalArgumentException("no such peer: " + job.cell().peer());
