@@ -52,21 +52,10 @@ func (a asker) isRefused(t *testing.T) {
 	require.Error(t, err)
 }
 
-// waiter is an asker that waits in the background.
-type waiter struct {
-	done  chan struct{}
-	lease *quorumlock.Lease
-	err   error
-}
-
-func (a asker) starts(ctx context.Context) *waiter {
-	w := &waiter{done: make(chan struct{})}
-	go func() {
-		defer close(w.done)
-		w.lease, w.err = a.wait(ctx)
-	}()
-	fleet.Settle()
-	return w
+// starts begins to wait for the lock.
+func (a asker) starts(ctx context.Context, t *testing.T) *fleet.Acquisition {
+	t.Helper()
+	return fleet.Start(ctx, t, a.wait)
 }
 
 // kind is a kind of lock: who holds it, and who is excluded meanwhile.
