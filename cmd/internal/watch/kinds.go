@@ -54,6 +54,7 @@ func (a *asker) explorePermits(ctx context.Context, pool string, most int) {
 
 // kinds reads keys of the library itself. The scripts that do it would begin the recovery of a node that is new.
 func (a *asker) kinds(ctx context.Context, name string) (k Kinds) {
+	name = onNodes(a.prefix, name)
 	answers := a.Ask(ctx,
 		[]string{"HMGET", node.PoolName(name), "size", "version"},
 		[]string{"HMGET", keyOf("latch", name), "generation", "count"})
