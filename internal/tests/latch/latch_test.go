@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,64 +112,6 @@ func TestLatchIsSetOnce(t *testing.T) {
 		require.NoError(t, one.Delete(t.Context()))
 		require.NoError(t, two.Set(t.Context(), 4))
 		require.ErrorIs(t, one.Set(t.Context(), 3), quorumlock.ErrLatchSet)
-	})
-}
-
-// All clients of a latch may set it at the same time, even with nodes missing.
-func TestManyClientsSetOneLatch(t *testing.T) {
-	for _, down := range []int{0, 1, 2} {
-		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-			f.Stop(fleet.FirstNodes(down)...)
-			var wg sync.WaitGroup
-			const crowd = 20
-			for i := range crowd {
-				l := f.Client().Latch("a")
-				wg.Go(func() {
-					if err := l.Set(t.Context(), crowd); err != nil {
-						t.Error(err)
-					}
-					if err := l.CountDown(t.Context(), fmt.Sprint(i)); err != nil {
-						t.Error(err)
-					}
-					if err := l.Await(t.Context()); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			wg.Wait()
-			left(t, f.Client().Latch("a"), 0)
-		})
-	}
-}
-
-// Clients set a latch to different counts at the same time. At most one succeeds, and the others fail with
-// ErrLatchSet.
-func TestConcurrentSetsToDifferentCounts(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		clients := []*quorumlock.Client{f.Client(), f.Client(), f.Client(), f.Client()}
-		for round := range 50 {
-			errs := make([]error, len(clients))
-			var wg sync.WaitGroup
-			for i, c := range clients {
-				wg.Go(func() { errs[i] = c.Latch(fmt.Sprint(round)).Set(t.Context(), i+1) })
-			}
-			wg.Wait()
-			l, won := clients[0].Latch(fmt.Sprint(round)), 0
-			for i, err := range errs {
-				if err == nil {
-					require.Zero(t, won, "two clients succeeded")
-					won = i + 1
-				}
-				require.True(t, err == nil || errors.Is(err, quorumlock.ErrLatchSet), "%v", err)
-			}
-			if won != 0 {
-				left(t, l, won)
-			} else {
-				require.NoError(t, l.Delete(t.Context()))
-				require.NoError(t, l.Set(t.Context(), 7))
-				left(t, l, 7)
-			}
-		}
 	})
 }
 

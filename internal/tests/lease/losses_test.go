@@ -112,15 +112,6 @@ func TestLossFoundByAReleaseIsReported(t *testing.T) {
 	})
 }
 
-func TestReleaseReportsForceRelease(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, quorumlock.LossGone, fleet.LossOf(t, lease.Release(t.Context())).Cause)
-	})
-}
-
 // A MultiLock needs all names on all nodes. So one name missing on one node is a loss.
 func TestReleaseReportsLossOfOneName(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {

@@ -63,24 +63,6 @@ func (g *grants) wait(ctx context.Context, wg *sync.WaitGroup, who string, l *qu
 	})
 }
 
-func TestReleaseWakesWaiter(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		a, b := f.Client(), f.Client()
-		held, err := a.RedLock("job").Acquire(t.Context())
-		require.NoError(t, err)
-		g := &grants{f: f}
-		var wg sync.WaitGroup
-		g.wait(t.Context(), &wg, "b", b.RedLock("job"), 0)
-		time.Sleep(3333 * time.Millisecond)
-		require.NoError(t, held.Release(t.Context()))
-		synctest.Wait()
-		require.Equal(t, []string{"b"}, g.order())
-		require.Zero(t, g.last(), "the release wakes the waiter at once")
-		require.Greater(t, g.s[0].token, held.Token())
-		wg.Wait()
-	})
-}
-
 func TestWaitersOfOneClientAreServedInOrder(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
