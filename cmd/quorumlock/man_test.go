@@ -66,7 +66,6 @@ func TestCompletion(t *testing.T) {
 		says []string
 	}{
 		{[]string{"st"}, []string{"status\tShow what has a name", noFiles}},
-		{[]string{"top", "--sort", ""}, []string{"held\nname\nttl\nwaiters", noFiles}},
 		{[]string{"top", "--int"}, []string{"--interval"}},
 		{[]string{"status", ""}, []string{noFiles}},
 		{[]string{"run", "--key", "k", "--", ""}, []string{files}},

@@ -105,7 +105,7 @@ func (r *releaser) releaseName(ctx context.Context, key string) error {
 	if permits := r.facts.Permits(key); len(owners) == 0 && len(permits) > 0 {
 		return fmt.Errorf("nothing was released: no lock %q is held, but %s of the semaphore; choose with --permit or --owner", key, permitNumbers(permits))
 	}
-	if count, _, _ := r.facts.Latch(key); len(owners) == 0 && count > 0 {
+	if count, _ := r.facts.Latch(key); len(owners) == 0 && count > 0 {
 		return fmt.Errorf("nothing was released: %q is a latch, which has no holder", key)
 	}
 	for i, reply := range r.watcher.ForceRelease(ctx, key, owners) {

@@ -114,7 +114,6 @@ func TestWrongUsage(t *testing.T) {
 		{"top --interval 1ms", "--interval 1ms is under 100ms"},
 		{"top --scan -1", "--scan -1 is negative"},
 		{"top --scan 0", "--scan 0 needs the names of locks"},
-		{"top --sort size", "is none of name, held, ttl and waiters"},
 		{"top --embedded 3", "nodes in memory have no locks of others"},
 		{"top --node-timeout 0s", "--node-timeout 0s is not positive"},
 		{"top", "no nodes: give --nodes"},
