@@ -56,8 +56,7 @@ func releaseCommand(a *app) *cobra.Command {
 		Example: `  quorumlock release --force nightly-report
   quorumlock release --force workers --permit 2
   quorumlock release --force prices --owner R4ZKX2Q7M3:17`,
-		Args:              arguments(named),
-		ValidArgsFunction: a.completeNames,
+		Args: arguments(named),
 		RunE: func(c *cobra.Command, keys []string) error {
 			switch {
 			case !force:

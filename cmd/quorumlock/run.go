@@ -48,7 +48,6 @@ func runCommand(a *app) *cobra.Command {
 		},
 	}
 	f.register(c)
-	_ = c.RegisterFlagCompletionFunc("key", a.completeNames)                          // the flag is there
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // a command's arguments may be files
 	return c
 }

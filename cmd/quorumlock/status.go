@@ -32,11 +32,10 @@ The exit code is 0 if the state is known, and 121 if too few nodes answered.
 
 func statusCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:               "status KEY [KEY...]",
-		Short:             "Show what has a name, node by node",
-		Long:              statusHelp,
-		Args:              arguments(named),
-		ValidArgsFunction: a.completeNames,
+		Use:   "status KEY [KEY...]",
+		Short: "Show what has a name, node by node",
+		Long:  statusHelp,
+		Args:  arguments(named),
 		RunE: func(c *cobra.Command, keys []string) error {
 			return a.status(c, keys)
 		},

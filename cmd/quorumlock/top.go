@@ -84,8 +84,7 @@ func topCommand(a *app) *cobra.Command {
 		Example: `  quorumlock top --nodes a:6379,b:6379,c:6379
   quorumlock top nightly-report --once
   quorumlock top --once --json | jq '.locks[] | select(.waiters > 0)'`,
-		Args:              arguments(cobra.ArbitraryArgs),
-		ValidArgsFunction: a.completeNames,
+		Args: arguments(cobra.ArbitraryArgs),
 		RunE: func(c *cobra.Command, keys []string) error {
 			return a.top(c, f, keys)
 		},

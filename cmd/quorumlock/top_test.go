@@ -134,19 +134,3 @@ func TestPrefixOfTheEnvironment(t *testing.T) {
 	require.Equal(t, exit.OK, r.code, r.stderr)
 	assert.Equal(t, "billing: k\n", r.stdout)
 }
-
-// TestCompletionOfNames: the nodes know the names of held locks and semaphores.
-func TestCompletionOfNames(t *testing.T) {
-	t.Parallel()
-	servers := openFleet(t, 3)
-	servers.permit(t)
-	servers.reader(t)
-	for want, args := range map[string][]string{
-		"r\ns\n:4\n":  {"status", "--nodes", servers.nodes(), ""},
-		"r\ns\n:4\n ": {"run", "--nodes", servers.nodes(), "--key", ""},
-		"s\n:4\n":     {"release", "--nodes", servers.nodes(), "r", ""}, // no name twice
-	} {
-		r := call(t, append([]string{"__complete"}, args...)...)
-		assert.Equal(t, strings.TrimSuffix(want, " "), r.stdout, args)
-	}
-}

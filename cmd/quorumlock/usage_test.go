@@ -184,3 +184,27 @@ func TestDefaultOfKillAfter(t *testing.T) {
 		assert.Equal(t, c.want, (&runFlags{ttl: c.ttl}).effectiveTTL(c.maxTTL))
 	}
 }
+
+func TestCompletion(t *testing.T) {
+	for shell, has := range map[string]string{"bash": "__start_quorumlock", "zsh": "#compdef quorumlock", "fish": "complete -c quorumlock", "powershell": "Register-ArgumentCompleter"} {
+		r := call(t, "completion", shell)
+		assert.Zero(t, r.code)
+		assert.Contains(t, r.stdout, has)
+		assert.Empty(t, r.stderr)
+	}
+	const noFiles, files = "\n:4\n", "\n:0\n"
+	for _, c := range []struct {
+		args []string
+		says []string
+	}{
+		{[]string{"st"}, []string{"status\tShow what has a name", noFiles}},
+		{[]string{"top", "--int"}, []string{"--interval"}},
+		{[]string{"status", ""}, []string{noFiles}},
+		{[]string{"run", "--key", "k", "--", ""}, []string{files}},
+	} {
+		r := call(t, append([]string{"__complete"}, c.args...)...)
+		for _, says := range c.says {
+			assert.Contains(t, "\n"+r.stdout, says, c.args)
+		}
+	}
+}
