@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
 )
 
 // queued requires that the job's queue on each node soon has the given number of entries.

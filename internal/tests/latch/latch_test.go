@@ -120,12 +120,9 @@ func split(f *fleet.Fleet, name string, n int, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {
 		token := uint64(f.Clock.Wall().UnixMicro())
-		reply := make([]node.Reply, 1)
-		f.Nodes[i].Do(f.T.Context(), []node.Op{{
-			Kind: node.Latch, Names: []string{name}, TTL: time.Hour, Token: token, Limits: f.Limits,
-			Latch: &node.LatchOp{Count: n, First: true, Since: token},
-		}}, reply)
-		require.Equal(f.T, node.Granted, reply[0].Outcome, "%v", reply[0].Err)
+		f.Do(i, node.Granted, node.Op{
+			Kind: node.Latch, Names: []string{name}, TTL: time.Hour, Token: token, Latch: &node.LatchOp{Count: n, First: true, Since: token},
+		})
 	}
 }
 
@@ -459,12 +456,9 @@ func TestDeletionReachesNodesThatMissedIt(t *testing.T) {
 		split(f, "a", 2, 0, 1)
 		time.Sleep(time.Millisecond)
 		ahead := uint64(f.Clock.Wall().Add(500 * time.Millisecond).UnixMicro())
-		reply := make([]node.Reply, 1)
-		f.Nodes[2].Do(t.Context(), []node.Op{{
-			Kind: node.Latch, Names: []string{"a"}, TTL: time.Hour, Token: ahead, Limits: f.Limits,
-			Latch: &node.LatchOp{Count: 2, First: true, Since: ahead},
-		}}, reply)
-		require.Equal(t, node.Granted, reply[0].Outcome)
+		f.Do(2, node.Granted, node.Op{
+			Kind: node.Latch, Names: []string{"a"}, TTL: time.Hour, Token: ahead, Latch: &node.LatchOp{Count: 2, First: true, Since: ahead},
+		})
 		require.NoError(t, later.Latch("a").Delete(t.Context()))
 		fleet.Settle()
 		require.Zero(t, countOn(f, 2, "a"))
@@ -701,12 +695,10 @@ func TestDeletionLeavesTheNextLatch(t *testing.T) {
 		fleet.Settle() // The first node has deleted the latch.
 
 		f.Start(2)
-		reply := make([]node.Reply, 1)
-		f.Nodes[2].Do(t.Context(), []node.Op{{
-			Kind: node.Latch, Names: []string{"job"}, TTL: time.Hour, Limits: f.Limits,
-			Token: uint64(f.Clock.Wall().Add(500 * time.Millisecond).UnixMicro()), Latch: &node.LatchOp{IDs: []string{"x"}},
-		}}, reply)
-		require.Equal(t, node.Granted, reply[0].Outcome)
+		f.Do(2, node.Granted, node.Op{
+			Kind: node.Latch, Names: []string{"job"}, TTL: time.Hour, Latch: &node.LatchOp{IDs: []string{"x"}},
+			Token: uint64(f.Clock.Wall().Add(500 * time.Millisecond).UnixMicro()),
+		})
 		set := make(chan error, 1)
 		spies[2].Set(func(s *fleet.Spy) {
 			s.After = func(ops []node.Op) {

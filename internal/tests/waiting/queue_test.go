@@ -9,27 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 // frozen puts a waiter for the lock "job" into the queues of some nodes. The waiter may subscribe, but it never
 // asks.
 func frozen(f *fleet.Fleet, id string, ticket int64, listens bool, nodes ...int) {
 	f.T.Helper()
-	for _, i := range nodes {
-		if listens {
-			inbox, err := f.Nodes[i].Listen(f.T.Context(), id, func(node.Message) {})
-			require.NoError(f.T, err)
-			f.T.Cleanup(func() { _ = inbox.Close() })
-		}
-		replies := make([]node.Reply, 1)
-		f.Nodes[i].Do(f.T.Context(), []node.Op{{
-			Kind: node.Acquire, Names: []string{"job"}, Owner: id + ":o", TTL: time.Second, Fair: true,
-			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
-			Waiter: node.Waiter{ID: id + ":1", Ticket: ticket, Keep: time.Minute},
-		}}, replies)
-		require.Equal(f.T, node.Denied, replies[0].Outcome)
-	}
+	f.Freeze(time.Minute, id, ticket, listens, nodes...)
 }
 
 // Waiters of different clients are served in the order of their arrival.
