@@ -18,10 +18,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// lookAt examines one server as a user.
-func lookAt(t *testing.T, server *redisproc.Server, user string) *Node {
+// lookAt examines one server as the user u.
+func lookAt(t *testing.T, server *redisproc.Server) *Node {
 	t.Helper()
-	opt, err := node.ParseAddress("redis://" + user + ":secret@" + server.Addr())
+	opt, err := node.ParseAddress("redis://u:secret@" + server.Addr())
 	require.NoError(t, err)
 	f := Examine(t.Context(), Config{
 		Nodes: []node.Options{{ClientOption: opt}}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second, Names: []string{"job:a"},
@@ -57,7 +57,7 @@ func TestEachMissingRightIsFound(t *testing.T) {
 	user := func(rules []string) *Node {
 		_, err := server.Command(append([]string{"ACL", "SETUSER", "u", "reset"}, rules...)...)
 		require.NoError(t, err)
-		return lookAt(t, server, "u")
+		return lookAt(t, server)
 	}
 	whole := user(all)
 	assert.Empty(t, verdicts(whole, Denied))
@@ -89,14 +89,14 @@ func TestNamesNeedWrites(t *testing.T) {
 	redisproc.Needs7(t, server, "a right to read a key")
 	_, err := server.Command("ACL", "SETUSER", "u", "on", ">secret", "~quorumlock:*", "%R~job:*", "&*", "+@all")
 	require.NoError(t, err)
-	assert.Equal(t, []string{"~job:a"}, verdicts(lookAt(t, server, "u"), Denied))
+	assert.Equal(t, []string{"~job:a"}, verdicts(lookAt(t, server), Denied))
 }
 
 func TestCommandsThatAreMissing(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithArgs("--rename-command", "ZADD", "", "--rename-command", "GETRANGE", "", "--rename-command", "HSET", ""),
 		redisproc.WithACL("user u on >secret ~* &* +@all"))
 	redisproc.Needs7(t, server, unwriting)
-	assert.Equal(t, []string{"+getrange", "+hset", "+zadd"}, verdicts(lookAt(t, server, "u"), Missing))
+	assert.Equal(t, []string{"+getrange", "+hset", "+zadd"}, verdicts(lookAt(t, server), Missing))
 }
 
 // TestVerdicts has the texts of all versions of servers.
@@ -218,13 +218,13 @@ func TestAllMissingRightsAreFoundAtOnce(t *testing.T) {
 			} {
 				_, err := server.Command(append([]string{"ACL", "SETUSER", "u", "reset"}, strings.Fields(rules)...)...)
 				require.NoError(t, err)
-				commands := grants(t, lookAt(t, server, "u"))
+				commands := grants(t, lookAt(t, server))
 				require.NotEmpty(t, commands)
 				for _, command := range append(commands, "ACL SETUSER u ~job:a") {
 					_, err := server.Command(strings.Fields(command)...)
 					require.NoError(t, err)
 				}
-				again := lookAt(t, server, "u")
+				again := lookAt(t, server)
 				assert.Empty(t, verdicts(again, Denied), "%s, and then %v", rules, commands)
 				if server.IsBefore7() { // only a write could show the right to write
 					assert.NotContains(t, verdicts(again, Untried), "~job:a")
