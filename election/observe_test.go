@@ -73,12 +73,9 @@ func TestWatchCorrectsTheToken(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		propose := func(token uint64, nodes ...int) {
 			for _, i := range nodes {
-				replies := make([]node.Reply, 1)
-				w.Nodes[i].Do(t.Context(), []node.Op{{
+				w.Do(i, node.Granted, node.Op{
 					Kind: node.Acquire, Names: []string{"office"}, Owner: "leader:1", TTL: quorumlock.DefaultTTL, Token: token,
-					Limits: node.Limits{MaxTTL: quorumlock.DefaultTTL, MaxClockSkew: quorumlock.DefaultMaxClockSkew},
-				}}, replies)
-				require.Equal(t, node.Granted, replies[0].Outcome, replies[0].Err)
+				})
 			}
 		}
 		token := uint64(w.Clock.Wall().UnixMicro())

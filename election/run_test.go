@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/election"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -90,6 +91,24 @@ func TestLossAndReelection(t *testing.T) {
 		next := a.leads()
 		require.Greater(t, next.Token, former.Token)
 		require.NotEqual(t, former.Owner, next.Owner)
+		_ = a.stop()
+	})
+}
+
+// TestSuspendedLeaderFindsItsContextEnded: the machine of a leader is suspended for longer than the TTL. When it resumes,
+// its context has ended by the clock, before any timer or node tells it.
+func TestSuspendedLeaderFindsItsContextEnded(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		local := clock.NewSkewed(w.Clock, 1)
+		client := w.Client(func(cfg *quorumlock.Config) { cfg.Clock = local })
+		a := start(t, w.candidateOf(client, "a", func(cfg *election.Config) { cfg.Clock = local }))
+		former := a.leads()
+		synctest.Wait()
+		local.Jump(quorumlock.DefaultTTL)
+		require.Error(t, former.ctx.Err())
+		require.ErrorIs(t, context.Cause(former.ctx), quorumlock.ErrLost)
+		next := a.leads()
+		require.Greater(t, next.Token, former.Token)
 		_ = a.stop()
 	})
 }

@@ -188,17 +188,6 @@ func TestRedisRefusedCommandDidNotRun(t *testing.T) {
 	}
 }
 
-// A refusal within a batch affects a single operation.
-func TestRedisPermissionsPerKey(t *testing.T) {
-	server := redisproc.Start(t, redisproc.WithACL("user u on >secret ~lock:* ~quorumlock:* +@all"))
-	n := opened(t, open(t, "redis://u:secret@"+server.Addr()))
-	replies := do(n, acquire("o1", "lock:a"), acquire("o1", "other"), acquire("o1", "lock:b"))
-	require.NoError(t, replies[0].Err)
-	require.ErrorIs(t, replies[1].Err, node.ErrAuth)
-	require.NoError(t, replies[2].Err)
-	assert.Equal(t, []string{"lock:a", "lock:b"}, held(server))
-}
-
 func TestRedisTLS(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithTLS(), redisproc.WithPassword("secret"))
 	opt, err := node.ParseAddress("rediss://:secret@" + server.TLSAddr())

@@ -19,74 +19,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// BenchmarkScriptCost measures what an acquisition costs the server by its own account (INFO
-// commandstats). It starts with the smallest script that locks and ends with the full one. It also
-// measures the parts of the full script. Known names are reused, as they are in practice. New
-// names make the server create their keys.
-func BenchmarkScriptCost(b *testing.B) {
-	b.Run("names=known", func(b *testing.B) {
-		benchmarkScriptCost(b, func(i int) string { return fmt.Sprint("lock", i%costBatch) })
-	})
-	b.Run("names=new", func(b *testing.B) { benchmarkScriptCost(b, func(i int) string { return fmt.Sprint("lock", i) }) })
-}
-
-// costBatch is the number of scripts that are sent at once.
+// costBatch is the number of operations that are sent at once.
 const costBatch = 256
-
-func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
-	b.Helper()
-	limits := Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}
-	ttl, skew := milliseconds(limits.MaxTTL), milliseconds(limits.MaxClockSkew)
-	const layout = `if redis.call('HKEYS', KEYS[1])[1] then return 0 end
-		redis.call('HSET', KEYS[1], ARGV[1], 1) redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1`
-	guard := newScript("lib/recovery").source + `
-		local now, differs, recovering = guard(ARGV[3], ARGV[4])
-		if differs or recovering then return differs or recovering end
-		`
-	for _, c := range []struct{ name, source string }{
-		{"script=set", `return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1`},
-		{"script=lock", layout},
-		{"script=lock+marker", guard + layout},
-		{"script=acquire", ""}, // made below, with the fence, and what denials tell
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			server := redisproc.Start(b)
-			n := costNode(b, server, limits)
-			client := n.link.client
-			if c.source == "" {
-				c.source = n.link.writer.form(scriptForm{kind: Acquire, limits: limits, fair: true}).source
-			}
-			sha, err := client.Do(context.Background(), client.B().Arbitrary("SCRIPT", "LOAD", c.source).Build()).ToString()
-			require.NoError(b, err)
-			i := 0
-			reportCost(b, server, costBatch, func() {
-				cmds := make([]rueidis.Completed, 0, costBatch)
-				names := make([]string, 0, costBatch)
-				args := []string{"owner", ttl, ttl, skew}
-				if c.name == "script=acquire" {
-					args = []string{"owner", ttl, "", ""}
-				}
-				for j := i; j < i+costBatch; j++ {
-					names = append(names, nameOf(j))
-					if c.name == "script=acquire" {
-						// A later token, as some names share a place.
-						args[2] = strconv.FormatInt(time.Now().UnixMicro()+int64(j-i), 10)
-						args[3] = strconv.FormatUint(fenceOffset(nameOf(j)), 10)
-					}
-					cmds = append(cmds, client.B().Arbitrary("EVALSHA", sha, "1").Keys(nameOf(j)).
-						Args(slices.Clone(args)...).Build())
-				}
-				for _, r := range client.DoMulti(context.Background(), cmds...) {
-					granted, err := r.AsInt64()
-					require.NoError(b, err)
-					require.EqualValues(b, 1, granted)
-				}
-				require.NoError(b, client.Do(context.Background(), client.B().Del().Key(names...).Build()).Error())
-				i += costBatch
-			})
-		})
-	}
-}
 
 // reportCost repeats work on a server until it has done b.N operations, and reports what one costs: the time of its
 // script and of the processor, and its commands.
@@ -102,45 +36,6 @@ func reportCost(b *testing.B, server *redisproc.Server, each int, work func()) {
 	b.ReportMetric((after["evalsha"].usec-before["evalsha"].usec)/done, "server-us/op")
 	b.ReportMetric((processorOf(b, server)-processor)/done, "server-cpu-us/op")
 	b.ReportMetric(float64(commandsOf(after)-commandsOf(before))/done, "calls/op")
-}
-
-// BenchmarkReleaseCost measures the server's cost of an acquisition and a release that wakes
-// waiters. The cost must not depend on the number of waiters.
-func BenchmarkReleaseCost(b *testing.B) {
-	for _, waiters := range []int{0, 1, 2, 1000} {
-		b.Run(fmt.Sprint("waiters=", waiters), func(b *testing.B) {
-			server := redisproc.Start(b)
-			limits := Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}
-			n := costNode(b, server, limits)
-			inbox, err := n.Listen(context.Background(), "c", func(Message) {})
-			require.NoError(b, err)
-			defer func() { _ = inbox.Close() }()
-			op := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Limits: limits}
-			run := func(ops ...Op) {
-				for i := range ops {
-					ops[i].Token = uint64(time.Now().UnixMicro())
-				}
-				replies := make([]Reply, len(ops))
-				n.Do(context.Background(), ops, replies)
-				for _, r := range replies {
-					require.NoError(b, r.Err)
-				}
-			}
-			run(op)
-			for i := range waiters {
-				other := op
-				other.Owner, other.Waiter = "o2", Waiter{ID: fmt.Sprint("c:", i), Ticket: int64(i), Keep: time.Hour}
-				run(other)
-			}
-			release := Op{Kind: Release, Names: op.Names, Owner: op.Owner}
-			run(release)
-			ops := make([]Op, 0, costBatch)
-			for range costBatch / 2 {
-				ops = append(ops, op, release)
-			}
-			reportCost(b, server, costBatch/2, func() { run(ops...) })
-		})
-	}
 }
 
 // BenchmarkWaitCost measures the server's cost of the scripts of a pass, and counts their commands. A pass is a release with waiters, the acquisition of the woken waiter, and the denial of
@@ -296,56 +191,6 @@ func (x *passes) enter() {
 		ops[i] = x.acquire(x.waiter(1 + x.fresh))
 	}
 	x.run(Denied, ops...)
-}
-
-// BenchmarkManyCost measures the server's total cost for one operation of a batch. The operation
-// is an acquisition with its release, or a renewal.
-func BenchmarkManyCost(b *testing.B) {
-	limits := Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}
-	op := func(kind Kind, i int) Op {
-		return Op{
-			Kind: kind, Names: []string{fmt.Sprint("lock", i)}, Owner: "6CXZKXDRDNPVLCWLEUMJ3GMSNH:" + strconv.Itoa(i),
-			TTL: time.Minute, Limits: limits, Fair: true,
-		}
-	}
-	for _, what := range []string{"cycle", "renew"} {
-		for _, together := range []int{1, 8, 64, 256} {
-			b.Run(fmt.Sprintf("op=%s/together=%d", what, together), func(b *testing.B) {
-				server := redisproc.Start(b)
-				n := costNode(b, server, limits)
-				var acquires, releases, renews []Op
-				for i := range together {
-					acquires, releases, renews = append(acquires, op(Acquire, i)), append(releases, op(Release, i)), append(renews, op(Renew, i))
-				}
-				replies := make([]Reply, together)
-				run := func(ops []Op, want Outcome) {
-					n.Do(context.Background(), ops, replies)
-					for _, r := range replies {
-						require.Equal(b, want, r.Outcome, "%v", r.Err)
-					}
-				}
-				cycle := func() {
-					for i := range acquires {
-						acquires[i].Token = uint64(time.Now().UnixMicro())
-					}
-					run(acquires, Granted)
-					run(releases, Released)
-				}
-				cycle()
-				run(renews, Healed)
-				if what == "cycle" {
-					run(releases, Released)
-				}
-				reportCost(b, server, together, func() {
-					if what == "cycle" {
-						cycle()
-					} else {
-						run(renews, Granted)
-					}
-				})
-			})
-		}
-	}
 }
 
 // processorOf returns the processor time that a server has used so far, in microseconds.

@@ -17,12 +17,15 @@ import (
 // strangeNames are unusual names. Some are alike, and some are keys of other names.
 var strangeNames = []string{"", "a", "{a}", ":{a}", "a{a", "a}", "{}", "a{}b{c}", "{}}", "\x00\r\n\xff", "aaa", "ncw", "quorumlock:queue:{a}", "1e3", strings.Repeat("n", 5000)}
 
-// strange returns a random batch of operations on these names.
-func strange(r *rand.Rand, last uint64) []node.Op {
-	pick := func() string { return strangeNames[min(r.IntN(len(strangeNames)), r.IntN(len(strangeNames)))] }
+// strangeOwners are owners, some of them unusual.
+var strangeOwners = []string{"", "o1", "o2", "\xfe:\n"}
+
+// drawn returns a random batch of operations of some owners on some names. They conflict, as the names are few.
+func drawn(r *rand.Rand, names, owners []string, last uint64) []node.Op {
+	pick := func() string { return names[min(r.IntN(len(names)), r.IntN(len(names)))] }
 	ops := make([]node.Op, 1+r.IntN(40))
 	for i := range ops {
-		owner, name := []string{"", "o1", "o2", "\xfe:\n"}[r.IntN(4)], pick()
+		owner, name := owners[r.IntN(len(owners))], pick()
 		switch r.IntN(20) {
 		case 0, 1, 2, 3, 4, 5:
 			ops[i] = acquire(owner, name)
@@ -38,9 +41,9 @@ func strange(r *rand.Rand, last uint64) []node.Op {
 			ops[i].Fair = r.IntN(2) == 0
 			ops[i].Waiter = node.Waiter{ID: fmt.Sprint("c:", r.IntN(3)), Ticket: int64(r.IntN(5)), Keep: long}
 		case 16:
-			ops[i] = acquire(owner, "b", "{a}", "a")
+			ops[i] = acquire(owner, "b", names[2], names[1])
 		case 17:
-			ops[i] = renew(owner, "a", "{a}")
+			ops[i] = renew(owner, names[1], names[2])
 		case 18:
 			ops[i] = node.Op{Kind: node.Leave, Names: []string{name}, Waiter: node.Waiter{ID: fmt.Sprint("c:", r.IntN(3))}}
 		default:
@@ -53,6 +56,9 @@ func strange(r *rand.Rand, last uint64) []node.Op {
 		if r.IntN(4) == 0 {
 			ops[i].TTL = long / 2
 		}
+		if r.IntN(20) == 0 {
+			ops[i].Limits = differing
+		}
 		ops[i].Token = last + uint64(r.IntN(6000)) - 3000
 		switch r.IntN(40) {
 		case 0:
@@ -63,10 +69,14 @@ func strange(r *rand.Rand, last uint64) []node.Op {
 			ops[i].Token = 1 << 53
 		}
 	}
+	tooLong := r.IntN(10) == 0
 	ops = complete(ops...)
 	for i := range ops {
-		if ops[i].Kind == node.Release {
+		switch {
+		case ops[i].Kind == node.Release:
 			ops[i].TTL = time.Duration(r.IntN(2)) * long
+		case tooLong:
+			ops[i].TTL = 2 * limits.MaxTTL
 		}
 	}
 	return ops
@@ -157,9 +167,9 @@ func requireLeft(t *testing.T, s *redisproc.Server, began time.Time, expected []
 	}
 }
 
-// The same holds for strange names and owners, on damaged servers, and in both versions of the
-// protocol.
-func TestManyStrangeOperationsAreWhatEachIs(t *testing.T) {
+// A batch has the same answers and the same effects as its operations sent one by one. This holds for strange names and
+// owners, on damaged servers, and in both versions of the protocol.
+func TestManyOperationsAreWhatEachIs(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
 	together, inRESP2, alone := start(t), start(t), start(t)
@@ -169,7 +179,7 @@ func TestManyStrangeOperationsAreWhatEachIs(t *testing.T) {
 	nodes := []node.Node{open(t, together.Addr()), openWith(t, opt), open(t, alone.Addr())}
 	servers := []*redisproc.Server{together, inRESP2, alone}
 	for _, n := range nodes {
-		loadScripts(n, limits)
+		loadScripts(n, limits, differing)
 	}
 	for round := range 15 {
 		for _, s := range servers {
@@ -182,7 +192,7 @@ func TestManyStrangeOperationsAreWhatEachIs(t *testing.T) {
 			for range r.IntN(3) {
 				damage(r, last, servers...)
 			}
-			ops := strange(r, last)
+			ops := drawn(r, strangeNames, strangeOwners, last)
 			each := make([]node.Reply, 0, len(ops))
 			for _, op := range ops {
 				each = append(each, do(nodes[2], op)...)

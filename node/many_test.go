@@ -2,63 +2,14 @@ package node_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/node/memory"
 )
-
-// drawn returns a random batch with few names and owners, so that its operations conflict.
-func drawn(r *rand.Rand) []node.Op {
-	ops := make([]node.Op, 1+r.IntN(12))
-	for i := range ops {
-		owner, name := fmt.Sprint("o", r.IntN(3)), fmt.Sprint("n", r.IntN(4))
-		switch r.IntN(11) {
-		case 0, 1, 2, 3:
-			ops[i] = acquire(owner, name)
-			ops[i].Fair = r.IntN(2) == 0
-			ops[i].Reserve = uint64(r.IntN(2) * r.IntN(1000))
-		case 4, 5, 6:
-			ops[i] = release(owner, name)
-		case 7, 8:
-			ops[i] = renew(owner, name)
-		case 9:
-			ops[i] = acquire(owner, name)
-			ops[i].Fair = r.IntN(2) == 0
-			ops[i].Waiter = node.Waiter{ID: owner + ":w", Ticket: int64(i), Keep: long}
-		default:
-			ops[i] = acquire(owner, name+"x", name+"y")
-		}
-		if ops[i].Reads = r.IntN(3) == 0; ops[i].Reads {
-			ops[i].Reserve = 0
-		}
-		if r.IntN(20) == 0 {
-			ops[i].Limits = differing
-		}
-		ops[i].Owner = owner
-		// Some tokens repeat, so the node does not accept them. Others are far from the current
-		// time.
-		ops[i].Token = uint64(time.Now().UnixMicro()) + uint64(r.IntN(2000))
-		switch n := r.IntN(25); {
-		case n == 0:
-			ops[i].Token += uint64(2 * limits.MaxClockSkew.Microseconds())
-		case n == 1, n < 15 && ops[i].Kind == node.Renew: // held for long
-			ops[i].Token -= uint64(2 * limits.MaxTTL.Microseconds())
-		}
-	}
-	if r.IntN(10) == 0 {
-		for i := range ops {
-			ops[i].TTL = 2 * limits.MaxTTL
-		}
-	}
-	return complete(ops...)
-}
 
 // differing are limits that differ from the node's.
 var differing = node.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Second}
@@ -101,38 +52,6 @@ func told(ops []node.Op, replies []node.Reply) []string {
 		all[i] = fmt.Sprintf("%v by %q of %q with %d, rank %d, token %d, %v", r.Outcome, r.Holder.Owner, r.Holder.Name, r.Holder.Token, r.Rank, r.Token, reason)
 	}
 	return all
-}
-
-// A batch has the same answers and the same effects as its operations sent one by one. This holds
-// for a server and for an in-memory node.
-func TestManyOperationsAreWhatEachIs(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
-	together, alone := start(t), start(t)
-	inOneGo, oneByOne := open(t, together.Addr()), open(t, alone.Addr())
-	loadScripts(inOneGo, limits, differing)
-	loadScripts(oneByOne, limits, differing)
-	for round := range 300 {
-		inMemory := opened(t, memory.New("m", clock.System()))
-		for range 1 + r.IntN(4) {
-			ops := drawn(r)
-			answers := do(inOneGo, ops...)
-			each := make([]node.Reply, 0, len(ops))
-			for _, op := range ops {
-				each = append(each, do(oneByOne, op)...)
-			}
-			require.Equal(t, told(ops, each), told(ops, answers), "seed %d, round %d: %+v", seed, round, ops)
-			require.Equal(t, told(ops, do(inMemory, ops...)), told(ops, answers), "seed %d, round %d: %+v", seed, round, ops)
-		}
-		require.Equal(t, alone.Keys(), together.Keys(), "seed %d, round %d", seed, round)
-		for _, name := range []string{"n0", "n1", "n2", "n3"} {
-			require.Equal(t, storedFence(t, alone, name), storedFence(t, together, name), "seed %d", seed)
-		}
-		command(t, together, "FLUSHALL")
-		command(t, alone, "FLUSHALL")
-		admit(t, together)
-		admit(t, alone)
-	}
 }
 
 // A damaged fence does not block readers or permits either.

@@ -40,12 +40,10 @@ func TestOldServerIsRefused(t *testing.T) {
 
 // A server of a cluster has only some of the slots, or none, and they move.
 func TestClusterIsRefused(t *testing.T) {
-	unfit(t, redisproc.Start(t, redisproc.WithArgs("--cluster-enabled", "yes")), "give the address a tag")
-}
-
-func TestNewestClustersAreRefused(t *testing.T) {
+	cluster := redisproc.WithArgs("--cluster-enabled", "yes")
+	unfit(t, redisproc.Start(t, cluster), "give the address a tag")
 	onNewest(t, func(t *testing.T, program redisproc.Option) {
-		unfit(t, redisproc.Start(t, program, redisproc.WithArgs("--cluster-enabled", "yes")), "give the address a tag")
+		unfit(t, redisproc.Start(t, program, cluster), "give the address a tag")
 	})
 }
 

@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -83,26 +82,4 @@ func TestRedisPoolACL(t *testing.T) {
 		waiting("c:1", slots(2, acquire("o3"), 0)), done, slots(2, leaves("c:2", "lock:a")), resize,
 	}, node.Granted, node.Granted, node.Denied, node.Denied,
 		node.Released, node.Granted, node.Released, node.Granted, node.Released, node.Released, node.Granted)
-}
-
-// BenchmarkPool acquires and releases a slot of a pool. In its other form the acquisition is
-// denied after a look at all slots.
-func BenchmarkPool(b *testing.B) {
-	n := open(b, start(b).Addr())
-	for _, size := range []int{1, 32, 1000} {
-		run := func(what string, ops ...node.Op) {
-			b.Run(fmt.Sprintf("size=%d/%s", size, what), func(b *testing.B) {
-				ops := complete(ops...)
-				replies := make([]node.Reply, len(ops))
-				for b.Loop() {
-					n.Do(context.Background(), ops, replies)
-				}
-				require.NoError(b, replies[len(ops)-1].Err)
-			})
-		}
-		run("granted", slots(size, acquire("o1"), 0), slots(size, release("o1"), 0))
-		want(b, node.Granted, n, slots(size, acquire("o2"), 0))
-		run("denied", slots(size, acquire("o1"), 0))
-		want(b, node.Released, n, slots(size, release("o2"), 0))
-	}
 }

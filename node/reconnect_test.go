@@ -131,23 +131,6 @@ func TestRedisSurvivesIdleConnectionsBehindASentinel(t *testing.T) {
 	}
 }
 
-// An inbox subscribes again after the server has closed all connections, in one round trip.
-func TestRedisInboxSurvivesClosedConnections(t *testing.T) {
-	server := start(t)
-	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a"))
-	told := make(chan node.Message, 16)
-	in, err := node.Listen(t.Context(), n, "client", func(m node.Message) { told <- m })
-	require.NoError(t, err)
-	defer func() { _ = in.Close() }()
-	for range 2 {
-		command(t, server, "CLIENT", "KILL", "TYPE", "normal")
-		command(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
-		require.Equal(t, node.Lost, (<-told).Kind)
-		require.Equal(t, node.Resubscribed, (<-told).Kind)
-	}
-}
-
 // cutter is a proxy to a server that breaks connections in the middle of an exchange.
 type cutter struct {
 	*front

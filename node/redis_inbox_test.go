@@ -3,7 +3,6 @@ package node_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -98,60 +97,6 @@ func TestRedisInboxOfAServerThatFallsSilent(t *testing.T) {
 	lost(t, messages) // and only then it may say something again
 	server.Resume()
 	again(t, messages)
-}
-
-// The connection stays open, but no bytes arrive any more.
-func TestRedisInboxOnACutConnection(t *testing.T) {
-	t.Parallel()
-	server := start(t)
-	r := newBlackHole(t, server.Addr())
-	n := openWith(t, rueidis.ClientOption{InitAddress: []string{r.addr()}, ConnWriteTimeout: time.Second})
-	messages := listen(t, n, "c")
-	wakes(t, n, "c:1", messages)
-	began := time.Now()
-	r.swallow.Store(true)
-	poll(t, func() bool { return subscribers(t, server, "c") == 0 }, func() any { return "it is not noticed" })
-	assert.Less(t, time.Since(began), 2*soon)
-	r.swallow.Store(false)
-	resubscribed(t, messages)
-	wakes(t, n, "c:1", messages)
-}
-
-// blackHole is a proxy to a server. It can swallow the bytes of both directions.
-type blackHole struct {
-	*front
-	swallow atomic.Bool
-}
-
-func newBlackHole(t testing.TB, target string) *blackHole {
-	s := &blackHole{front: newFront(t, func(net.Conn) {})}
-	pour := func(to, from net.Conn) {
-		buf := make([]byte, 4096)
-		for {
-			n, err := from.Read(buf)
-			if err != nil {
-				_ = to.Close()
-				return
-			}
-			if !s.swallow.Load() {
-				_, _ = to.Write(buf[:n])
-			}
-		}
-	}
-	s.replace(func(c net.Conn) {
-		up, err := net.Dial("tcp", target)
-		if err != nil {
-			return
-		}
-		done := make(chan struct{})
-		go func() {
-			pour(c, up)
-			close(done)
-		}()
-		pour(up, c)
-		<-done
-	})
-	return s
 }
 
 // The inbox retries an unreachable server with a backoff. It can be closed meanwhile.

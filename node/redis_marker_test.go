@@ -33,33 +33,6 @@ func with(token uint64, op node.Op) node.Op {
 // now returns this machine's time as a token.
 func now() uint64 { return complete(node.Op{})[0].Token }
 
-// The node reports a server that could evict locks. The user has only the minimal rights.
-func TestRedisEvictionPolicies(t *testing.T) {
-	server := start(t)
-	server.Config("maxmemory", "100mb")
-	for _, policy := range []string{"allkeys-lru", "allkeys-random", "volatile-lfu", "volatile-ttl"} {
-		server.Config("maxmemory-policy", policy)
-		n := open(t, server.Addr())
-		for range 2 {
-			r := do(n, acquire("o1", "a"))[0]
-			require.ErrorIs(t, r.Err, node.ErrMisconfigured)
-			assert.True(t, r.Unsent)
-			err := n.Probe(context.Background())
-			require.ErrorIs(t, err, node.ErrMisconfigured)
-			var nodeErr *node.Error
-			require.ErrorAs(t, err, &nodeErr)
-			assert.True(t, nodeErr.Permanent())
-			assert.Contains(t, err.Error(), "maxmemory-policy is "+policy)
-			assert.Contains(t, err.Error(), "set maxmemory-policy to noeviction")
-		}
-		assert.Empty(t, held(server))
-
-		server.Config("maxmemory-policy", "noeviction")
-		want(t, node.Granted, n, acquire("o1", "a"))
-		want(t, node.Released, n, release("o1", "a"))
-	}
-}
-
 // The node judges a server by its answers about itself.
 func TestRedisFitness(t *testing.T) {
 	text := bulk

@@ -12,7 +12,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/internal/child"
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
 	"github.com/quorumlock/quorumlock/cmd/internal/text"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 type acquired struct {
@@ -24,7 +23,7 @@ type acquired struct {
 // failures that end the waiting at once.
 const waitNotice = 100 * time.Millisecond
 
-// acquire waits for the lock until --wait is over, a signal arrives, or it finds that it waits for itself.
+// acquire waits for the lock until --wait is over, or a signal arrives.
 func (h *holder) acquire(ctx context.Context) (*lease, error) {
 	ctx, cancel := h.waitContext(ctx)
 	defer cancel()
@@ -33,7 +32,7 @@ func (h *holder) acquire(ctx context.Context) (*lease, error) {
 	notice := child.NewAlarm()
 	defer notice.Stop()
 	var ended os.Signal
-	var why, itself error
+	var why error
 	noticed := make(map[bool]bool) // by whether it is a matter for advice
 	for {
 		select {
@@ -43,12 +42,6 @@ func (h *holder) acquire(ctx context.Context) (*lease, error) {
 				noticed[advised] = true
 				notice.Set(waitNotice)
 			}
-			if itself == nil {
-				itself = h.waitsForItself(ctx, attempt.Err)
-			}
-			if itself != nil {
-				cancel()
-			}
 		case <-notice.Rings:
 			h.sayWaiting(why)
 		case sig := <-h.signals:
@@ -57,9 +50,6 @@ func (h *holder) acquire(ctx context.Context) (*lease, error) {
 				cancel()
 			}
 		case got := <-outcome:
-			if got.err != nil && ended == nil && itself != nil {
-				return nil, itself
-			}
 			return h.settle(ctx, got, ended)
 		}
 	}
@@ -126,89 +116,4 @@ func (h *holder) sayWaiting(why error) {
 		h.say("waiting: %s", text.Reason(why))
 		h.advise(why)
 	}
-}
-
-// waitsForItself returns the error for a lock whose holder is a quorumlock that this one runs under. That one waits
-// for this one's end. The owner id identifies it reliably, whatever names the nodes have. A single attempt waits for
-// nothing.
-func (h *holder) waitsForItself(ctx context.Context, err error) error {
-	var held *quorumlock.HeldError
-	if !errors.As(err, &held) || h.triesOnce() || len(outerOwners()) == 0 {
-		return nil
-	}
-	var owner string
-	switch {
-	case h.flags.of > 1:
-		owner = h.outerPermits(ctx)
-	case held.Owner == node.Readers:
-		owner = h.outerReader(ctx, held.Name)
-	case isOuter(held.Owner):
-		owner = held.Owner
-	}
-	if owner == "" {
-		return nil
-	}
-	return exit.Errorf(exit.Failure,
-		"%q is held by %s, the quorumlock command that started this one: each would wait for the other", held.Name, quorumlock.DescribeOwner(owner))
-}
-
-// isOuter reports whether this process runs under the lease of an owner.
-func isOuter(owner string) bool {
-	return slices.Contains(outerOwners(), quorumlock.ParseOwner(owner).ID)
-}
-
-// outerReader returns an outer quorumlock among the readers of a name, or "". A writer waits for it. So does a reader
-// behind a waiting writer. An outer quorumlock holds its locks for as long as this one runs, so one answer will do.
-func (h *holder) outerReader(ctx context.Context, name string) string {
-	if h.inspected[name] {
-		return ""
-	}
-	status, err := h.client.RedLock(name).Inspect(ctx)
-	if err != nil {
-		return ""
-	}
-	h.inspected[name] = true
-	for _, owner := range status.Owners() {
-		if isOuter(owner) {
-			return owner
-		}
-	}
-	return ""
-}
-
-// outerPermits returns an outer quorumlock that holds permits, if all others together are too few for this one; "" if
-// they may do.
-func (h *holder) outerPermits(ctx context.Context) string {
-	name := h.flags.keys[0]
-	if h.inspected[name] {
-		return ""
-	}
-	status, err := h.client.Semaphore(name, h.flags.of).Inspect(ctx)
-	if err != nil {
-		return ""
-	}
-	h.inspected[name] = true
-	owner, others := otherPermits(status)
-	if h.flags.permits <= others {
-		return ""
-	}
-	return owner
-}
-
-// otherPermits returns an outer quorumlock that holds permits, and how many permits the outer ones leave to others. A
-// holder may have a slot from before the number of permits was reduced. Such a slot takes none of the present permits.
-func otherPermits(status *quorumlock.SemaphoreStatus) (outer string, others int) {
-	others = status.Permits
-	for _, holder := range status.Holders() {
-		if !isOuter(holder.Owner) {
-			continue
-		}
-		outer = holder.Owner
-		for _, slot := range holder.Slots {
-			if slot < status.Permits {
-				others--
-			}
-		}
-	}
-	return outer, others
 }

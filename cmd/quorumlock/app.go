@@ -47,15 +47,10 @@ func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// print prints a report as JSON or as text. If too few nodes answered, it returns an error without a message, because the
-// report has the reason.
-func (a *app) print(report any, words string, asJSON, noQuorum bool) error {
-	var err error
-	if asJSON {
-		err = text.PrintJSON(a.stdout, report)
-	} else {
-		_, err = io.WriteString(a.stdout, words)
-	}
+// print prints a report. If too few nodes answered, it returns an error without a message, because the report has the
+// reason.
+func (a *app) print(report string, noQuorum bool) error {
+	_, err := io.WriteString(a.stdout, report)
 	if err == nil && noQuorum {
 		return exit.Silent(exit.NoQuorum)
 	}

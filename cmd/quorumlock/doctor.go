@@ -18,9 +18,8 @@ nodes answer, their versions and roles, eviction, persistence, addresses of one 
 recoveries, limits that differ from those of the programs, replicas, clocks, round trips,
 scripts, and the rights of the user in the address.
 
-It writes no key and no setting. It tests rights with ACL DRYRUN if the user may run it.
-Otherwise it tries the commands in a way that has no effect; denied commands then appear
-in the server's ACL LOG.
+It writes no key and no setting. It tests rights by trying the commands in a way that has
+no effect; denied commands appear in the server's ACL LOG.
 
 Call it as the programs are configured: with their user, from the same place, and with
 their --max-ttl and --max-clock-skew. --node-timeout is their NodeTimeoutMax, which round

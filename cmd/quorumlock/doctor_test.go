@@ -104,7 +104,7 @@ func evicting(servers fleet) {
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	servers := healthy(t)
-	redisproc.Needs7(t, servers[0], "ACL DRYRUN")
+	redisproc.Needs7(t, servers[0], "scripts that may not write")
 	d := diagnose(t, nil, "--nodes", servers.nodes(), patiently)
 	assert.Zero(t, d.code)
 	assert.Equal(t, "ok", d.Severity)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strings"
 	"sync/atomic"
 
 	"github.com/quorumlock/quorumlock"
@@ -19,8 +18,6 @@ type holder struct {
 	locks   *quorumlock.Joined
 	rounds  *rounds
 	signals chan os.Signal
-	// inspected has the names whose holders are known not to be an outer quorumlock that keeps this one out.
-	inspected map[string]bool
 	// explained is set when the user has been told the problem of the nodes.
 	explained bool
 }
@@ -76,10 +73,3 @@ func (r *rounds) hooks() quorumlock.Hooks {
 		RenewalFailed: func(e quorumlock.RenewalFailedEvent) { r.renewal.Store(&e.Err) },
 	}
 }
-
-// ownersEnv has the ids (quorumlock.OwnerInfo) of the owners of all locks that a command runs under, the outermost
-// first.
-const ownersEnv = "QUORUMLOCK_OWNERS"
-
-// outerOwners returns the owners of the leases that this process itself runs under.
-func outerOwners() []string { return strings.Fields(os.Getenv(ownersEnv)) }

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommandEnv) != "" {
 		main()
 	}
-	for _, name := range []string{nodesEnv, prefixEnv, ownersEnv, "NO_COLOR"} {
+	for _, name := range []string{nodesEnv, prefixEnv, "NO_COLOR"} {
 		if err := os.Unsetenv(name); err != nil {
 			panic(err)
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -167,29 +166,6 @@ func (a *app) checkNames(c *cobra.Command, cfg quorumlock.Config, names []string
 		}
 	}
 	return nil
-}
-
-// completeNames completes names. It asks the nodes for the locks and semaphores that are held now.
-func (a *app) completeNames(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp
-	slices.Sort(a.nodes.addresses) // cobra has read the flags twice
-	a.nodes.addresses = slices.Compact(a.nodes.addresses)
-	watcher, err := a.watcher(c, nil, defaultScan)
-	if err != nil {
-		return nil, none
-	}
-	defer watcher.Close()
-	var names []string
-	for _, name := range watcher.Look(c.Context()).Names {
-		if semaphore, _, ok := watch.Permit(name); ok {
-			name = semaphore
-		}
-		if !slices.Contains(given, name) && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names, none
 }
 
 // defaultScan is how many keys of each node one round searches.

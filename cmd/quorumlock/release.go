@@ -56,8 +56,7 @@ func releaseCommand(a *app) *cobra.Command {
 		Example: `  quorumlock release --force nightly-report
   quorumlock release --force workers --permit 2
   quorumlock release --force prices --owner R4ZKX2Q7M3:17`,
-		Args:              arguments(named),
-		ValidArgsFunction: a.completeNames,
+		Args: arguments(named),
 		RunE: func(c *cobra.Command, keys []string) error {
 			switch {
 			case !force:
@@ -105,7 +104,7 @@ func (r *releaser) releaseName(ctx context.Context, key string) error {
 	if permits := r.facts.Permits(key); len(owners) == 0 && len(permits) > 0 {
 		return fmt.Errorf("nothing was released: no lock %q is held, but %s of the semaphore; choose with --permit or --owner", key, permitNumbers(permits))
 	}
-	if count, _, _ := r.facts.Latch(key); len(owners) == 0 && count > 0 {
+	if count, _ := r.facts.Latch(key); len(owners) == 0 && count > 0 {
 		return fmt.Errorf("nothing was released: %q is a latch, which has no holder", key)
 	}
 	for i, reply := range r.watcher.ForceRelease(ctx, key, owners) {

@@ -48,7 +48,6 @@ func runCommand(a *app) *cobra.Command {
 		},
 	}
 	f.register(c)
-	_ = c.RegisterFlagCompletionFunc("key", a.completeNames)                          // the flag is there
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // a command's arguments may be files
 	return c
 }
@@ -69,10 +68,7 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	defer a.closeClient(c.Context(), client)
 
 	f.purpose = cmp.Or(f.purpose, purposeOf(args[0]))
-	h := &holder{
-		app: a, flags: f, client: client, locks: f.locks(client), rounds: last, signals: child.CatchSignals(),
-		inspected: make(map[string]bool),
-	}
+	h := &holder{app: a, flags: f, client: client, locks: f.locks(client), rounds: last, signals: child.CatchSignals()}
 	defer signal.Stop(h.signals)
 	return h.hold(c.Context(), command)
 }
@@ -108,7 +104,6 @@ func environment(keys []string, lease *lease) []string {
 	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, nodesEnv+"=") })
 	return append(inherited,
 		"QUORUMLOCK_OWNER="+lease.Owner(),
-		ownersEnv+"="+strings.Join(append(outerOwners(), quorumlock.ParseOwner(lease.Owner()).ID), " "),
 		"QUORUMLOCK_TOKEN="+strconv.FormatUint(lease.Token(), 10),
 		"QUORUMLOCK_KEY="+keys[0],
 		"QUORUMLOCK_KEYS="+strings.Join(keys, "\n"),

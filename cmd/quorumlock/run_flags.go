@@ -43,9 +43,6 @@ majority, with --multi all need all nodes.
 The environment of the command has, as of its start:
   QUORUMLOCK_OWNER        the id of the lease, which is never used again, followed by this
                           host and process and the purpose of the lock, for people
-  QUORUMLOCK_OWNERS       the id alone, after the ids of the leases that quorumlock itself
-                          runs under, separated by spaces. A run fails with 125 instead of
-                          waiting for a lock that one of these leases holds
   QUORUMLOCK_TOKEN        the fencing token, a number that is larger for every later lease
                           of any of the names. The resource should remember the largest
                           token that it has seen, and refuse smaller ones

@@ -33,27 +33,6 @@ func (f fleet) holding(t *testing.T, flags ...string) *process {
 	return p
 }
 
-// holdFor waits until a server has received the given number of renewals.
-func holdFor(t *testing.T, s *redisproc.Server, renewals int) {
-	t.Helper()
-	ttl := func() (ms int) {
-		text, err := s.Command("PTTL", "k")
-		require.NoError(t, err)
-		_, err = fmt.Sscan(text, &ms)
-		require.NoError(t, err)
-		return ms
-	}
-	last := ttl()
-	require.Eventually(t, func() bool {
-		now := ttl()
-		if now > last {
-			renewals--
-		}
-		last = now
-		return renewals <= 0
-	}, patience, 5*time.Millisecond)
-}
-
 // TestRunOnServers: the command knows the owner and the token that the nodes have.
 func TestRunOnServers(t *testing.T) {
 	t.Parallel()
@@ -263,31 +242,6 @@ func TestRunMinHold(t *testing.T) {
 			assert.Zero(t, r.code, r.stderr)
 		}
 	}
-}
-
-// TestRunSurvivesTheLossOfTwoNodes: before the hold or during it, and they come back.
-func TestRunSurvivesTheLossOfTwoNodes(t *testing.T) {
-	t.Parallel()
-	servers := startFleet(t)
-	lose := func() { servers[0].Pause(); servers[1].Kill() }
-	comeBack := func() { servers[0].Resume(); servers[1].Restart() }
-	p := servers.holding(t, lasting...)
-	lose()
-	holdFor(t, servers[2], 4) // more than a TTL: the lease does not live on old claims
-	comeBack()
-	holdFor(t, servers[0], 1)
-	holdFor(t, servers[1], 1)
-	p.reply()
-	assert.Zero(t, p.exit())
-	servers.requireLocks(t)
-
-	lose()
-	p = servers.holding(t, lasting...)
-	holdFor(t, servers[2], 2)
-	p.reply()
-	assert.Zero(t, p.exit())
-	comeBack()
-	servers.requireLocks(t)
 }
 
 func TestRunTellsThatTheLockWasDeleted(t *testing.T) {

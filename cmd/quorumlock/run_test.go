@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
 )
 
@@ -64,23 +63,21 @@ func sh(text string) []string { return []string{"sh", "-c", text} }
 func TestRunTellsTheCommand(t *testing.T) {
 	t.Setenv("QUORUMLOCK_KEY", "outer")
 	t.Setenv(nodesEnv, "redis://:secret@nowhere:1") // passwords do not travel
-	t.Setenv(ownersEnv, "A:1 B:2")
 	before := time.Now()
-	r := call(t, script(`for v in OWNER OWNERS KEY KEYS TOKEN VALID_UNTIL NODES; do eval echo "\"\${QUORUMLOCK_$v-unset}\""; done`)...)
+	r := call(t, script(`for v in OWNER KEY KEYS TOKEN VALID_UNTIL NODES; do eval echo "\"\${QUORUMLOCK_$v-unset}\""; done`)...)
 	require.Zero(t, r.code, r.stderr)
 	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
-	require.Len(t, lines, 7)
+	require.Len(t, lines, 6)
 	assert.Regexp(t, `^[A-Z0-9]{20,}:1 \S+/\d+ sh$`, lines[0])
-	assert.Equal(t, "A:1 B:2 "+quorumlock.ParseOwner(lines[0]).ID, lines[1])
-	assert.Equal(t, []string{"k", "k"}, lines[2:4])
-	token, err := strconv.ParseInt(lines[4], 10, 64)
+	assert.Equal(t, []string{"k", "k"}, lines[1:3])
+	token, err := strconv.ParseInt(lines[3], 10, 64)
 	require.NoError(t, err)
 	assert.WithinRange(t, time.UnixMicro(token), before.Add(-time.Microsecond), time.Now(), "a token is the time, unless a larger one was seen")
-	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, lines[5])
-	until, err := time.Parse(time.RFC3339, lines[5])
+	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, lines[4])
+	until, err := time.Parse(time.RFC3339, lines[4])
 	require.NoError(t, err)
 	assert.WithinRange(t, until, before.Add(9*time.Second), time.Now().Add(10*time.Second))
-	assert.Equal(t, "unset", lines[6])
+	assert.Equal(t, "unset", lines[5])
 
 	r = call(t, "run", "--embedded", "3", "--multi", "--key", "stock", "--key", "b c", "--", "sh", "-c", `echo "$QUORUMLOCK_KEY|$QUORUMLOCK_KEYS"`)
 	assert.Equal(t, "stock|stock\nb c\n", r.stdout, r.stderr)

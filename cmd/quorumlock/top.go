@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/internal/live"
 	"github.com/quorumlock/quorumlock/cmd/internal/report"
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
 	"github.com/quorumlock/quorumlock/cmd/internal/watch"
 )
 
@@ -44,7 +43,8 @@ scripts:
      "node":       the node's name
      "error":      why it does not answer; "" if it does
      "latency_ms": the time that an answer took
-     "recovering_ms": how long it gives no new locks, see status; 0 if it gives locks
+     "recovering_ms": how long it gives no new locks, because it is new or has lost its
+                      memory; 0 if it gives locks
      "locks":      the number of these locks on it
      "note":       missing information, and anything unusual
    }],
@@ -70,7 +70,6 @@ type topFlags struct {
 	once, json bool
 	interval   time.Duration
 	scan       int
-	sort       string
 }
 
 // minInterval keeps a view from loading the nodes.
@@ -85,8 +84,7 @@ func topCommand(a *app) *cobra.Command {
 		Example: `  quorumlock top --nodes a:6379,b:6379,c:6379
   quorumlock top nightly-report --once
   quorumlock top --once --json | jq '.locks[] | select(.waiters > 0)'`,
-		Args:              arguments(cobra.ArbitraryArgs),
-		ValidArgsFunction: a.completeNames,
+		Args: arguments(cobra.ArbitraryArgs),
 		RunE: func(c *cobra.Command, keys []string) error {
 			return a.top(c, f, keys)
 		},
@@ -96,9 +94,6 @@ func topCommand(a *app) *cobra.Command {
 	c.Flags().DurationVar(&f.interval, "interval", 2*time.Second, "how long to wait between two looks")
 	c.Flags().IntVar(&f.scan, "scan", defaultScan,
 		"search this number of `keys` of each node for locks at a time; 0 for none, which is the default if names are given")
-	c.Flags().StringVar(&f.sort, "sort", "name", "list locks by `order`: name, held (longest first), ttl (shortest first), waiters (most first)")
-	orders := slices.Sorted(maps.Keys(report.Orders))
-	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orders, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return c
 }
 
@@ -116,8 +111,6 @@ func (f topFlags) checked(c *cobra.Command, keys []string) (topFlags, error) {
 		return f, wrongFlag(c, "--scan %d is negative", f.scan)
 	case f.scan == 0 && len(keys) == 0:
 		return f, wrongFlag(c, "--scan 0 needs the names of locks")
-	case report.Orders[f.sort] == nil:
-		return f, wrongFlag(c, "--sort %q is none of name, held, ttl and waiters", f.sort)
 	default:
 		return f, nil
 	}
@@ -133,7 +126,7 @@ func (a *app) top(c *cobra.Command, flags topFlags, keys []string) error {
 		return err
 	}
 	defer watcher.Close()
-	t := &report.Topper{Given: keys, Order: report.Orders[f.sort]}
+	t := &report.Topper{Given: keys}
 	facts := watcher.Look(c.Context())
 	if err := c.Context().Err(); err != nil {
 		return err
@@ -148,7 +141,15 @@ func (a *app) top(c *cobra.Command, flags topFlags, keys []string) error {
 			return t.Report(time.Now(), facts)
 		})
 	}
-	return a.print(top, strings.Join(top.Lines(report.Screen{}), "\n")+"\n", f.json, top.Answered < top.Need)
+	var printed strings.Builder
+	if f.json {
+		if err := text.PrintJSON(&printed, top); err != nil {
+			return err
+		}
+	} else {
+		printed.WriteString(strings.Join(top.Lines(report.Screen{}), "\n") + "\n")
+	}
+	return a.print(printed.String(), top.Answered < top.Need)
 }
 
 // nothingListed reports whether every node that could be searched denies this to the user.

@@ -114,7 +114,6 @@ func TestWrongUsage(t *testing.T) {
 		{"top --interval 1ms", "--interval 1ms is under 100ms"},
 		{"top --scan -1", "--scan -1 is negative"},
 		{"top --scan 0", "--scan 0 needs the names of locks"},
-		{"top --sort size", "is none of name, held, ttl and waiters"},
 		{"top --embedded 3", "nodes in memory have no locks of others"},
 		{"top --node-timeout 0s", "--node-timeout 0s is not positive"},
 		{"top", "no nodes: give --nodes"},
@@ -183,5 +182,29 @@ func TestDefaultOfKillAfter(t *testing.T) {
 		{30 * time.Second, time.Minute, 30 * time.Second},
 	} {
 		assert.Equal(t, c.want, (&runFlags{ttl: c.ttl}).effectiveTTL(c.maxTTL))
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for shell, has := range map[string]string{"bash": "__start_quorumlock", "zsh": "#compdef quorumlock", "fish": "complete -c quorumlock", "powershell": "Register-ArgumentCompleter"} {
+		r := call(t, "completion", shell)
+		assert.Zero(t, r.code)
+		assert.Contains(t, r.stdout, has)
+		assert.Empty(t, r.stderr)
+	}
+	const noFiles, files = "\n:4\n", "\n:0\n"
+	for _, c := range []struct {
+		args []string
+		says []string
+	}{
+		{[]string{"st"}, []string{"status\tShow what has a name", noFiles}},
+		{[]string{"top", "--int"}, []string{"--interval"}},
+		{[]string{"status", ""}, []string{noFiles}},
+		{[]string{"run", "--key", "k", "--", ""}, []string{files}},
+	} {
+		r := call(t, append([]string{"__complete"}, c.args...)...)
+		for _, says := range c.says {
+			assert.Contains(t, "\n"+r.stdout, says, c.args)
+		}
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 // waitForLog waits until a process has logged something.
@@ -97,83 +96,6 @@ func TestRunDoesNotWaitForARecovery(t *testing.T) {
 		assert.Contains(t, r.stderr, ": acquire: recovering: for another ")
 		assert.Equal(t, 1, strings.Count(r.stderr, "'quorumlock init'"), "the user is told once: %s", r.stderr)
 	}
-}
-
-// TestRunRefusesToWaitForItself: a command below another would wait for that one's end, and that one for its. A denial
-// names neither readers nor all holders of permits.
-func TestRunRefusesToWaitForItself(t *testing.T) {
-	t.Parallel()
-	servers := openFleet(t, 3)
-	self, err := os.Executable()
-	require.NoError(t, err)
-	run := func(flags string) string {
-		return self + " run --nodes " + servers.nodes() + " " + flags + " -- echo ran"
-	}
-	for name, c := range map[string]struct {
-		outer, inner string // flags
-		says         string
-	}{
-		"at once":                     {"--key a", run("--key a"), "125"},
-		"in between":                  {"--key b", strings.Replace(run("--key c"), "echo ran", run("--key b"), 1), "125"},
-		"with a bound":                {"--key d", run("--key d --wait 1m"), "125"},
-		"a single try":                {"--key e", run("--key e --wait 0s"), "120"},
-		"another lock":                {"--key f", run("--key g"), "ran"},
-		"a writer below a reader":     {"--key h --read", run("--key h"), "125"},
-		"a reader below a reader":     {"--key i --read", run("--key i --read"), "ran"},
-		"too many permits":            {"--key j --of 3 --permits 2", run("--key j --of 3 --permits 2"), "125"},
-		"as many permits as are left": {"--key l --of 3 --permits 2", run("--key l --of 3 --permits 1"), "ran"},
-	} {
-		outer := strings.Fields("run --nodes " + servers.nodes() + " --node-timeout 1s " + c.outer)
-		p := begin(t, append(outer, "--", "sh", "-c", c.inner+" || echo $?")...)
-		assert.Equal(t, c.says, p.line(), "%s: without an answer both wait for ever", name)
-		assert.Zero(t, p.exit())
-		if c.says == "125" {
-			assert.Contains(t, p.stderr.String(), "the quorumlock command that started this one: each would wait for the other", name)
-		}
-		assert.NotContains(t, p.stderr.String(), "waiting:", name)
-	}
-}
-
-// TestRunRefusesToWaitBehindAWriter: the writer waits for the outer reader, and the inner reader would wait for the writer.
-func TestRunRefusesToWaitBehindAWriter(t *testing.T) {
-	t.Parallel()
-	servers := openFleet(t, 3)
-	self, err := os.Executable()
-	require.NoError(t, err)
-	inner := self + " run --nodes " + servers.nodes() + " --key k --read -- echo ran"
-	p := begin(t, servers.on("echo reads; read x; "+inner+" || echo $?", "--read")...)
-	require.Equal(t, "reads", p.line())
-	writer := servers.client(t)
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		if lease, err := writer.RWLock("k").Write().Acquire(t.Context()); err == nil {
-			_ = lease.Release(t.Context())
-		}
-	}()
-	servers.requireKey(t, "quorumlock:queue:{k}")
-	p.reply()
-	assert.Equal(t, "125", p.line())
-	assert.Zero(t, p.exit())
-	<-written
-}
-
-// TestOtherPermits: a slot from before the number of permits was reduced takes none of the present permits.
-func TestOtherPermits(t *testing.T) {
-	t.Setenv(ownersEnv, "OUTER:1")
-	status := &quorumlock.SemaphoreStatus{Name: "k", Permits: 2, Need: 1, Nodes: make([]quorumlock.NodeStatus, 1)}
-	holds := func(owner string, slot int) {
-		n := &status.Nodes[0]
-		n.Holders = append(n.Holders, node.Holder{Name: node.SlotName(node.PoolName("k"), slot), Owner: owner})
-	}
-	holds("OTHER:1", 0)
-	holds("OUTER:1", 3)
-	outer, others := otherPermits(status)
-	assert.Equal(t, "OUTER:1", outer)
-	assert.Equal(t, 2, others)
-	holds("OUTER:1", 1)
-	_, others = otherPermits(status)
-	assert.Equal(t, 1, others)
 }
 
 // TestSignalBesideTheLeaseFreesTheLock: a lease that comes together with a signal runs no command, so --min-hold must not

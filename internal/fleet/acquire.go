@@ -22,10 +22,16 @@ type Acquisition struct {
 // StartAcquire begins to acquire a lock. It returns as soon as the Acquire waits or has ended.
 func StartAcquire(ctx context.Context, t *testing.T, l *quorumlock.Lock) *Acquisition {
 	t.Helper()
+	return Start(ctx, t, l.Acquire)
+}
+
+// Start is StartAcquire for any kind of lock.
+func Start(ctx context.Context, t *testing.T, acquire func(context.Context) (*quorumlock.Lease, error)) *Acquisition {
+	t.Helper()
 	a := &Acquisition{t: t, Done: make(chan struct{})}
 	go func() {
 		defer close(a.Done)
-		a.Lease, a.Err = l.Acquire(ctx)
+		a.Lease, a.Err = acquire(ctx)
 	}()
 	Settle()
 	return a

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -15,23 +16,33 @@ func (f *Fleet) Waiters() (n int) {
 	names, waiter := []string{"job"}, node.Waiter{ID: "stranger:1", Ticket: 1 << 52, Keep: time.Millisecond}
 	// A denial tells a waiter how many are before it in the queue.
 	for i := range f.Nodes {
-		n += f.do(i, node.Denied, node.Op{
-			Kind: node.Acquire, Names: names, Owner: "stranger:1", TTL: time.Second,
-			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits, Waiter: waiter,
-		}).Rank
-		f.do(i, node.Released, node.Op{Kind: node.Leave, Names: names, Waiter: node.Waiter{ID: waiter.ID}})
+		n += f.Do(i, node.Denied, node.Op{Kind: node.Acquire, Names: names, Owner: "stranger:1", TTL: time.Second, Waiter: waiter}).Rank
+		f.Do(i, node.Released, node.Op{Kind: node.Leave, Names: names, Waiter: node.Waiter{ID: waiter.ID}})
 	}
 	return n
+}
+
+// Freeze puts a waiter for the lock "job" into the queues of some nodes. The waiter may listen, but it never asks.
+func (f *Fleet) Freeze(keep time.Duration, id string, ticket int64, listens bool, nodes ...int) {
+	f.T.Helper()
+	for _, i := range nodes {
+		if listens {
+			inbox, err := f.Nodes[i].Listen(f.T.Context(), id, func(node.Message) {})
+			require.NoError(f.T, err)
+			f.T.Cleanup(func() { _ = inbox.Close() })
+		}
+		f.Do(i, node.Denied, node.Op{
+			Kind: node.Acquire, Names: []string{"job"}, Owner: id + ":o", TTL: time.Second, Fair: true,
+			Waiter: node.Waiter{ID: id + ":1", Ticket: ticket, Keep: keep},
+		})
+	}
 }
 
 // Take grants a name to another owner on some nodes, for the default TTL.
 func (f *Fleet) Take(name, owner string, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {
-		f.do(i, node.Granted, node.Op{
-			Kind: node.Acquire, Names: []string{name}, Owner: owner, TTL: quorumlock.DefaultTTL,
-			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: quorumlock.Config{}.Limits(),
-		})
+		f.Do(i, node.Granted, node.Op{Kind: node.Acquire, Names: []string{name}, Owner: owner, TTL: quorumlock.DefaultTTL})
 	}
 }
 
@@ -40,15 +51,18 @@ func (f *Fleet) Take(name, owner string, nodes ...int) {
 func (f *Fleet) Free(name, owner string, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {
-		f.do(i, node.Released, node.Op{Kind: node.Release, Names: []string{name}, Owner: owner})
+		f.Do(i, node.Released, node.Op{Kind: node.Release, Names: []string{name}, Owner: owner})
 	}
 }
 
-// do runs an operation on a node, and requires its outcome.
-func (f *Fleet) do(i int, outcome node.Outcome, op node.Op) node.Reply {
+// Do runs an operation on a node, and requires its outcome. The operation has the limits of the nodes, and the present
+// time as its token, unless it has others.
+func (f *Fleet) Do(i int, outcome node.Outcome, op node.Op) node.Reply {
 	f.T.Helper()
+	op.Limits = cmp.Or(op.Limits, f.Limits)
+	op.Token = cmp.Or(op.Token, uint64(f.Clock.Wall().UnixMicro()))
 	replies := make([]node.Reply, 1)
 	f.Nodes[i].Do(f.T.Context(), []node.Op{op}, replies)
-	require.Equal(f.T, outcome, replies[0].Outcome)
+	require.Equal(f.T, outcome, replies[0].Outcome, "%v", replies[0].Err)
 	return replies[0]
 }

@@ -2,18 +2,11 @@ package realtest_test
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,7 +20,6 @@ const (
 	childRole  = "QUORUMLOCK_TEST_ROLE"
 	childNodes = "QUORUMLOCK_TEST_NODES"
 	childTTL   = "QUORUMLOCK_TEST_TTL"
-	childSpan  = "QUORUMLOCK_TEST_SPAN"
 	childDir   = "QUORUMLOCK_TEST_DIR"
 )
 
@@ -83,14 +75,6 @@ func (p *child) line(t *testing.T, word string) string {
 	return ""
 }
 
-// lines returns all lines that the process writes until it ends.
-func (p *child) lines() (all []string) {
-	for p.out.Scan() {
-		all = append(all, p.out.Text())
-	}
-	return all
-}
-
 // TestChildProcess is the entry point of the processes that other tests start. It does nothing
 // when it runs alone.
 func TestChildProcess(t *testing.T) {
@@ -104,23 +88,11 @@ func TestChildProcess(t *testing.T) {
 	}
 	ttl, err := time.ParseDuration(os.Getenv(childTTL))
 	require.NoError(t, err)
-	timeouts := withTTL
-	if role == "contend" {
-		timeouts = withDefaultTimeouts
-	}
-	client := newClient(t, timeouts(ttl), func(cfg *quorumlock.Config) {
+	client := newClient(t, withTTL(ttl), func(cfg *quorumlock.Config) {
 		cfg.Addresses = strings.Split(os.Getenv(childNodes), ",")
 	})
-	switch role {
-	case "hold":
-		holdUntilKilled(t, client)
-	case "contend":
-		span, err := time.ParseDuration(os.Getenv(childSpan))
-		require.NoError(t, err)
-		contendInProcess(t, client, os.Getenv(childDir), span)
-	default:
-		t.Fatalf("no such role: %s", role)
-	}
+	require.Equal(t, "hold", role)
+	holdUntilKilled(t, client)
 }
 
 // holdUntilKilled holds a lock. It answers each input line with the state of its lease.
@@ -135,59 +107,4 @@ func holdUntilKilled(t *testing.T, client *quorumlock.Client) {
 		}
 	}
 	_ = lease.Release(t.Context())
-}
-
-// contendInProcess runs four contenders against other processes. Each section creates a
-// file that must not exist yet.
-func contendInProcess(t *testing.T, client *quorumlock.Client, dir string, span time.Duration) {
-	ctx, cancel := context.WithTimeout(t.Context(), span+atMost)
-	defer cancel()
-	began := time.Now()
-	var sections atomic.Int64
-	var contenders sync.WaitGroup
-	for range 4 {
-		contenders.Go(func() {
-			for ctx.Err() == nil && (time.Since(began) < span || sections.Load() <= 5) {
-				name := []string{"north", "south"}[rand.IntN(2)]
-				lease, err := client.RedLock(name).Acquire(ctx)
-				if err != nil {
-					continue
-				}
-				if inside(filepath.Join(dir, name), lease) {
-					sections.Add(1)
-				}
-				_ = lease.Release(ctx)
-			}
-		})
-	}
-	contenders.Wait()
-}
-
-// inside runs one section and prints its result, and reports whether the lease was valid to the end. A clash counts if both leases were valid. This
-// process checks its own lease after the clash. The other lease counts as valid unless its process
-// reports a loss after the removal of the file.
-func inside(path string, lease *quorumlock.Lease) bool {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		other, _ := os.ReadFile(path)
-		if lease.Err() == nil {
-			fmt.Println("clash", lease.Owner(), string(other))
-		}
-		return false
-	}
-	if err == nil {
-		_, err = file.WriteString(lease.Owner())
-	}
-	if err != nil {
-		fmt.Println("broken", err)
-		return false
-	}
-	time.Sleep(time.Duration(rand.Int64N(int64(time.Millisecond)))) // This stands for work.
-	_, _ = file.Close(), os.Remove(path)
-	if lease.Err() != nil {
-		fmt.Println("lost", lease.Owner())
-		return false
-	}
-	fmt.Println("section", lease.Owner())
-	return true
 }

@@ -104,14 +104,6 @@ func withTTL(ttl time.Duration) func(*quorumlock.Config) {
 	}
 }
 
-// withDefaultTimeouts sets the TTL, which determines the node timeouts as in production. Only
-// tests whose leases may be lost use it.
-func withDefaultTimeouts(ttl time.Duration) func(*quorumlock.Config) {
-	return func(cfg *quorumlock.Config) {
-		cfg.TTL, cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = ttl, 0, 0
-	}
-}
-
 // patiently sets node timeouts that a busy machine does not exceed. It is the default for all
 // clients.
 func patiently(cfg *quorumlock.Config) {

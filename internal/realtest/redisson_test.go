@@ -2,8 +2,6 @@ package realtest_test
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -83,46 +81,4 @@ func TestRealRedissonActsAsWriter(t *testing.T) {
 	}
 	require.NoError(t, reader.Release(t.Context()))
 	c.noKeys()
-}
-
-func TestRealKeyLayoutIsRedissons(t *testing.T) {
-	c := startCluster(t, 5)
-	client := c.client()
-	lease := acquire(t, client.RedLock("job"))
-	c.holds("job", lease.Owner())
-	for i := range c.servers {
-		require.Equal(t, "hash", c.command(i, "TYPE", "job"))
-		field, token, _ := strings.Cut(c.command(i, "HGETALL", "job"), "\n")
-		require.Equal(t, lease.Owner(), field, "the key must be a hash with the owner as its only field")
-		last, err := strconv.ParseUint(token, 10, 64)
-		require.NoError(t, err, "the field has the largest token that the owner may use")
-		require.GreaterOrEqual(t, last, lease.Token())
-		left := c.number(i, "PTTL", "job")
-		require.Positive(t, left)
-		require.LessOrEqual(t, left, int(quorumlock.DefaultTTL.Milliseconds()))
-	}
-	require.NoError(t, lease.Release(t.Context()))
-	c.noKeys()
-
-	// A lock of Redisson excludes this library, which does not change it.
-	const thread = "8743c9c0-0795-4907-87fd-6c719a6b4586:31"
-	c.plant(thread, 30*time.Second, 0, 1, 2, 3, 4)
-	_, err := client.RedLock("job").TryAcquire(t.Context())
-	var held *quorumlock.HeldError
-	require.ErrorAs(t, err, &held)
-	require.Equal(t, thread, held.Owner)
-	require.Greater(t, held.TTL, 20*time.Second)
-	_, err = client.MultiLock("job", "task").TryAcquire(t.Context())
-	require.ErrorIs(t, err, quorumlock.ErrHeld)
-	c.holds("job", thread)
-	c.holds("task", "")
-
-	// The lock is free once Redisson has released it on a majority.
-	for i := range 3 {
-		c.command(i, "DEL", "job")
-	}
-	lease = acquire(t, client.RedLock("job"))
-	require.Equal(t, thread, c.owner(4, "job"))
-	require.NoError(t, lease.Release(t.Context()))
-	require.Equal(t, thread, c.owner(4, "job"))
 }

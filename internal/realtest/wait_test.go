@@ -7,14 +7,11 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/quorumlock/quorumlock"
 )
 
 // queued requires that the job's queue on each node soon has the given number of entries.
@@ -35,26 +32,6 @@ func (c *cluster) queued(want int) {
 func quantile(all []time.Duration, part float64) time.Duration {
 	slices.Sort(all)
 	return all[min(len(all)-1, int(part*float64(len(all))))]
-}
-
-func TestRealCloseEndsSubscriptions(t *testing.T) {
-	c := startCluster(t, 5)
-	held := acquire(t, c.client().RedLock("job"))
-	client, done := c.client(), make(chan error, 1)
-	go func() {
-		_, err := client.RedLock("job").Acquire(withDeadline(t))
-		done <- err
-	}()
-	c.queued(1)
-	closeClient(t, client)
-	require.ErrorIs(t, in(t, done, "Close ends the wait"), quorumlock.ErrClosed)
-	for i := range c.servers { // The servers notice the closed connections a moment later.
-		eventually(t, soon, func() bool { return !strings.Contains(c.command(i, "CLIENT", "LIST", "TYPE", "pubsub"), "id=") },
-			"no connection to node %d is subscribed", i)
-	}
-	c.queued(0)
-	require.NoError(t, held.Release(t.Context()))
-	c.noKeys()
 }
 
 // TestRealFreeLocksAreBatchedBesideAWaiter acquires free locks while another caller of the client waits. They share

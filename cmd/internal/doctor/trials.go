@@ -16,18 +16,13 @@ import (
 	"github.com/quorumlock/quorumlock/internal/rights"
 )
 
-// tryRights tests the user's rights. If the user may ask the server directly (ACL DRYRUN, from Redis 7), it does.
-// Otherwise it tries the commands.
+// tryRights tests the user's rights. It tries commands in a way that has no effect.
 func (e *examiner) tryRights(ctx context.Context, names []string) {
-	try := e.try
-	if e.run(ctx, "ACL", "DRYRUN", e.User, "PING") == nil {
-		try = e.dryRun
-	}
 	shown := make(map[string]bool) // the patterns of keys and channels on which there is a verdict
 	for _, group := range []rights.Group{rights.Locks(), rights.Order(), rights.Waiting(), rights.Latches()} {
 		for _, rule := range group.Rules {
 			if p, ok := probes[rule]; ok {
-				verdict, err := try(ctx, p)
+				verdict, err := e.try(ctx, p)
 				e.note(rule, group.For, verdict, err)
 				if verdict == Permitted || verdict == Denied && !aboutCommand(err.Error()) {
 					shown[p.pattern()] = true
@@ -36,18 +31,18 @@ func (e *examiner) tryRights(ctx context.Context, names []string) {
 		}
 	}
 	if !shown[rights.Keys] {
-		e.tryKey(ctx, try, rights.Keys, absentKey)
+		e.tryKey(ctx, rights.Keys, absentKey)
 	}
 	if !shown[rights.Inboxes] {
 		e.note(rights.Inboxes, rights.ForWaiting, Untried, errHidden)
 	}
 	for _, name := range names {
-		verdict, err := try(ctx, probe{args: []string{nameCommand, name, "f", "v", "f"}, writes: true})
+		verdict, err := e.try(ctx, probe{args: []string{nameCommand, name, "f", "v", "f"}, writes: true})
 		if verdict != Untried {
 			e.note("~"+name, rights.ForLocks, verdict, err)
 		}
 		if verdict == Untried || verdict == Denied && aboutCommand(err.Error()) {
-			e.tryKey(ctx, try, "~"+name, name)
+			e.tryKey(ctx, "~"+name, name)
 		}
 	}
 }
@@ -57,8 +52,8 @@ var errHidden = errors.New("no command that shows it is allowed to the user")
 
 // tryKey tests the right to a key by a script that does nothing with it. It is for a user who may not run the
 // commands that do.
-func (e *examiner) tryKey(ctx context.Context, try func(context.Context, probe) (Verdict, error), rule, key string) {
-	verdict, err := try(ctx, probe{args: []string{"EVAL", "return 1", "1", key}})
+func (e *examiner) tryKey(ctx context.Context, rule, key string) {
+	verdict, err := e.try(ctx, probe{args: []string{"EVAL", "return 1", "1", key}})
 	if verdict == Missing || verdict == Denied && aboutCommand(err.Error()) {
 		verdict, err = Untried, errHidden
 	}
@@ -102,22 +97,6 @@ func deniedRule(rule, text string) string {
 // aboutCommand reports whether a denial is about the command, and not about its arguments.
 func aboutCommand(text string) bool {
 	return strings.Contains(text, "can't run this") || strings.Contains(text, "permissions to run")
-}
-
-// dryRun asks whether the user may run a command.
-func (e *examiner) dryRun(ctx context.Context, p probe) (Verdict, error) {
-	answer, err := e.ask(ctx, append([]string{"ACL", "DRYRUN", e.User}, p.args...)...)
-	said, _ := answer.ToString() // empty if there is no answer
-	switch {
-	case err != nil && strings.Contains(err.Error(), "not found"):
-		return Missing, err
-	case err != nil:
-		return Untried, err
-	case said == "OK":
-		return Permitted, nil
-	default:
-		return Denied, errors.New(said)
-	}
 }
 
 // probe is a command that needs a right but has no effect: it only reads, or is invalid, or uses a key that does not
@@ -190,7 +169,7 @@ func (e *examiner) try(ctx context.Context, p probe) (Verdict, error) {
 const readOnly = "#!lua flags=no-writes\nreturn redis.pcall(unpack(ARGV))"
 
 // errUnproven is for a server that does not know such scripts.
-var errUnproven = errors.New("it cannot be tried without a write, and the user may not run ACL DRYRUN (Redis 7)")
+var errUnproven = errors.New("it cannot be tried without a write on this server (Redis 7)")
 
 // writeVerdict interprets the answer to such a script. A server that ran the write does not know such scripts; the
 // write then had no effect.

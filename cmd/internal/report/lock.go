@@ -29,27 +29,21 @@ const (
 	NoQuorum  = "no_quorum"
 )
 
-// Lock sums up what all nodes say about the lock of a name. The JSON is documented in the help of status: names are never
-// changed, only added.
+// Lock sums up what all nodes say about the lock of a name.
 type Lock struct {
-	Key   string `json:"key"`
-	State string `json:"state"`
+	Key, State string
 	// Owner is the holder, or "".
-	Owner    string   `json:"owner"`
-	Need     int      `json:"need"`
-	Answered int      `json:"answered"`
-	Nodes    []Answer `json:"nodes"`
+	Owner          string
+	Need, Answered int
+	Nodes          []Answer
 }
 
 // Answer is what one node says about a lock.
 type Answer struct {
-	Node       string `json:"node"`
-	Owner      string `json:"owner"`
-	Token      uint64 `json:"token"`
-	TTL        whole  `json:"ttl_ms"`
-	Recovering whole  `json:"recovering_ms"`
-	Latency    exact  `json:"latency_ms"`
-	Error      string `json:"error"`
+	Node, Owner              string
+	Token                    uint64
+	TTL, Recovering, Latency time.Duration
+	Error                    string
 	// holders are the node's own words: the holder, or all readers.
 	holders []node.Holder
 	// unknown is why the node does not tell about a semaphore and a latch of that name.
@@ -70,12 +64,12 @@ func (d whole) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Duration(d).Milliseconds())
 }
 
-// text describes a TTL.
-func (d whole) text() string {
-	if time.Duration(d) == node.NoExpiry {
+// ttlText describes a TTL.
+func ttlText(d time.Duration) string {
+	if d == node.NoExpiry {
 		return "never expires"
 	}
-	return time.Duration(d).Round(time.Millisecond).String()
+	return d.Round(time.Millisecond).String()
 }
 
 // exact is a time that JSON has in milliseconds with a fraction.
@@ -99,7 +93,7 @@ func NewLock(key string, facts *watch.Facts) *Lock {
 		l.Owner = owner
 	}
 	l.State = l.judge()
-	if count, _, _ := facts.Latch(key); l.State == Free && (count > 0 || len(facts.Permits(key)) > 0) {
+	if count, _ := facts.Latch(key); l.State == Free && (count > 0 || len(facts.Permits(key)) > 0) {
 		l.State = InUse
 	}
 	return l
@@ -107,7 +101,7 @@ func NewLock(key string, facts *watch.Facts) *Lock {
 
 func newAnswer(n *watch.Node, key string) Answer {
 	lock := n.Locks[key]
-	a := Answer{Node: n.Name, Latency: exact(n.Latency), holders: lock.Holders, Recovering: whole(n.Recovering), toBegin: n.Unmarked}
+	a := Answer{Node: n.Name, Latency: n.Latency, holders: lock.Holders, Recovering: n.Recovering, toBegin: n.Unmarked}
 	if err := cmp.Or(n.Err, lock.Err); err != nil {
 		a.Error, a.wrongType = text.OfNode(err), errors.Is(err, node.ErrWrongType)
 	}
@@ -116,9 +110,9 @@ func newAnswer(n *watch.Node, key string) Answer {
 	}
 	for _, h := range lock.Holders { // one at most, for one name, or all that read it
 		if h.Reads {
-			h.Owner, h.TTL = node.Readers, max(h.TTL, time.Duration(a.TTL))
+			h.Owner, h.TTL = node.Readers, max(h.TTL, a.TTL)
 		}
-		a.Owner, a.Token, a.TTL = h.Owner, h.Token, whole(h.TTL)
+		a.Owner, a.Token, a.TTL = h.Owner, h.Token, h.TTL
 	}
 	return a
 }
@@ -131,14 +125,14 @@ func (a Answer) isFree() bool { return a.Error == "" && !a.holds() }
 
 func (a Answer) recovers() bool { return a.Recovering > 0 }
 
-func (a Answer) neverExpires() bool { return a.holds() && time.Duration(a.TTL) == node.NoExpiry }
+func (a Answer) neverExpires() bool { return a.holds() && a.TTL == node.NoExpiry }
 
 // recovery describes how long the node recovers; "" if it does not.
 func (a Answer) recovery() string {
 	if !a.recovers() {
 		return ""
 	}
-	return recovery(time.Duration(a.Recovering), !a.toBegin)
+	return recovery(a.Recovering, !a.toBegin)
 }
 
 // recovery describes a recovery that ends after that time from now, or from its begin.
@@ -245,7 +239,7 @@ func (l *Lock) opens(these func(Answer) bool) time.Duration {
 	var left []time.Duration
 	for _, a := range l.Nodes {
 		if a.Error == "" && these(a) {
-			left = append(left, time.Duration(a.Recovering))
+			left = append(left, a.Recovering)
 		}
 	}
 	if len(left) < l.Need {

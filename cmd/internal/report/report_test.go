@@ -3,7 +3,6 @@ package report
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +32,7 @@ func held(name, owner string, ttl time.Duration, token uint64) watch.Lock {
 	return watch.Lock{Holders: []node.Holder{{Name: name, Owner: owner, TTL: ttl, Token: token}}}
 }
 
-func topper(given ...string) *Topper { return &Topper{Given: given, Order: Orders["name"]} }
+func topper(given ...string) *Topper { return &Topper{Given: given} }
 
 func TestStatesOfALock(t *testing.T) {
 	failed := &node.Error{Node: "n", Op: node.Inspect, Reason: node.ErrUnreachable}
@@ -85,7 +84,7 @@ func TestStatesOfALock(t *testing.T) {
 			}
 			s.Nodes = append(s.Nodes, n)
 		}
-		n := NewStatus(noon, s, []string{"k"}).Locks[0]
+		n := NewStatus(noon, s, []string{"k"})[0]
 		assert.Equal(t, c.state, n.State, c.holders)
 		assert.Equal(t, c.state == Held, n.Owner != "", c.holders)
 		assert.Equal(t, strings.Contains(c.holders, "r"), strings.Contains(n.summary(), "new locks"), n.summary())
@@ -179,21 +178,6 @@ func TestTopOfNodes(t *testing.T) {
 	assert.Equal(t, 4, top.Locks[0].Backing)
 	facts.Nodes[1].Err, facts.Nodes[2].Err = errors.New("x"), errors.New("y")
 	assert.Equal(t, NoQuorum, topper().Report(noon, facts).Locks[0].State)
-}
-
-func TestTopOrders(t *testing.T) {
-	locks := []Row{
-		{Key: "b", Permit: -1, age: age{Held: 1}, TTL: 9, Waiters: 5},
-		{Key: "a", Permit: -1, age: age{Held: 2}, TTL: 8, Waiters: 5},
-		{Key: "c", Permit: -1, age: age{Held: 3}, TTL: 7},
-	}
-	for order, want := range map[string]string{"name": "abc", "held": "cab", "ttl": "cab", "waiters": "abc"} {
-		got := ""
-		for _, l := range slices.SortedStableFunc(slices.Values(locks), Orders[order]) {
-			got += l.Key
-		}
-		assert.Equal(t, want, got, order)
-	}
 }
 
 func TestTopFitsTheScreen(t *testing.T) {

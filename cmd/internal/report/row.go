@@ -131,7 +131,7 @@ func (l *Lock) keeps(owner string) time.Duration {
 	var left []time.Duration
 	for _, a := range l.Nodes {
 		if a.holds() && a.Owner == owner {
-			left = append(left, time.Duration(a.TTL))
+			left = append(left, a.TTL)
 		}
 	}
 	return enough(left, l.Need)

@@ -14,70 +14,53 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Status is everything that is held or set of some names. The JSON is documented in the help of status.
-type Status struct {
-	Locks []Name `json:"locks"`
-}
+// Status is everything that is held or set of some names.
+type Status []Name
 
 // Name has the lock, the semaphore and the latch of a name.
 type Name struct {
 	*Lock
 	age
-	Waiters   int        `json:"waiters"`
-	Readers   []holder   `json:"readers"`
-	Semaphore *semaphore `json:"semaphore"`
-	Latch     *latch     `json:"latch"`
+	waiters int
+	readers []holder
+	// permits are the held permits, and size is how many there are; 0 if that is not set on the nodes.
+	permits []permit
+	size    int
+	// latched is the number to which the latch is set, or 0, and counted how many ids have counted down.
+	latched, counted int
 }
 
 // holder is an owner, and on how many nodes it has its lock.
 type holder struct {
-	Owner string `json:"owner"`
-	Nodes int    `json:"nodes"`
-	TTL   whole  `json:"ttl_ms"`
+	owner string
+	nodes int
+	ttl   time.Duration
 }
 
+// permit is a permit and the largest fencing token that its owner may use.
 type permit struct {
-	Permit int    `json:"permit"`
-	State  string `json:"state"`
-	holder
-	Token uint64 `json:"token"`
-	age
-}
-
-type semaphore struct {
-	Permits int      `json:"permits"`
-	Waiters int      `json:"waiters"`
-	Held    []permit `json:"held"`
-}
-
-type latch struct {
-	Count   int `json:"count"`
-	Counted int `json:"counted"`
-	Nodes   int `json:"nodes"`
+	Row
+	token uint64
 }
 
 // NewStatus reports on names.
-func NewStatus(now time.Time, facts *watch.Facts, keys []string) *Status {
-	status := &Status{}
+func NewStatus(now time.Time, facts *watch.Facts, keys []string) (status Status) {
 	r := newRows(now, facts, nil)
 	for _, key := range keys {
 		lock := NewLock(key, facts)
 		row := r.row(lock)
-		name := Name{Lock: lock, Waiters: row.Waiters, Readers: lock.readers(), Semaphore: r.semaphore(key)}
+		name := Name{Lock: lock, waiters: row.Waiters, readers: lock.readers(), permits: r.permits(key), size: facts.Latest(key)}
 		if lock.State == Held {
 			name.age = row.age
 		}
-		if count, counted, nodes := facts.Latch(key); count > 0 {
-			name.Latch = &latch{count, counted, nodes}
-		}
-		status.Locks = append(status.Locks, name)
+		name.latched, name.counted = facts.Latch(key)
+		status = append(status, name)
 	}
 	return status
 }
 
 // readers returns all readers that any node reported.
-func (l *Lock) readers() []holder {
-	readers := []holder{}
+func (l *Lock) readers() (readers []holder) {
 	for _, owner := range l.Owners() {
 		var left []time.Duration
 		for _, a := range l.Nodes {
@@ -88,39 +71,31 @@ func (l *Lock) readers() []holder {
 			}
 		}
 		if nodes := len(left); nodes > 0 {
-			readers = append(readers, holder{owner, nodes, whole(enough(left, l.Need))})
+			readers = append(readers, holder{owner, nodes, enough(left, l.Need)})
 		}
 	}
 	return readers
 }
 
-func (r *rows) semaphore(key string) *semaphore {
-	s := &semaphore{Permits: r.facts.Latest(key), Held: []permit{}}
+// permits returns the permits of a semaphore that any owner has.
+func (r *rows) permits(key string) (held []permit) {
 	for _, name := range r.facts.Permits(key) {
 		lock := NewLock(name, r.facts)
-		row := r.row(lock)
-		if row.Owner == "" {
-			continue
-		}
-		p := permit{Permit: row.Permit, State: row.State, holder: holder{row.Owner, row.Backing, row.TTL}, age: row.age}
+		p := permit{Row: r.row(lock)}
 		for _, a := range lock.Nodes {
-			p.Token = max(p.Token, a.Token)
+			p.token = max(p.token, a.Token)
 		}
-		if p.State != Held {
-			p.State = Partial
+		if p.Owner != "" {
+			held = append(held, p)
 		}
-		s.Held, s.Waiters = append(s.Held, p), row.Waiters
 	}
-	if s.Permits == 0 && len(s.Held) == 0 {
-		return nil
-	}
-	return s
+	return held
 }
 
-func (s *Status) String() string {
-	texts := make([]string, len(s.Locks))
-	for i := range s.Locks {
-		texts[i] = s.Locks[i].String()
+func (s Status) String() string {
+	texts := make([]string, len(s))
+	for i := range s {
+		texts[i] = s[i].String()
 	}
 	return strings.Join(texts, "\n")
 }
@@ -134,58 +109,57 @@ func (n *Name) String() string {
 		}
 		w.WriteString(nodes.String())
 	}
-	if len(n.Readers) > 0 {
+	if len(n.readers) > 0 {
 		readers := text.NewTable("READER", "NODES", "TTL LEFT")
-		for _, h := range n.Readers {
-			readers.Add("", h.cells(len(n.Nodes))...)
+		for _, h := range n.readers {
+			readers.Add("", quorumlock.DescribeOwner(h.owner), n.ofAll(h.nodes), ttlText(h.ttl))
 		}
 		w.WriteString(readers.String())
 	}
 	fmt.Fprintln(&w, n.summary())
-	if n.Semaphore != nil {
-		w.WriteString(n.Semaphore.text(n.Key, len(n.Nodes)))
+	if n.size > 0 || len(n.permits) > 0 {
+		w.WriteString(n.semaphore())
 	}
-	if n.Latch != nil {
-		fmt.Fprintln(&w, n.Latch.sentence(n.Key))
+	if n.latched > 0 {
+		fmt.Fprintln(&w, n.latch())
 	}
 	return w.String()
 }
 
-func (h *holder) cells(total int) []string {
-	return []string{quorumlock.DescribeOwner(h.Owner), fmt.Sprintf("%d/%d", h.Nodes, total), h.TTL.text()}
-}
+// ofAll formats a number of nodes for a table.
+func (n *Name) ofAll(nodes int) string { return fmt.Sprintf("%d/%d", nodes, len(n.Nodes)) }
 
-func (s *semaphore) text(key string, total int) string {
+func (n *Name) semaphore() string {
 	table := text.NewTable("PERMIT", "HOLDER", "NODES", "TTL LEFT", "HELD", "LARGEST TOKEN")
-	held, partial := "", 0
-	for _, p := range s.Held {
-		cells := append([]string{strconv.Itoa(p.Permit)}, p.cells(total)...)
-		table.Add("", append(cells, p.text(), tokenText(p.Token))...)
-		if p.State != Held {
-			partial++
+	held, waiting := 0, 0
+	for _, p := range n.permits {
+		table.Add("", strconv.Itoa(p.Permit), quorumlock.DescribeOwner(p.Owner), n.ofAll(p.Backing), ttlText(time.Duration(p.TTL)), p.text(), tokenText(p.token))
+		if p.State == Held {
+			held++
 		}
+		waiting = p.Waiters // for any permit
 	}
-	if len(s.Held) > 0 {
-		held = table.String()
+	sentence := fmt.Sprintf("semaphore %q: %d of %d permits held", n.Key, held, n.size)
+	if n.size == 0 {
+		sentence = fmt.Sprintf("semaphore %q: %s held; their number is not set on the nodes, programs configure it", n.Key, text.Plural(held, "permit"))
 	}
-	sentence := fmt.Sprintf("semaphore %q: %d of %d permits held", key, len(s.Held)-partial, s.Permits)
-	if s.Permits == 0 {
-		sentence = fmt.Sprintf("semaphore %q: %s held; their number is not set on the nodes, programs configure it", key, text.Plural(len(s.Held)-partial, "permit"))
-	}
-	if partial > 0 {
+	if partial := len(n.permits) - held; partial > 0 {
 		sentence += fmt.Sprintf("; %d on too few nodes", partial)
 	}
-	if s.Waiters > 0 {
-		sentence += fmt.Sprintf("; %d waiting", s.Waiters)
+	if waiting > 0 {
+		sentence += fmt.Sprintf("; %d waiting", waiting)
 	}
-	return held + sentence + "\n"
+	if len(n.permits) == 0 {
+		return sentence + "\n"
+	}
+	return table.String() + sentence + "\n"
 }
 
-func (l *latch) sentence(key string) string {
-	if l.Counted >= l.Count {
-		return fmt.Sprintf("latch %q: done, all %d have counted down", key, l.Count)
+func (n *Name) latch() string {
+	if n.counted >= n.latched {
+		return fmt.Sprintf("latch %q: done, all %d have counted down", n.Key, n.latched)
 	}
-	return fmt.Sprintf("latch %q: %d of %d have counted down", key, l.Counted, l.Count)
+	return fmt.Sprintf("latch %q: %d of %d have counted down", n.Key, n.counted, n.latched)
 }
 
 // cells returns a node's row of the table.
@@ -197,13 +171,13 @@ func (a Answer) cells() []string {
 		}
 	}
 	if a.holds() {
-		holder, ttl = quorumlock.DescribeOwner(a.Owner), a.TTL.text()
+		holder, ttl = quorumlock.DescribeOwner(a.Owner), ttlText(a.TTL)
 	}
 	if readers > 0 {
 		holder = text.Plural(readers, "reader")
 	}
 	if a.Error == "" {
-		latency = time.Duration(a.Latency).Round(time.Microsecond).String()
+		latency = a.Latency.Round(time.Microsecond).String()
 	}
 	return []string{a.Node, holder, tokenText(a.Token), ttl, latency, cmp.Or(a.note(), "-")}
 }
@@ -238,8 +212,8 @@ func (n *Name) summary() string {
 	} else if n.State == Held && n.Since != "" {
 		said += ", for " + strings.Replace(n.text(), ">", "more than ", 1) + " so far"
 	}
-	if n.State == Held && n.Waiters > 0 {
-		said += fmt.Sprintf("; %d waiting", n.Waiters)
+	if n.State == Held && n.waiters > 0 {
+		said += fmt.Sprintf("; %d waiting", n.waiters)
 	}
 	if recover := n.count(Answer.recovers); recover > 0 && n.State != Recovering {
 		said += fmt.Sprintf("; no new locks from %s until recovered", text.Nodes(recover))
@@ -260,7 +234,7 @@ func (n *Name) sentence() string {
 	case Held:
 		holder := quorumlock.DescribeOwner(n.Owner)
 		if n.Owner == node.Readers {
-			holder = text.Plural(len(n.Readers), "reader")
+			holder = text.Plural(len(n.readers), "reader")
 		}
 		return fmt.Sprintf("%q is held by %s on %d of %d nodes (%d needed)", n.Key, holder, n.on(n.Owner), total, n.Need)
 	case Free, InUse:

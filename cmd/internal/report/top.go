@@ -37,8 +37,6 @@ type topNode struct {
 type Topper struct {
 	// Given are the locks that are shown even if they are not held.
 	Given []string
-	// Order is one of [Orders].
-	Order func(a, b Row) int
 	known holds
 }
 
@@ -62,7 +60,7 @@ func (t *Topper) Report(now time.Time, facts *watch.Facts) *Top {
 		maps.Copy(r.seen, t.known)
 	}
 	t.known = r.seen
-	slices.SortStableFunc(top.Locks, t.Order)
+	slices.SortStableFunc(top.Locks, byName)
 	return top
 }
 
@@ -92,20 +90,8 @@ func newTopNode(n *watch.Node) topNode {
 	return t
 }
 
-// Orders are the orders in which locks can be listed. Ties are ordered by name.
-var Orders = map[string]func(a, b Row) int{
-	"name":    byName,
-	"held":    then(func(a, b Row) int { return cmp.Compare(b.Held, a.Held) }),
-	"ttl":     then(func(a, b Row) int { return cmp.Compare(a.TTL, b.TTL) }),
-	"waiters": then(func(a, b Row) int { return cmp.Compare(b.Waiters, a.Waiters) }),
-}
-
 func byName(a, b Row) int {
 	return cmp.Or(cmp.Compare(a.shown(), b.shown()), cmp.Compare(a.Permit, b.Permit), cmp.Compare(a.Key, b.Key))
-}
-
-func then(first func(a, b Row) int) func(a, b Row) int {
-	return func(a, b Row) int { return cmp.Or(first(a, b), byName(a, b)) }
 }
 
 // Screen is where a list is shown.

@@ -66,10 +66,15 @@ func (a *asker) inspectSome(ctx context.Context, names []string) {
 	if a.said.Err != nil {
 		return
 	}
-	reply := a.holders(ctx, names)
+	there := make([]string, len(names))
+	for i, name := range names {
+		there[i] = onNodes(a.prefix, name)
+	}
+	reply := a.holders(ctx, there)
 	switch {
 	case reply.Err == nil:
 		for _, h := range reply.Holders {
+			h.Name = withoutPrefix(a.prefix, h.Name)
 			l := a.said.Locks[h.Name]
 			l.Holders = append(l.Holders, h)
 			a.said.Locks[h.Name] = l

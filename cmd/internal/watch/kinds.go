@@ -54,6 +54,7 @@ func (a *asker) explorePermits(ctx context.Context, pool string, most int) {
 
 // kinds reads keys of the library itself. The scripts that do it would begin the recovery of a node that is new.
 func (a *asker) kinds(ctx context.Context, name string) (k Kinds) {
+	name = onNodes(a.prefix, name)
 	answers := a.Ask(ctx,
 		[]string{"HMGET", node.PoolName(name), "size", "version"},
 		[]string{"HMGET", keyOf("latch", name), "generation", "count"})
@@ -96,9 +97,9 @@ func (f *Facts) Latest(name string) (permits int) {
 	return permits
 }
 
-// Latch returns the number to which a latch is set, and how many ids have counted down on any node. nodes is on how
-// many nodes it is set. Nodes that missed the last deletion do not count.
-func (f *Facts) Latch(name string) (count, counted, nodes int) {
+// Latch returns the number to which a latch is set, and how many ids have counted down on any node. Nodes that missed the
+// last deletion do not count.
+func (f *Facts) Latch(name string) (count, counted int) {
 	var latest uint64
 	for i := range f.Nodes {
 		latest = max(latest, f.Nodes[i].Kinds[name].Generation)
@@ -109,12 +110,12 @@ func (f *Facts) Latch(name string) (count, counted, nodes int) {
 		if k.Generation != latest || k.Count == 0 {
 			continue
 		}
-		nodes, count = nodes+1, max(count, k.Count)
+		count = max(count, k.Count)
 		for _, id := range k.Counted {
 			ids[id] = struct{}{}
 		}
 	}
-	return count, len(ids), nodes
+	return count, len(ids)
 }
 
 // Permits returns the names of a semaphore's permits among the round's locks, by number.

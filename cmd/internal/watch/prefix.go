@@ -7,7 +7,7 @@ import (
 )
 
 // onNodes returns a name as the nodes know it, with the prefix. The name of a permit has the prefix in the name of
-// its semaphore.
+// its semaphore. All names here are without it, but for those in operations, commands and replies.
 func onNodes(prefix, name string) string {
 	if prefix == "" {
 		return name
@@ -33,28 +33,4 @@ func hasPrefix(prefix, name string) bool {
 		name = semaphore
 	}
 	return prefix == "" || len(name) > len(prefix) && strings.HasPrefix(name, prefix)
-}
-
-// shorten takes the prefix from all names. It makes copies: the askers keep the names of the nodes.
-func (f *Facts) shorten(prefix string) {
-	for i, name := range f.Names {
-		f.Names[i] = withoutPrefix(prefix, name)
-	}
-	for i := range f.Nodes {
-		n := &f.Nodes[i]
-		locks, kinds := make(map[string]Lock, len(n.Locks)), make(map[string]Kinds, len(n.Kinds))
-		for name, l := range n.Locks {
-			holders := make([]node.Holder, len(l.Holders))
-			for k, h := range l.Holders {
-				h.Name = withoutPrefix(prefix, h.Name)
-				holders[k] = h
-			}
-			l.Holders = holders
-			locks[withoutPrefix(prefix, name)] = l
-		}
-		for name, k := range n.Kinds {
-			kinds[withoutPrefix(prefix, name)] = k
-		}
-		n.Locks, n.Kinds = locks, kinds
-	}
 }

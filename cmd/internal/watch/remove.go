@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"time"
 
@@ -16,9 +15,8 @@ const maxTombstone = 365 * 24 * time.Hour
 // ForceRelease takes a lock from its holder, or from all its readers, as quorumlock's Lock.ForceRelease does. It
 // returns a reply for each node. It does not ask nodes again that did not answer in the last round.
 func (w *Watcher) ForceRelease(ctx context.Context, name string, owners []string) []node.Reply {
-	name = onNodes(w.cfg.Prefix, name)
 	return w.remove(func(a *asker) node.Reply {
-		return a.Run(ctx, node.Op{Kind: node.ForceRelease, Names: []string{name}, TTL: w.tombstone(name), Buried: owners})
+		return a.Run(ctx, node.Op{Kind: node.ForceRelease, Names: []string{onNodes(w.cfg.Prefix, name)}, TTL: w.tombstone(name), Buried: owners})
 	})
 }
 
@@ -27,12 +25,12 @@ func (w *Watcher) ForceRelease(ctx context.Context, name string, owners []string
 //
 // The tombstone comes first: with it, no renewal of the owner can put a name back.
 func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permits int) []node.Reply {
-	names = slices.Clone(names)
+	there := make([]string, len(names))
 	for i, name := range names {
-		names[i] = onNodes(w.cfg.Prefix, name)
+		there[i] = onNodes(w.cfg.Prefix, name)
 	}
-	op := node.Op{Kind: node.Release, Names: names, Owner: owner, Reads: true}
-	if semaphore, _, ok := Permit(names[0]); ok {
+	op := node.Op{Kind: node.Release, Names: there, Owner: owner, Reads: true}
+	if semaphore, _, ok := Permit(there[0]); ok {
 		op.Reads, op.Pool = false, node.Pool{Name: node.PoolName(semaphore), Size: permits}
 		for _, name := range names {
 			_, number, _ := Permit(name)
@@ -41,9 +39,9 @@ func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permi
 	}
 	return w.remove(func(a *asker) node.Reply {
 		var tombstones [][]string
-		for _, name := range names {
+		for i, name := range names {
 			ttl := strconv.FormatInt(w.tombstone(name).Milliseconds(), 10)
-			tombstones = append(tombstones, []string{"SET", keyOf("tombstone", name) + ":" + owner, "1", "PX", ttl})
+			tombstones = append(tombstones, []string{"SET", keyOf("tombstone", there[i]) + ":" + owner, "1", "PX", ttl})
 		}
 		for _, answer := range a.Ask(ctx, tombstones...) {
 			if err := answer.Error(); err != nil {
@@ -51,7 +49,7 @@ func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permi
 			}
 		}
 		reply := a.Run(ctx, op)
-		channel, text := node.ForcedNotice(owner, names[0])
+		channel, text := node.ForcedNotice(owner, there[0])
 		a.Ask(ctx, []string{"PUBLISH", channel, text}) // if it fails, the owner learns of it by its next renewal
 		return reply
 	})

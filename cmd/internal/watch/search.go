@@ -29,7 +29,7 @@ func (a *asker) search(ctx context.Context, keys int, known map[string]struct{})
 		hashes, err := a.hashes(ctx, min(keys, step))
 		if err == nil {
 			hashes = slices.DeleteFunc(hashes, func(key string) bool {
-				_, old := known[key]
+				_, old := known[withoutPrefix(a.prefix, key)]
 				return old || !mayBeLock(key) || !hasPrefix(a.prefix, key)
 			})
 			err = a.addSingle(ctx, hashes)
@@ -72,7 +72,7 @@ func (a *asker) addSingle(ctx context.Context, hashes []string) error {
 			_, reply := rueidis.IsRedisErr(err)
 			switch {
 			case err == nil && fields == 1:
-				a.fresh = append(a.fresh, few[i])
+				a.fresh = append(a.fresh, withoutPrefix(a.prefix, few[i]))
 			case lacks(err, "hlen"):
 				a.denied = fmt.Errorf("%w: %w", errDenied, err)
 				return a.denied

@@ -90,10 +90,6 @@ type Watcher struct {
 // caller must close the watcher.
 func New(cfg Config) (*Watcher, error) {
 	w := &Watcher{cfg: cfg, found: make(map[string]struct{})}
-	w.cfg.Names = make([]string, len(cfg.Names))
-	for i, name := range cfg.Names {
-		w.cfg.Names[i] = onNodes(cfg.Prefix, name)
-	}
 	for _, opt := range cfg.Nodes {
 		peer, err := NewPeer(opt, cfg.Patience, "quorumlock-top")
 		if err != nil {
@@ -130,9 +126,6 @@ func (w *Watcher) Look(ctx context.Context) *Facts {
 		f.Nodes = append(f.Nodes, a.said)
 	}
 	w.forget()
-	if w.cfg.Prefix != "" {
-		f.shorten(w.cfg.Prefix)
-	}
 	return f
 }
 

@@ -360,16 +360,16 @@ func TestLatchOnNodesThatDiffer(t *testing.T) {
 		return Node{Kinds: map[string]Kinds{"l": {Generation: generation, Count: count, Counted: ids}}}
 	}
 	for _, c := range []struct {
-		nodes                  []Node
-		count, counted, onNode int
+		nodes          []Node
+		count, counted int
 	}{
-		{[]Node{kinds(0, 0), kinds(0, 0)}, 0, 0, 0},
-		{[]Node{kinds(0, 3, "a"), kinds(0, 3, "b"), kinds(0, 0)}, 3, 2, 2},
-		{[]Node{kinds(0, 3, "a"), kinds(9, 2, "b"), {}}, 2, 1, 1},
-		{[]Node{kinds(0, 3, "a"), kinds(9, 0)}, 0, 0, 0},
+		{[]Node{kinds(0, 0), kinds(0, 0)}, 0, 0},
+		{[]Node{kinds(0, 3, "a"), kinds(0, 3, "b"), kinds(0, 0)}, 3, 2},
+		{[]Node{kinds(0, 3, "a"), kinds(9, 2, "b"), {}}, 2, 1},
+		{[]Node{kinds(0, 3, "a"), kinds(9, 0)}, 0, 0},
 	} {
-		count, counted, nodes := (&Facts{Nodes: c.nodes}).Latch("l")
-		assert.Equal(t, []int{c.count, c.counted, c.onNode}, []int{count, counted, nodes}, c)
+		count, counted := (&Facts{Nodes: c.nodes}).Latch("l")
+		assert.Equal(t, []int{c.count, c.counted}, []int{count, counted}, c)
 	}
 }
 
@@ -397,7 +397,7 @@ func TestPrefix(t *testing.T) {
 		facts := w.Look(t.Context())
 		assert.ElementsMatch(t, []string{"done", "s", "job", slot}, facts.Names)
 		assert.Equal(t, []string{slot}, facts.Permits("s"))
-		count, counted, _ := facts.Latch("done")
+		count, counted := facts.Latch("done")
 		assert.Equal(t, []int{2, 0}, []int{count, counted})
 		for _, n := range facts.Nodes {
 			require.NoError(t, n.Err)

@@ -52,21 +52,10 @@ func (a asker) isRefused(t *testing.T) {
 	require.Error(t, err)
 }
 
-// waiter is an asker that waits in the background.
-type waiter struct {
-	done  chan struct{}
-	lease *quorumlock.Lease
-	err   error
-}
-
-func (a asker) starts(ctx context.Context) *waiter {
-	w := &waiter{done: make(chan struct{})}
-	go func() {
-		defer close(w.done)
-		w.lease, w.err = a.wait(ctx)
-	}()
-	fleet.Settle()
-	return w
+// starts begins to wait for the lock.
+func (a asker) starts(ctx context.Context, t *testing.T) *fleet.Acquisition {
+	t.Helper()
+	return fleet.Start(ctx, t, a.wait)
 }
 
 // kind is a kind of lock: who holds it, and who is excluded meanwhile.
@@ -158,11 +147,9 @@ func (k kind) follows(t *testing.T, next, former *quorumlock.Lease) {
 // run runs an operation on the names of a lease, on some nodes.
 func (k kind) run(f *fleet.Fleet, l *quorumlock.Lease, op node.Op, nodes ...int) {
 	f.T.Helper()
-	op.Names, op.TTL, op.Limits = k.names(l), quorumlock.DefaultTTL, f.Limits
+	op.Names, op.TTL = k.names(l), quorumlock.DefaultTTL
 	for _, i := range nodes {
-		replies := make([]node.Reply, 1)
-		f.Nodes[i].Do(f.T.Context(), []node.Op{op}, replies)
-		require.Equal(f.T, node.Released, replies[0].Outcome, "%v", replies[0].Err)
+		f.Do(i, node.Released, op)
 	}
 }
 
@@ -180,17 +167,14 @@ func (k kind) waiters(f *fleet.Fleet) (n int) {
 	}
 	// A stranger asks for a slot that does not exist. The denial reports how many waiters are ahead of it.
 	pool, stranger := node.PoolName("job"), node.Waiter{ID: "stranger:1", Ticket: 1 << 52, Keep: time.Millisecond}
-	for _, nd := range f.Nodes {
-		replies := make([]node.Reply, 1)
-		nd.Do(f.T.Context(), []node.Op{{
-			Kind: node.Acquire, Names: []string{node.SlotName(pool, 1000)}, Owner: stranger.ID, TTL: time.Second, Limits: f.Limits,
-			Pool: node.Pool{Name: pool, Size: 1}, Token: uint64(f.Clock.Wall().UnixMicro()), Waiter: stranger,
-		}}, replies)
-		require.Equal(f.T, node.Denied, replies[0].Outcome)
-		n += replies[0].Rank
-		nd.Do(f.T.Context(), []node.Op{{
+	for i := range f.Nodes {
+		n += f.Do(i, node.Denied, node.Op{
+			Kind: node.Acquire, Names: []string{node.SlotName(pool, 1000)}, Owner: stranger.ID, TTL: time.Second,
+			Pool: node.Pool{Name: pool, Size: 1}, Waiter: stranger,
+		}).Rank
+		f.Do(i, node.Released, node.Op{
 			Kind: node.Leave, Names: []string{pool}, Waiter: node.Waiter{ID: stranger.ID}, Pool: node.Pool{Name: pool},
-		}}, replies)
+		})
 	}
 	return n
 }

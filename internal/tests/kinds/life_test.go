@@ -40,18 +40,18 @@ func TestWaiterAcquiresWhenDeadHolderExpires(t *testing.T) {
 			w.Severed.Store(true)
 		}
 		even := func(cfg *quorumlock.Config) { cfg.Jitter = func() float64 { return 0.5 } }
-		var waits []*waiter
+		var waits []*fleet.Acquisition
 		for range 3 {
-			waits = append(waits, k.rival(f.Client(even), none).starts(t.Context()))
+			waits = append(waits, k.rival(f.Client(even), none).starts(t.Context(), t))
 			time.Sleep(time.Millisecond)
 		}
-		took := f.Elapsed(func() { <-waits[0].done })
+		took := f.Elapsed(func() { <-waits[0].Done })
 		require.InDelta(t, quorumlock.DefaultTTL.Seconds(), took.Seconds(), 0.02)
 		require.ErrorIs(t, dead.Err(), quorumlock.ErrLost)
 		for _, w := range waits {
-			<-w.done
-			require.NoError(t, w.err)
-			require.NoError(t, w.lease.Release(t.Context()))
+			<-w.Done
+			require.NoError(t, w.Err)
+			require.NoError(t, w.Lease.Release(t.Context()))
 		}
 	})
 }
@@ -64,25 +64,25 @@ func TestCancelledWaitersLeaveTheQueues(t *testing.T) {
 		forEach(t, 5, func(t *testing.T, f *fleet.Fleet, k kind) {
 			lease, rivals := k.holder(f.Client(), none).has(t), f.Client()
 			ctx, cancel := context.WithCancelCause(t.Context())
-			waits := []*waiter{k.rival(rivals, none).starts(ctx), k.rival(rivals, none).starts(ctx)}
-			next := k.rival(f.Client(), none).starts(t.Context())
+			waits := []*fleet.Acquisition{k.rival(rivals, none).starts(ctx, t), k.rival(rivals, none).starts(ctx, t)}
+			next := k.rival(f.Client(), none).starts(t.Context(), t)
 			f.Pause(fleet.FirstNodes(paused)...)
 			time.Sleep(1001 * time.Millisecond) // Wait until an attempt is in flight.
 			cancel(gone)
 			for _, w := range waits {
-				<-w.done
-				require.ErrorIs(t, w.err, gone)
-				require.ErrorIs(t, w.err, quorumlock.ErrHeld)
+				<-w.Done
+				require.ErrorIs(t, w.Err, gone)
+				require.ErrorIs(t, w.Err, quorumlock.ErrHeld)
 			}
 			f.Resume(fleet.FirstNodes(paused)...)
 			time.Sleep(2 * time.Second)
 			require.Equal(t, 5, k.waiters(f), "only the next waiter is in the queues")
 			require.Less(t, f.Elapsed(func() {
 				require.NoError(t, lease.Release(t.Context()))
-				<-next.done
+				<-next.Done
 			}), 10*time.Millisecond)
-			require.NoError(t, next.err)
-			require.NoError(t, next.lease.Release(t.Context()))
+			require.NoError(t, next.Err)
+			require.NoError(t, next.Lease.Release(t.Context()))
 			f.RequireNoKeys()
 		})
 	}
@@ -92,10 +92,10 @@ func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 	forEach(t, 5, func(t *testing.T, f *fleet.Fleet, k kind) {
 		client := f.Client()
 		lease := k.holder(client, none).has(t)
-		waits := k.rival(client, none).starts(t.Context())
+		waits := k.rival(client, none).starts(t.Context(), t)
 		require.NoError(t, client.Close(t.Context()))
-		<-waits.done
-		require.ErrorIs(t, waits.err, quorumlock.ErrClosed)
+		<-waits.Done
+		require.ErrorIs(t, waits.Err, quorumlock.ErrClosed)
 		for _, err := range []error{context.Cause(lease.Context()), lease.Err(), lease.Extend(t.Context()), lease.Release(t.Context())} {
 			require.ErrorIs(t, err, quorumlock.ErrClosed)
 		}
@@ -108,26 +108,41 @@ func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 	})
 }
 
-// The nodes keep a detached lease for the rest of its time, and a released one for the rest of its MinHold. Rivals wait
-// for that, also when the client has been closed.
+// The nodes keep a detached lease for the rest of its time, and a released one for the rest of its MinHold, whether its
+// TTL is shorter or longer than that. Rivals wait for it, also when the client has been closed, or closed instead of a
+// release, or is dead.
 func TestDetachAndMinHoldKeepRivalsWaiting(t *testing.T) {
 	const hold = 3 * time.Second
-	for _, closed := range []bool{false, true} {
-		for how, o := range map[string]quorumlock.LockOptions{"Detach": none, "MinHold": {TTL: time.Second, MinHold: hold}} {
-			t.Run(how, func(t *testing.T) {
+	for how, o := range map[string]quorumlock.LockOptions{
+		"Detach": none, "MinHold": {TTL: time.Second, MinHold: hold}, "MinHold under a longer TTL": {MinHold: hold},
+	} {
+		for _, then := range []string{"it lives on", "it is closed", "it is closed instead", "it dies"} {
+			if o.MinHold == 0 && then == "it is closed instead" {
+				continue // that releases the lease
+			}
+			t.Run(how+", "+then, func(t *testing.T) {
 				forEach(t, 3, func(t *testing.T, f *fleet.Fleet, k kind) {
-					client, rival := f.Client(), k.rival(f.Client(), none)
+					rival := k.rival(f.Client(), none)
+					client, wires := f.WiredClient()
 					lease := k.holder(client, o).has(t)
 					began, kept := f.Clock.Now(), hold
-					if o.MinHold > 0 {
-						require.NoError(t, lease.Release(t.Context()))
-					} else {
+					switch {
+					case o.MinHold == 0:
 						kept = lease.Remaining()
 						_, err := lease.Detach()
 						require.NoError(t, err)
+					case then != "it is closed instead":
+						require.NoError(t, lease.Release(t.Context()))
 					}
-					if closed {
+					switch then {
+					case "it is closed", "it is closed instead":
 						require.NoError(t, client.Close(t.Context()))
+						require.Error(t, lease.Err())
+					case "it dies":
+						fleet.Settle() // Release waits for no answer if the nodes keep the lock long enough.
+						for _, w := range wires {
+							w.Severed.Store(true)
+						}
 					}
 					next := rival.gets(t)
 					waited := f.Clock.Now() - began
@@ -153,19 +168,19 @@ func TestForceReleaseOfAKeptLock(t *testing.T) {
 					waiting = client
 				}
 				lease := k.holder(client, quorumlock.LockOptions{TTL: ttl, MinHold: 9 * time.Second}).has(t)
-				wait := k.rival(waiting, none).starts(t.Context())
+				wait := k.rival(waiting, none).starts(t.Context(), t)
 				require.NoError(t, lease.Release(t.Context()))
 				time.Sleep(100 * time.Millisecond)
 				k.holder(client, none).isRefused(t)
 				fleet.Settle()
 				k.run(f, lease, node.Op{Kind: node.ForceRelease}, 0, 1, 2)
-				require.Less(t, f.Elapsed(func() { <-wait.done }), 2*time.Second)
-				require.NoError(t, wait.err)
+				require.Less(t, f.Elapsed(func() { <-wait.Done }), 2*time.Second)
+				require.NoError(t, wait.Err)
 				time.Sleep(time.Minute)
-				require.NoError(t, wait.lease.Err())
-				have, want := wait.lease.Backing()
+				require.NoError(t, wait.Lease.Err())
+				have, want := wait.Lease.Backing()
 				require.Equal(t, want, have)
-				require.NoError(t, wait.lease.Release(t.Context()))
+				require.NoError(t, wait.Lease.Release(t.Context()))
 				time.Sleep(time.Second)
 				f.RequireNoKeys()
 			})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,75 +115,14 @@ func TestLatchIsSetOnce(t *testing.T) {
 	})
 }
 
-// All clients of a latch may set it at the same time, even with nodes missing.
-func TestManyClientsSetOneLatch(t *testing.T) {
-	for _, down := range []int{0, 1, 2} {
-		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-			f.Stop(fleet.FirstNodes(down)...)
-			var wg sync.WaitGroup
-			const crowd = 20
-			for i := range crowd {
-				l := f.Client().Latch("a")
-				wg.Go(func() {
-					if err := l.Set(t.Context(), crowd); err != nil {
-						t.Error(err)
-					}
-					if err := l.CountDown(t.Context(), fmt.Sprint(i)); err != nil {
-						t.Error(err)
-					}
-					if err := l.Await(t.Context()); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			wg.Wait()
-			left(t, f.Client().Latch("a"), 0)
-		})
-	}
-}
-
-// Clients set a latch to different counts at the same time. At most one succeeds, and the others fail with
-// ErrLatchSet.
-func TestConcurrentSetsToDifferentCounts(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		clients := []*quorumlock.Client{f.Client(), f.Client(), f.Client(), f.Client()}
-		for round := range 50 {
-			errs := make([]error, len(clients))
-			var wg sync.WaitGroup
-			for i, c := range clients {
-				wg.Go(func() { errs[i] = c.Latch(fmt.Sprint(round)).Set(t.Context(), i+1) })
-			}
-			wg.Wait()
-			l, won := clients[0].Latch(fmt.Sprint(round)), 0
-			for i, err := range errs {
-				if err == nil {
-					require.Zero(t, won, "two clients succeeded")
-					won = i + 1
-				}
-				require.True(t, err == nil || errors.Is(err, quorumlock.ErrLatchSet), "%v", err)
-			}
-			if won != 0 {
-				left(t, l, won)
-			} else {
-				require.NoError(t, l.Delete(t.Context()))
-				require.NoError(t, l.Set(t.Context(), 7))
-				left(t, l, 7)
-			}
-		}
-	})
-}
-
 // split sets a latch on some nodes only, like a client that dies during Set.
 func split(f *fleet.Fleet, name string, n int, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {
 		token := uint64(f.Clock.Wall().UnixMicro())
-		reply := make([]node.Reply, 1)
-		f.Nodes[i].Do(f.T.Context(), []node.Op{{
-			Kind: node.Latch, Names: []string{name}, TTL: time.Hour, Token: token, Limits: f.Limits,
-			Latch: &node.LatchOp{Count: n, First: true, Since: token},
-		}}, reply)
-		require.Equal(f.T, node.Granted, reply[0].Outcome, "%v", reply[0].Err)
+		f.Do(i, node.Granted, node.Op{
+			Kind: node.Latch, Names: []string{name}, TTL: time.Hour, Token: token, Latch: &node.LatchOp{Count: n, First: true, Since: token},
+		})
 	}
 }
 
@@ -518,12 +456,9 @@ func TestDeletionReachesNodesThatMissedIt(t *testing.T) {
 		split(f, "a", 2, 0, 1)
 		time.Sleep(time.Millisecond)
 		ahead := uint64(f.Clock.Wall().Add(500 * time.Millisecond).UnixMicro())
-		reply := make([]node.Reply, 1)
-		f.Nodes[2].Do(t.Context(), []node.Op{{
-			Kind: node.Latch, Names: []string{"a"}, TTL: time.Hour, Token: ahead, Limits: f.Limits,
-			Latch: &node.LatchOp{Count: 2, First: true, Since: ahead},
-		}}, reply)
-		require.Equal(t, node.Granted, reply[0].Outcome)
+		f.Do(2, node.Granted, node.Op{
+			Kind: node.Latch, Names: []string{"a"}, TTL: time.Hour, Token: ahead, Latch: &node.LatchOp{Count: 2, First: true, Since: ahead},
+		})
 		require.NoError(t, later.Latch("a").Delete(t.Context()))
 		fleet.Settle()
 		require.Zero(t, countOn(f, 2, "a"))
@@ -760,12 +695,10 @@ func TestDeletionLeavesTheNextLatch(t *testing.T) {
 		fleet.Settle() // The first node has deleted the latch.
 
 		f.Start(2)
-		reply := make([]node.Reply, 1)
-		f.Nodes[2].Do(t.Context(), []node.Op{{
-			Kind: node.Latch, Names: []string{"job"}, TTL: time.Hour, Limits: f.Limits,
-			Token: uint64(f.Clock.Wall().Add(500 * time.Millisecond).UnixMicro()), Latch: &node.LatchOp{IDs: []string{"x"}},
-		}}, reply)
-		require.Equal(t, node.Granted, reply[0].Outcome)
+		f.Do(2, node.Granted, node.Op{
+			Kind: node.Latch, Names: []string{"job"}, TTL: time.Hour, Latch: &node.LatchOp{IDs: []string{"x"}},
+			Token: uint64(f.Clock.Wall().Add(500 * time.Millisecond).UnixMicro()),
+		})
 		set := make(chan error, 1)
 		spies[2].Set(func(s *fleet.Spy) {
 			s.After = func(ops []node.Op) {

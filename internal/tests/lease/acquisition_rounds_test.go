@@ -15,9 +15,13 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
+// The client says once of each node that it is down, and not with each operation.
 func TestHungMinorityDelaysNoCall(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		lock := f.Client().RedLock("job")
+		down := make(chan string, 100)
+		lock := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.NodeDown = func(node string, _ error) { down <- node }
+		}).RedLock("job")
 		f.Pause(0, 1)
 		for range 100 {
 			require.Zero(t, f.Elapsed(func() {
@@ -27,6 +31,9 @@ func TestHungMinorityDelaysNoCall(t *testing.T) {
 				require.NoError(t, lease.Release(t.Context()))
 			}))
 		}
+		time.Sleep(time.Second)
+		require.ElementsMatch(t, []string{"n1", "n2"}, []string{<-down, <-down})
+		require.Empty(t, down)
 		f.Resume(0, 1)
 		time.Sleep(time.Second)
 		f.RequireNoKeys()

@@ -24,12 +24,9 @@ func TestForcedMessageIsNoProof(t *testing.T) {
 			fleet.Settle()
 			time.Sleep(time.Second)
 			before := lease.Remaining()
-			for _, nd := range f.Nodes {
-				replies := make([]node.Reply, 1)
-				op := node.Op{Kind: node.ForceRelease, Names: []string{"other"}, Owner: lease.Owner(), TTL: time.Second, Limits: f.Limits}
+			for i := range f.Nodes {
 				for range 100 {
-					nd.Do(t.Context(), []node.Op{op}, replies)
-					require.NoError(t, replies[0].Err)
+					f.Do(i, node.Absent, node.Op{Kind: node.ForceRelease, Names: []string{"other"}, Owner: lease.Owner(), TTL: time.Second})
 				}
 			}
 			fleet.Settle()
@@ -50,11 +47,9 @@ func TestForcedReleaseOfNodesInTurn(t *testing.T) {
 		fleet.Subscribe(t, f, client)
 		lease := fleet.MustAcquire(t, client.RedLock("job"))
 		fleet.Settle()
-		for i, nd := range f.Nodes {
-			require.Equal(t, i < 3, lease.Err() == nil, i)
-			replies := make([]node.Reply, 1)
-			nd.Do(t.Context(), []node.Op{{Kind: node.ForceRelease, Names: []string{"job"}, TTL: time.Minute, Limits: f.Limits}}, replies)
-			require.NoError(t, replies[0].Err)
+		for i := range 3 {
+			require.NoError(t, lease.Err(), i)
+			f.Do(i, node.Released, node.Op{Kind: node.ForceRelease, Names: []string{"job"}, TTL: time.Minute})
 			fleet.Settle()
 			if i == 0 {
 				have, _ := lease.Backing()
@@ -74,9 +69,7 @@ func TestForcedReleaseAcrossAHandover(t *testing.T) {
 		line := fleet.LineUp(t, job, job)
 		force := func(i int) {
 			t.Helper()
-			replies := make([]node.Reply, 1)
-			f.Nodes[i].Do(t.Context(), []node.Op{{Kind: node.ForceRelease, Names: []string{"job"}, TTL: time.Minute, Limits: f.Limits}}, replies)
-			require.NoError(t, replies[0].Err)
+			f.Do(i, node.Released, node.Op{Kind: node.ForceRelease, Names: []string{"job"}, TTL: time.Minute})
 			fleet.Settle()
 		}
 		force(0)

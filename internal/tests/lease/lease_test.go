@@ -111,16 +111,6 @@ func TestMaxHoldEndsLease(t *testing.T) {
 	})
 }
 
-func TestSecondReleaseReturnsErrReleased(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		lease, err := f.Client().RedLock("job").Acquire(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, lease.Release(t.Context()))
-		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased)
-		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrReleased)
-	})
-}
-
 func TestReleaseIgnoresACancelledContext(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		lease, err := f.Client().RedLock("job").Acquire(t.Context())
@@ -262,27 +252,6 @@ func TestRenewalWithAllNodesDownFailsAtOnce(t *testing.T) {
 		began := f.Clock.Now()
 		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum) // Every sender refuses.
 		require.Zero(t, f.Clock.Now()-began)
-	})
-}
-
-func TestFixedNeverRenewsByItself(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c := f.Client()
-		for _, fail := range []bool{false, true} {
-			lease, err := c.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
-			require.NoError(t, err)
-			time.Sleep(time.Second)
-			if fail {
-				f.Stop(0)
-				f.Stop(1)
-			}
-			require.Equal(t, fail, lease.Extend(t.Context()) != nil)
-			f.Start(0)
-			f.Start(1)
-			time.Sleep(quorumlock.DefaultTTL)
-			require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
-			time.Sleep(time.Second)
-		}
 	})
 }
 

@@ -58,12 +58,8 @@ func TestHealedFormerHolderDoesNotEndLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		f.Free("job", lease.Owner(), 0, 1)
-		for _, nd := range f.Nodes[:2] {
-			replies := make([]node.Reply, 1)
-			nd.Do(t.Context(), []node.Op{{
-				Kind: node.Renew, Names: []string{"job"}, Owner: "x:1", TTL: time.Second, Token: lease.Token() - 1, Limits: f.Limits,
-			}}, replies)
-			require.Equal(t, node.Healed, replies[0].Outcome)
+		for i := range 2 {
+			f.Do(i, node.Healed, node.Op{Kind: node.Renew, Names: []string{"job"}, Owner: "x:1", TTL: time.Second, Token: lease.Token() - 1})
 		}
 		fleet.AcquireAndRelease(t, f.Client().RedLock("eucw")) // shares the place of its fence with "job"
 		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
@@ -79,12 +75,7 @@ func TestTransientReadersDoNotEndLease(t *testing.T) {
 		lease := fleet.MustAcquire(t, f.Client().RWLock("job").Write())
 		f.Free("job", lease.Owner(), 0, 1)
 		for i, owner := range []string{"x:1", "y:1"} {
-			replies := make([]node.Reply, 1)
-			f.Nodes[i].Do(t.Context(), []node.Op{{
-				Kind: node.Acquire, Reads: true, Names: []string{"job"}, Owner: owner, TTL: time.Second,
-				Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
-			}}, replies)
-			require.Equal(t, node.Granted, replies[0].Outcome)
+			f.Do(i, node.Granted, node.Op{Kind: node.Acquire, Reads: true, Names: []string{"job"}, Owner: owner, TTL: time.Second})
 		}
 		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
 		require.NoError(t, lease.Err())
@@ -109,15 +100,6 @@ func TestLossFoundByAReleaseIsReported(t *testing.T) {
 		fleet.Settle()
 		require.Len(t, ended, 1)
 		require.Equal(t, []quorumlock.LossFoundEvent{{Names: lease.Names(), Owner: lease.Owner(), Token: lease.Token(), Err: lost}}, told)
-	})
-}
-
-func TestReleaseReportsForceRelease(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, quorumlock.LossGone, fleet.LossOf(t, lease.Release(t.Context())).Cause)
 	})
 }
 

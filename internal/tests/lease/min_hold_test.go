@@ -9,7 +9,6 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // atLeast are the options of a lock with this MinHold.
@@ -100,50 +99,6 @@ func TestMinHoldDoesNotDelayALaterRelease(t *testing.T) {
 			f.RequireNoKeys()
 		}
 	})
-}
-
-// The nodes keep the lock for the rest by themselves, so the process need not live on. If the TTL is
-// shorter or longer than the rest, the release sets the nodes to the rest.
-func TestMinHoldOutlivesTheClient(t *testing.T) {
-	for _, ttl := range []time.Duration{time.Second, 10 * time.Second} {
-		for how, end := range map[string]func(*testing.T, *quorumlock.Client, *quorumlock.Lease, []*fleet.Wire){
-			"Close after the release": func(t *testing.T, c *quorumlock.Client, l *quorumlock.Lease, _ []*fleet.Wire) {
-				require.NoError(t, l.Release(t.Context()))
-				require.NoError(t, c.Close(t.Context()))
-			},
-			"Close instead of a release": func(t *testing.T, c *quorumlock.Client, l *quorumlock.Lease, _ []*fleet.Wire) {
-				require.NoError(t, c.Close(t.Context()))
-				require.ErrorIs(t, l.Err(), quorumlock.ErrClosed)
-			},
-			"the process dies after the release": func(t *testing.T, _ *quorumlock.Client, l *quorumlock.Lease, wires []*fleet.Wire) {
-				require.NoError(t, l.Release(t.Context()))
-				fleet.Settle() // Release waits for no answer if the nodes keep the lock long enough.
-				for _, w := range wires {
-					w.Severed.Store(true)
-				}
-			},
-		} {
-			t.Run(how+", TTL "+ttl.String(), func(t *testing.T) {
-				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-					const hold = 8 * time.Second
-					next := f.Client().RedLock("job")
-					client, wires := f.WiredClient()
-					began := f.Clock.Now()
-					lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: ttl, MinHold: hold}))
-					time.Sleep(100 * time.Millisecond)
-					end(t, client, lease, wires)
-					wait := fleet.StartAcquire(t.Context(), t, next)
-					time.Sleep(hold - 100*time.Millisecond - 1)
-					require.True(t, wait.Waits())
-					<-wait.Done
-					require.NoError(t, wait.Err)
-					require.GreaterOrEqual(t, f.Clock.Now()-began, hold)
-					require.Less(t, f.Clock.Now()-began, quorum.TTLFor(hold)+time.Second, "the waiter looks again when the keys expire")
-					require.NoError(t, wait.Lease.Release(t.Context()))
-				})
-			})
-		}
-	}
 }
 
 // The last of all nested leases decides when the lease is released. The first grant decides when the

@@ -256,27 +256,13 @@ func TestReadersPassDeadQueuedWriter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		rw := f.Client().RWLock("job")
 		first := fleet.MustAcquire(t, rw.Read())
-		frozenFor(f, 10*time.Second, "dead", 1, fleet.FirstNodes(3)...)
+		f.Freeze(10*time.Second, "dead", 1, false, fleet.FirstNodes(3)...)
 		reader := fleet.StartAcquire(t.Context(), t, rw.Read())
 		require.True(t, reader.Waits())
 		took := f.Elapsed(func() { <-reader.Done })
 		require.Less(t, took, 12*time.Second)
 		free(t, reader.Has(), first)
 	})
-}
-
-// frozenFor puts a writer into the queues that has no subscription and never asks again.
-func frozenFor(f *fleet.Fleet, keep time.Duration, id string, ticket int64, nodes ...int) {
-	f.T.Helper()
-	for _, i := range nodes {
-		replies := make([]node.Reply, 1)
-		f.Nodes[i].Do(f.T.Context(), []node.Op{{
-			Kind: node.Acquire, Names: []string{"job"}, Owner: id + ":o", TTL: time.Second, Fair: true,
-			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
-			Waiter: node.Waiter{ID: id + ":1", Ticket: ticket, Keep: keep},
-		}}, replies)
-		require.Equal(f.T, node.Denied, replies[0].Outcome)
-	}
 }
 
 func TestReadersInHooksAndInspect(t *testing.T) {

@@ -18,30 +18,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// acquisition is an Acquire that runs in the background.
-type acquisition struct {
-	lease *quorumlock.Lease
-	err   error
-	done  chan struct{}
-}
-
-func acquire(ctx context.Context, s *quorumlock.Semaphore, n int) *acquisition {
-	w := &acquisition{done: make(chan struct{})}
-	go func() {
-		defer close(w.done)
-		w.lease, w.err = s.Acquire(ctx, n)
-	}()
-	fleet.Settle()
-	return w
-}
-
-func (w *acquisition) waits() bool {
-	select {
-	case <-w.done:
-		return false
-	default:
-		return true
-	}
+// acquire begins to acquire n permits.
+func acquire(t *testing.T, s *quorumlock.Semaphore, n int) *fleet.Acquisition {
+	t.Helper()
+	return fleet.Start(t.Context(), t, func(ctx context.Context) (*quorumlock.Lease, error) { return s.Acquire(ctx, n) })
 }
 
 func TestPermitsNeedAQuorum(t *testing.T) {
@@ -68,25 +48,25 @@ func TestFrozenPermitWaiterDelaysOthersBriefly(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		full := permits(t, f.Client().Semaphore("jobs", 2), 2)
 		c, spies := f.SpiedClient()
-		frozen := acquire(t.Context(), c.Semaphore("jobs", 2), 1)
+		frozen := acquire(t, c.Semaphore("jobs", 2), 1)
 		for _, s := range spies {
 			s.Set(func(s *fleet.Spy) { s.Message = func(node.Message) bool { return false } })
 		}
 		time.Sleep(time.Millisecond)
-		second := acquire(t.Context(), f.Client().Semaphore("jobs", 2), 1)
+		second := acquire(t, f.Client().Semaphore("jobs", 2), 1)
 		time.Sleep(time.Millisecond)
-		third := acquire(t.Context(), f.Client().Semaphore("jobs", 2), 1)
+		third := acquire(t, f.Client().Semaphore("jobs", 2), 1)
 		took := f.Elapsed(func() {
 			require.NoError(t, full.Release(t.Context()))
-			<-second.done
+			<-second.Done
 		})
 		require.Less(t, took, 10*time.Millisecond, "the second permit is free for the second waiter")
-		took += f.Elapsed(func() { <-third.done })
+		took += f.Elapsed(func() { <-third.Done })
 		require.Less(t, took, 100*time.Millisecond)
-		require.NoError(t, errors.Join(second.err, third.err))
-		require.NoError(t, second.lease.Release(t.Context()))
-		<-frozen.done
-		require.NoError(t, frozen.err)
+		require.NoError(t, errors.Join(second.Err, third.Err))
+		require.NoError(t, second.Lease.Release(t.Context()))
+		<-frozen.Done
+		require.NoError(t, frozen.Err)
 	})
 }
 
@@ -115,11 +95,11 @@ func TestSetPermits(t *testing.T) {
 		require.Error(t, err)
 
 		full := permits(t, b, 2)
-		waits := acquire(t.Context(), b, 1)
-		require.True(t, waits.waits())
+		waits := acquire(t, b, 1)
+		require.True(t, waits.Waits())
 		require.NoError(t, f.Client().Semaphore("jobs", 1).SetPermits(t.Context(), 8))
-		<-waits.done
-		require.NoError(t, waits.err)
+		<-waits.Done
+		require.NoError(t, waits.Err)
 		rest := permits(t, f.Client().Semaphore("jobs", 1), 5)
 		require.Len(t, rest.Slots(), 5)
 		_, err = a.TryAcquire(t.Context(), 1)
@@ -231,11 +211,11 @@ func TestWaiterForTooManyPermitsIsRefused(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		s := f.Client().Semaphore("jobs", 4)
 		held := permits(t, s, 2)
-		waits := acquire(t.Context(), f.Client().Semaphore("jobs", 4), 3)
-		require.True(t, waits.waits())
+		waits := acquire(t, f.Client().Semaphore("jobs", 4), 3)
+		require.True(t, waits.Waits())
 		require.NoError(t, s.SetPermits(t.Context(), 2))
-		<-waits.done
-		require.ErrorIs(t, waits.err, quorumlock.ErrInvalid)
+		<-waits.Done
+		require.ErrorIs(t, waits.Err, quorumlock.ErrInvalid)
 		_, err := s.Acquire(t.Context(), 3)
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 		require.NoError(t, s.SetPermits(t.Context(), 4))

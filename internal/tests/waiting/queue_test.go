@@ -9,27 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 // frozen puts a waiter for the lock "job" into the queues of some nodes. The waiter may subscribe, but it never
 // asks.
 func frozen(f *fleet.Fleet, id string, ticket int64, listens bool, nodes ...int) {
 	f.T.Helper()
-	for _, i := range nodes {
-		if listens {
-			inbox, err := f.Nodes[i].Listen(f.T.Context(), id, func(node.Message) {})
-			require.NoError(f.T, err)
-			f.T.Cleanup(func() { _ = inbox.Close() })
-		}
-		replies := make([]node.Reply, 1)
-		f.Nodes[i].Do(f.T.Context(), []node.Op{{
-			Kind: node.Acquire, Names: []string{"job"}, Owner: id + ":o", TTL: time.Second, Fair: true,
-			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
-			Waiter: node.Waiter{ID: id + ":1", Ticket: ticket, Keep: time.Minute},
-		}}, replies)
-		require.Equal(f.T, node.Denied, replies[0].Outcome)
-	}
+	f.Freeze(time.Minute, id, ticket, listens, nodes...)
 }
 
 // Waiters of different clients are served in the order of their arrival.
@@ -83,55 +69,27 @@ func TestWaiterPollsRarely(t *testing.T) {
 	})
 }
 
-// A woken waiter that is dead, hangs, or gives up delays the others only briefly.
-func TestAbsentWokenWaiterBlocksOthersBriefly(t *testing.T) {
-	t.Run("dead", func(t *testing.T) {
+// A woken waiter that gives up delays the next one only briefly. TestStaleQueueHeadsBlockBriefly has those that are dead
+// or hang.
+func TestWokenWaiterThatGivesUpBlocksOthersBriefly(t *testing.T) {
+	for i := range 50 {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 			before := fleet.MustAcquire(t, f.Client().RedLock("job"))
-			frozen(f, "dead", 1, false, 0, 1, 2, 3, 4)
-			waits := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
-			time.Sleep(100 * time.Millisecond)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			first := fleet.StartAcquire(ctx, t, f.Client().RedLock("job"))
+			second := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+			time.Sleep(time.Duration(i) * 37 * time.Millisecond)
+			go cancel()
 			require.NoError(t, before.Release(t.Context()))
-			_ = waits.Has()
+			if <-first.Done; first.Err == nil {
+				require.NoError(t, first.Lease.Release(t.Context()))
+			}
+			require.LessOrEqual(t, f.Elapsed(func() { <-second.Done }), 31*time.Millisecond)
+			require.NoError(t, second.Has().Release(t.Context()))
+			f.RequireNoKeys()
 		})
-	})
-	t.Run("hangs", func(t *testing.T) {
-		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-			before := fleet.MustAcquire(t, f.Client().RedLock("job"))
-			frozen(f, "hung", 1, true, 0, 1, 2, 3, 4)
-			waits := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
-			time.Sleep(100 * time.Millisecond)
-			require.NoError(t, before.Release(t.Context()))
-			took := f.Elapsed(func() { <-waits.Done })
-			require.GreaterOrEqual(t, took, 50*time.Millisecond)
-			require.Less(t, took, 60*time.Millisecond)
-			// The hung waiter was dropped from the head of the queue, so the others do not wait for it again.
-			next := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
-			time.Sleep(100 * time.Millisecond)
-			require.NoError(t, waits.Has().Release(t.Context()))
-			require.Less(t, f.Elapsed(func() { <-next.Done }), 51*time.Millisecond)
-		})
-	})
-	t.Run("gives up", func(t *testing.T) {
-		for i := range 50 {
-			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-				before := fleet.MustAcquire(t, f.Client().RedLock("job"))
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				first := fleet.StartAcquire(ctx, t, f.Client().RedLock("job"))
-				second := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
-				time.Sleep(time.Duration(i) * 37 * time.Millisecond)
-				go cancel()
-				require.NoError(t, before.Release(t.Context()))
-				if <-first.Done; first.Err == nil {
-					require.NoError(t, first.Lease.Release(t.Context()))
-				}
-				require.LessOrEqual(t, f.Elapsed(func() { <-second.Done }), 31*time.Millisecond)
-				require.NoError(t, second.Has().Release(t.Context()))
-				f.RequireNoKeys()
-			})
-		}
-	})
+	}
 }
 
 // A waiter has a queue entry on one node only. The release there wakes it.

@@ -148,19 +148,6 @@ func TestFailedSubscriptionIsRetried(t *testing.T) {
 	})
 }
 
-// A waiter keeps its queue entries alive for as long as it waits.
-func TestWaiterKeepsItsQueueEntries(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		first := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
-		for range 300 {
-			time.Sleep(101 * time.Millisecond)
-			require.Equal(t, 3, f.Waiters())
-		}
-		require.LessOrEqual(t, untilTaken(f, before, first), 10*time.Millisecond)
-	})
-}
-
 // A client closes its subscriptions after some time without waiters, and opens them again when a caller waits.
 func TestIdleSubscriptionsAreClosed(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
