@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -18,6 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/cmd/internal/child"
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
 )
 
 func runCommand(a *app) *cobra.Command {
@@ -28,7 +30,7 @@ func runCommand(a *app) *cobra.Command {
 		Long:  runHelp + exit.Help,
 		Example: `  quorumlock run --nodes a:6379,b:6379,c:6379 --key nightly -- ./backup.sh
   quorumlock run --key nightly --wait 0s -- ./backup.sh || echo not now
-  quorumlock run --key hourly --wait 0s --min-hold 9s -- ./report.sh
+  quorumlock run --key hourly --once 50m -- ./report.sh
   quorumlock run --multi --key stock --key orders -- ./reconcile
   quorumlock run --key workers --of 3 -- sh -c './work --port 900$QUORUMLOCK_PERMITS'
   quorumlock run --key prices --read -- ./report
@@ -85,17 +87,53 @@ func purposeOf(command string) string {
 
 // hold runs the command under the lock. In every case, it releases the lock last.
 func (h *holder) hold(ctx context.Context, command *child.Command) error {
+	if h.isDone(h.check(ctx)) {
+		return nil
+	}
 	lease, err := h.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer h.release(ctx, lease)
+	if err := h.check(ctx); err != nil {
+		lease.WaiveMinHold()
+		if h.isDone(err) {
+			return nil
+		}
+		return err
+	}
 	if err := command.Start(environment(h.flags.keys, lease)); err != nil {
 		lease.WaiveMinHold() // the job did not run, so another machine may run it now
 		return err
 	}
 	defer command.End()
-	return h.supervise(ctx, lease, command)
+	if err := h.supervise(ctx, lease, command); err != nil || h.flags.once == 0 {
+		return err
+	}
+	return h.work().Record(ctx, lease.Lease)
+}
+
+// work is what is done once, with --once.
+func (h *holder) work() *quorumlock.Once {
+	return h.client.Once(h.flags.keys[0], quorumlock.OnceOptions{Window: h.flags.once})
+}
+
+// check returns a DoneError if the command has succeeded within the window of --once. A lack of nodes is no error before the
+// lock is acquired, since that waits for them.
+func (h *holder) check(ctx context.Context) error {
+	if h.flags.once == 0 {
+		return nil
+	}
+	return h.work().Check(ctx)
+}
+
+// isDone reports whether the command need not run, and then says why.
+func (h *holder) isDone(err error) bool {
+	if !errors.Is(err, quorumlock.ErrDone) {
+		return false
+	}
+	h.say("%s", text.Plain(err))
+	return true
 }
 
 // environment returns the environment of the command, with variables that describe the lock. They replace those of an

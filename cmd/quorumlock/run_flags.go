@@ -23,6 +23,7 @@ type runFlags struct {
 	ttl                   time.Duration
 	wait                  time.Duration
 	minHold, maxHold      time.Duration
+	once                  time.Duration
 	killAfter             time.Duration
 	purpose               string
 	// waits is set if --wait was given, which bounds the wait.
@@ -79,10 +80,15 @@ signal, and continues without the lock.
 
 When the command ends by itself, the lock is released at once: children that it leaves
 in the background continue without the lock. With --min-hold the nodes keep the lock
-until that time has passed since it was taken, and quorumlock does not wait for that. So
-a job that a scheduler starts on several machines runs once, although their clocks
-differ: --min-hold must be more than that difference. It is at most --max-ttl, less 1%
-and 2 ms. A command that cannot start frees the lock at once.
+until that time has passed since it was taken, and quorumlock does not wait for that. It
+is at most --max-ttl, less 1% and 2 ms. A command that cannot start frees the lock at
+once.
+
+With --once WINDOW the nodes also record that the command has succeeded. Within the window
+quorumlock then says so and ends with status 0, on all machines, also those that waited
+for the lock meanwhile. If the command fails, one of those that wait runs theirs. So a job
+that a scheduler starts on several machines runs once, however short it is, and whatever
+their clocks show. The window is shorter than the time between two runs.
 
 `
 
@@ -100,6 +106,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for the lock; 0s tries once (default: forever)")
 	flags.StringVar(&f.purpose, "purpose", "", "what the lock is for; status shows it with this host and process (default: the command's name)")
 	flags.DurationVar(&f.minHold, "min-hold", 0, "keep the lock for at least this time, even if the command ends earlier; at most --max-ttl, less 1% and 2 ms")
+	flags.DurationVar(&f.once, "once", 0, "do nothing if the command has succeeded within this `window`, on any machine")
 	flags.DurationVar(&f.maxHold, "max-hold", 0, "stop the command after this time (default: never)")
 	flags.DurationVar(&f.killAfter, "kill-after", 0, "how long after SIGTERM to send SIGKILL, a third of the TTL at most (default 5s, or that third if it is less)")
 }
@@ -133,6 +140,10 @@ func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 		return errors.New("--permits needs --of, the number of permits that there are")
 	case f.wait < 0:
 		return fmt.Errorf("--wait %v is negative", f.wait)
+	case f.once != 0 && (len(f.keys) > 1 || f.read || f.of != 0):
+		return errors.New("--once is for one key, without --read and --of")
+	case f.once != 0 && f.once < quorumlock.MinOnceWindow:
+		return fmt.Errorf("--once %v is less than %v", f.once, quorumlock.MinOnceWindow)
 	case f.maxHold < 0:
 		return fmt.Errorf("--max-hold %v is negative", f.maxHold)
 	case f.minHold < 0:

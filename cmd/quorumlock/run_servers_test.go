@@ -57,6 +57,32 @@ func TestRunOnServers(t *testing.T) {
 	}
 }
 
+// TestRunOnce: a command that has succeeded on one machine does not run on another one within the window, also not on one
+// that has waited for the lock. One that has failed does.
+func TestRunOnce(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	r := servers.call(t, "run --key k --once 10m --node-timeout 1s false")
+	require.Equal(t, 1, r.code, r.stderr)
+
+	first := servers.holding(t, "--once", "10m")
+	second := begin(t, servers.on("echo again", "--once", "10m")...)
+	waitForLog(t, second, "quorumlock: waiting: held by ")
+	first.reply()
+	assert.Equal(t, exit.OK, first.exit())
+	assert.Equal(t, exit.OK, second.exit())
+	assert.Contains(t, second.stderr.String(), `"k" was done by `)
+	r = servers.call(t, "run --key k --once 10m --node-timeout 1s echo again")
+	assert.Equal(t, exit.OK, r.code)
+	assert.Empty(t, r.stdout)
+	assert.Contains(t, r.stderr, `"k" was done by `)
+	servers.requireLocks(t)
+
+	r = servers.call(t, "run --key k --read --once 10m true")
+	assert.Equal(t, exit.Failure, r.code)
+	assert.Contains(t, r.stderr, "--once is for one key")
+}
+
 // TestRunOnEvictingServers: run uses servers that may evict locks only if it is told to, and then the log says so.
 func TestRunOnEvictingServers(t *testing.T) {
 	t.Parallel()
