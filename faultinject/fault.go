@@ -51,6 +51,12 @@ const (
 	Mute Fault = "mute"
 	// Slow delays everything by the amount, each way.
 	Slow Fault = "slow"
+	// ArriveLate keeps what clients write on the connections that are open at its beginning. Nodes receive it at its end, behind
+	// newer requests, whatever has become of the connection and of the client. New connections work meanwhile. ArriveLate and
+	// ArriveTwice need a [Proxy]: see [Proxy.Detain].
+	ArriveLate Fault = "late"
+	// ArriveTwice makes nodes receive again, at its end, what clients wrote during it.
+	ArriveTwice Fault = "twice"
 )
 
 // Faults of a client.
@@ -89,12 +95,14 @@ var kinds = map[Fault]struct {
 	Move:     {scope: ofNode, instant: true},
 	Isolate:  {scope: ofNode},
 
-	Part:   {scope: ofLink},
-	Deafen: {scope: ofLink},
-	Mute:   {scope: ofLink},
-	Slow:   {scope: ofLink, amount: true},
-	Freeze: {scope: ofClient},
-	Murder: {scope: ofClient},
+	Part:        {scope: ofLink},
+	Deafen:      {scope: ofLink},
+	Mute:        {scope: ofLink},
+	Slow:        {scope: ofLink, amount: true},
+	ArriveLate:  {scope: ofLink},
+	ArriveTwice: {scope: ofLink},
+	Freeze:      {scope: ofClient},
+	Murder:      {scope: ofClient},
 }
 
 // check returns an error for an unknown fault.

@@ -60,6 +60,8 @@ const (
 	Flapping Episode = "flapping"
 	// Slowness delays messages to and from a node.
 	Slowness Episode = "slowness"
+	// Lateness delays requests of a client by up to the TTL, whatever becomes of it, or makes nodes run them twice.
+	Lateness Episode = "lateness"
 	// WrongClock steps the clock of a node.
 	WrongClock Episode = "wrong-clock"
 	// NoMemory leaves a node no memory.
@@ -76,7 +78,7 @@ const (
 func Episodes() []Episode {
 	return []Episode{
 		Minority, Majority, Everything, Rolling, Hang, Amnesia, Forget, Partition, Isolation, Flapping, Slowness,
-		WrongClock, NoMemory, Sleeper, Crash, OwnerChange,
+		Lateness, WrongClock, NoMemory, Sleeper, Crash, OwnerChange,
 	}
 }
 
@@ -137,7 +139,7 @@ func (n Nemesis) impossible(e Episode) bool {
 		return n.ClockStep == 0
 	case OwnerChange:
 		return n.Shards == 0
-	case Partition, Slowness, Sleeper, Crash:
+	case Partition, Slowness, Lateness, Sleeper, Crash:
 		return n.Clients == 0
 	default:
 		return false
@@ -225,6 +227,8 @@ func (d *drawing) draw(e Episode, at time.Duration) {
 		d.flap(nodes[0], at)
 	case Slowness:
 		d.add(Step{At: at, For: d.length(), Fault: Slow, Node: nodes[0], Client: All, Amount: d.upTo(d.TTL / 8).Round(time.Millisecond)})
+	case Lateness:
+		d.delay(nodes, at)
 	case WrongClock:
 		d.step(nodes[0], at)
 	case NoMemory:
@@ -283,6 +287,21 @@ func (d *drawing) flap(node int, at time.Duration) {
 		length := d.upTo(d.TTL / 4)
 		d.add(Step{At: at, For: length, Fault: fault, Node: node, Client: All})
 		at += length + d.TTL/4 + d.upTo(d.TTL/4)
+	}
+}
+
+// delay makes requests of a client to some or all nodes late, or run twice. Sometimes the client is killed meanwhile, and a
+// new process is at work when they arrive.
+func (d *drawing) delay(nodes []int, at time.Duration) {
+	fault, client, length := []Fault{ArriveLate, ArriveTwice, ArriveTwice}[d.rng.IntN(3)], d.rng.IntN(d.Clients), d.upTo(d.TTL)
+	if d.rng.IntN(4) == 0 {
+		nodes = nodes[:d.some(d.Nodes)]
+	}
+	for _, node := range nodes {
+		d.add(Step{At: at, For: length, Fault: fault, Node: node, Client: client})
+	}
+	if d.rng.IntN(4) == 0 {
+		d.add(Step{At: at + d.upTo(length), For: d.upTo(d.TTL / 4), Fault: Murder, Node: All, Client: client})
 	}
 }
 

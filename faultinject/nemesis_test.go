@@ -56,7 +56,8 @@ func TestNemesisDrawsEachFault(t *testing.T) {
 	all := faults(func(*faultinject.Nemesis) {})
 	for _, fault := range []faultinject.Fault{
 		faultinject.Stop, faultinject.Kill, faultinject.Wipe, faultinject.Lose, faultinject.Flush, faultinject.Pause, faultinject.Clock,
-		faultinject.Memory, faultinject.Part, faultinject.Deafen, faultinject.Mute, faultinject.Slow, faultinject.Freeze, faultinject.Murder,
+		faultinject.Memory, faultinject.Part, faultinject.Deafen, faultinject.Mute, faultinject.Slow, faultinject.ArriveLate, faultinject.ArriveTwice,
+		faultinject.Freeze, faultinject.Murder,
 	} {
 		require.Positive(t, all[fault], fault)
 	}
@@ -67,7 +68,8 @@ func TestNemesisDrawsEachFault(t *testing.T) {
 	require.Positive(t, some[faultinject.Freeze])
 	alone := faults(func(n *faultinject.Nemesis) { n.Clients = 0 })
 	for _, fault := range []faultinject.Fault{
-		faultinject.Deafen, faultinject.Mute, faultinject.Slow, faultinject.Freeze, faultinject.Murder,
+		faultinject.Deafen, faultinject.Mute, faultinject.Slow, faultinject.ArriveLate, faultinject.ArriveTwice,
+		faultinject.Freeze, faultinject.Murder,
 	} {
 		require.Zero(t, alone[fault], fault)
 	}

@@ -31,6 +31,8 @@ var allFaults = []struct {
 	{faultinject.Step{Fault: faultinject.Deafen, Node: faultinject.All, Client: 2, For: time.Second}, "c3-", "0s deafen c3- for 1s"},
 	{faultinject.Step{Fault: faultinject.Mute, Node: 3, Client: faultinject.All, For: time.Second}, "-n4", "0s mute -n4 for 1s"},
 	{faultinject.Step{Fault: faultinject.Slow, Node: faultinject.All, Client: faultinject.All, For: time.Second, Amount: time.Microsecond}, "-", "0s slow - by 1µs for 1s"},
+	{faultinject.Step{Fault: faultinject.ArriveLate, Node: 1, Client: 2, For: time.Second}, "c3-n2", "0s late c3-n2 for 1s"},
+	{faultinject.Step{Fault: faultinject.ArriveTwice, Node: faultinject.All, For: time.Second}, "c1-", "0s twice c1- for 1s"},
 	{faultinject.Step{Fault: faultinject.Freeze, Node: faultinject.All, For: time.Second}, "c1", "0s freeze c1 for 1s"},
 	{faultinject.Step{Fault: faultinject.Murder, Node: faultinject.All, Client: 1, For: time.Second}, "c2", "0s murder c2 for 1s"},
 }
@@ -62,7 +64,7 @@ func TestPlanAsText(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, inOrder(plan), read)
 	require.Equal(t, text, read.String())
-	require.Equal(t, faultinject.Wipe, read[9].Fault, text)
+	require.Equal(t, faultinject.Wipe, read[11].Fault, text)
 }
 
 func inOrder(p faultinject.Plan) faultinject.Plan {

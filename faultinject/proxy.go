@@ -12,7 +12,7 @@ import (
 )
 
 // Proxy forwards TCP data between clients and a server, and breaks it: late, cut, closed, reset, in either direction,
-// in the middle of a message. It does not interpret the data.
+// in the middle of a message; see [Proxy.Detain] for data that arrives behind newer data. It does not interpret the data.
 //
 // Faults apply to all connections, present and future, and can be combined. They can be changed at any time, and
 // apply to data in flight as well. All methods are safe for concurrent use. After Close, methods without an error
@@ -29,11 +29,15 @@ type Proxy struct {
 	target   string
 	listener net.Listener
 	running  sync.WaitGroup // the listener and the connections
+	// open ends with the proxy, by shut.
+	open context.Context //nolint:containedctx // the life of the proxy
+	shut context.CancelFunc
 
 	mu sync.Mutex
 	// changed is signalled when counters change and when a write ends.
 	changed                      *sync.Cond
 	conns                        map[*proxyConn]struct{}
+	detours                      []*detour
 	toServer, toClient           conditions
 	accepted, reached, unreached int
 	closed                       bool
@@ -50,6 +54,7 @@ func NewProxy(target string) (*Proxy, error) {
 		return nil, fmt.Errorf("faultinject: proxy before %s: %w", target, err)
 	}
 	p := &Proxy{target: target, listener: l, conns: make(map[*proxyConn]struct{})}
+	p.open, p.shut = context.WithCancel(context.Background())
 	p.changed = sync.NewCond(&p.mu)
 	p.running.Go(p.serve)
 	return p, nil
@@ -76,6 +81,7 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
+	p.shut()
 	for c := range p.conns {
 		c.end(false)
 	}
@@ -111,6 +117,11 @@ func (p *Proxy) admit(client *net.TCPConn) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := newProxyConn(p, client, cancel)
+	for _, d := range p.detours {
+		if d.twice {
+			c.toServer.enter(d)
+		}
+	}
 	p.accepted++
 	p.conns[c] = struct{}{}
 	p.changed.Broadcast()

@@ -32,6 +32,12 @@ type flow struct {
 	pieces []piece
 	size   int
 
+	// greeting is the first data of a client, and lanes are where its data is kept for detours. detained means that
+	// data does not take the usual way any more.
+	greeting []byte
+	lanes    []*lane
+	detained bool
+
 	// shut means that later data is dropped, ended that no more will come, and finished that the receiver was told
 	// so.
 	shut, ended, finished bool
@@ -102,7 +108,7 @@ func (f *flow) arrive(data []byte, err error) {
 	defer f.proxy.mu.Unlock()
 	defer f.proxy.changed.Broadcast()
 	f.met.bytes.Received += uint64(len(data))
-	if len(data) > 0 && !f.shut {
+	if len(data) > 0 && f.passes(data) && !f.shut {
 		f.size += len(data)
 		f.push(piece{data: data, luck: rand.Float64()})
 	}
@@ -121,6 +127,9 @@ func (f *flow) arrive(data []byte, err error) {
 	}
 	f.conn.settle()
 }
+
+// passes keeps data for detours, and reports whether the flow delivers it.
+func (f *flow) passes(data []byte) bool { return f.met != &f.proxy.toServer || f.keep(data) }
 
 func (f *flow) push(p piece) {
 	p.at = time.Now()

@@ -57,7 +57,7 @@ func onPath(s faultinject.Step) bool {
 	switch s.Fault {
 	case faultinject.Part:
 		return s.Client != faultinject.All
-	case faultinject.Deafen, faultinject.Mute, faultinject.Slow:
+	case faultinject.Deafen, faultinject.Mute, faultinject.Slow, faultinject.ArriveLate, faultinject.ArriveTwice:
 		return true
 	default:
 		return false
@@ -88,6 +88,12 @@ type path struct {
 	mu    sync.Mutex
 	cuts  map[faultinject.Direction]int
 	extra time.Duration
+	// detained has, for each step, what delivers the requests that the proxies keep.
+	detained map[faultinject.Step][]func()
+}
+
+func newPath() *path {
+	return &path{cuts: make(map[faultinject.Direction]int), detained: make(map[faultinject.Step][]func())}
 }
 
 // lead adds a proxy before an address, and returns the address of the proxy.
@@ -128,10 +134,25 @@ func (w *path) applyFault(s faultinject.Step, begin bool) error {
 		for _, proxy := range w.proxies {
 			proxy.SetLatency(faultinject.BothWays, w.extra, w.extra/4)
 		}
+	case faultinject.ArriveLate, faultinject.ArriveTwice:
+		w.detain(s, begin)
 	default:
 		return fmt.Errorf("%q is not about a path", s)
 	}
 	return nil
+}
+
+func (w *path) detain(s faultinject.Step, begin bool) {
+	if begin {
+		for _, proxy := range w.proxies {
+			w.detained[s] = append(w.detained[s], proxy.Detain(s.Fault == faultinject.ArriveTwice))
+		}
+		return
+	}
+	for _, deliver := range w.detained[s] {
+		deliver()
+	}
+	delete(w.detained, s)
 }
 
 func (w *path) cut(d faultinject.Direction, begin bool) {

@@ -156,7 +156,7 @@ func (a *activeRun) join(i int) error {
 	s.Seed += uint64(i)
 	var paths []*path
 	for _, server := range a.Servers {
-		w := &path{cuts: make(map[faultinject.Direction]int)}
+		w := newPath()
 		paths = append(paths, w)
 		if err := s.reach(server, w); err != nil {
 			return errors.Join(err, w.close())
