@@ -55,7 +55,7 @@ const (
 	// newer requests, whatever has become of the connection and of the client. New connections work meanwhile. ArriveLate and
 	// ArriveTwice need a [Proxy]: see [Proxy.Detain].
 	ArriveLate Fault = "late"
-	// ArriveTwice makes nodes receive again, at its end, what clients wrote during it.
+	// ArriveTwice makes nodes receive again, at its end and in any order, what clients wrote during it.
 	ArriveTwice Fault = "twice"
 )
 

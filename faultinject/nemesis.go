@@ -290,15 +290,25 @@ func (d *drawing) flap(node int, at time.Duration) {
 	}
 }
 
-// delay makes requests of a client to some or all nodes late, or run twice. Sometimes the client is killed meanwhile, and a
-// new process is at work when they arrive.
+// delay makes requests of clients late, or run twice. Late are those of one client to some or all nodes; sometimes it is killed
+// meanwhile, and a new process is at work when they arrive. Twice run all requests of some periods that follow each other,
+// because it takes many of them until one arrives at a moment that matters.
 func (d *drawing) delay(nodes []int, at time.Duration) {
-	fault, client, length := []Fault{ArriveLate, ArriveTwice, ArriveTwice}[d.rng.IntN(3)], d.rng.IntN(d.Clients), d.upTo(d.TTL)
-	if d.rng.IntN(4) == 0 {
+	client := d.rng.IntN(d.Clients)
+	if d.rng.IntN(3) > 0 {
+		for range 2 + d.rng.IntN(4) {
+			length := d.upTo(d.TTL)
+			d.add(Step{At: at, For: length, Fault: ArriveTwice, Node: All, Client: []int{client, All}[d.rng.IntN(2)]})
+			at += length + d.TTL/4 + d.upTo(d.TTL/8)
+		}
+		return
+	}
+	length := d.upTo(d.TTL)
+	if d.rng.IntN(2) == 0 {
 		nodes = nodes[:d.some(d.Nodes)]
 	}
 	for _, node := range nodes {
-		d.add(Step{At: at, For: length, Fault: fault, Node: node, Client: client})
+		d.add(Step{At: at, For: length, Fault: ArriveLate, Node: node, Client: client})
 	}
 	if d.rng.IntN(4) == 0 {
 		d.add(Step{At: at + d.upTo(length), For: d.upTo(d.TTL / 4), Fault: Murder, Node: All, Client: client})

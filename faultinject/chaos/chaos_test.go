@@ -72,8 +72,8 @@ func TestChaos(t *testing.T) {
 		// Locks tolerate a hundredth of the TTL and 2 ms, there and back.
 		ClockStep: 10 * time.Millisecond,
 		Losses:    *nodeKind != "docker",
-		// Only the recovery guards against these, so they must be frequent.
-		Episodes: slices.Concat(faultinject.Episodes(), slices.Repeat([]faultinject.Episode{faultinject.Amnesia}, 3),
+		// One rule alone guards against each of these, so they must be frequent: the recovery, and that nothing shortens a lock.
+		Episodes: slices.Concat(faultinject.Episodes(), slices.Repeat([]faultinject.Episode{faultinject.Amnesia, faultinject.Lateness}, 4),
 			slices.Repeat([]faultinject.Episode{faultinject.OwnerChange}, 12)),
 	}.Plan(*duration)
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestChaos(t *testing.T) {
 	fmt.Printf("chaos: %s, on %d nodes of kind %q (n1, n2, ...) and %d client processes (c1, c2, ...), which use\n"+
 		"%v with a TTL of %v. The plan, which -plan takes from a file:\n%s\n", what, nodes, *nodeKind, clients, kinds, ttl, plan)
 	strain := testkit.MeasureStrain(t)
-	report := run(t, chaos.Config{Out: os.Stdout, Clients: clients, Workers: *workers, Kinds: kinds, Plan: plan, Seed: *seed})
+	report := run(t, chaos.Config{Out: os.Stdout, Clients: clients, Workers: *workers, Kinds: kinds, Every: true, Plan: plan, Seed: *seed})
 	// Otherwise nothing was tested. The worst plans leave hardly any time between faults.
 	least := max(int(*duration/(4*ttl)), 3)
 	unseen := slices.Clone(report.Slow)

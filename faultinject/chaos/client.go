@@ -80,7 +80,9 @@ func (s settings) runUntil(ctx context.Context, mayClose <-chan struct{}) (err e
 	if err != nil {
 		return err
 	}
-	err = s.work(ctx, client, recorder)
+	workload.Set(cfg)
+	workload.Set(cfg.Handover)
+	err = errors.Join(s.work(ctx, client, cfg, recorder), s.saveDrawn())
 	<-mayClose
 	// Leases that Close could not release expire after the TTL, which Run waits for.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -93,14 +95,14 @@ func (s settings) runUntil(ctx context.Context, mayClose <-chan struct{}) (err e
 }
 
 // work runs all workers until ctx ends.
-func (s settings) work(ctx context.Context, client *quorumlock.Client, recorder *history.Recorder) error {
+func (s settings) work(ctx context.Context, client *quorumlock.Client, cfg quorumlock.Config, recorder *history.Recorder) error {
 	var workers sync.WaitGroup
 	workers.Go(func() { s.crowd(ctx, client) })
 	errs := make([]error, len(s.Kinds)*s.Workers)
 	for i := range errs {
 		w := &worker{
 			settings: s, number: i + 1, kind: s.Kinds[i/s.Workers],
-			client: client, recorder: recorder, Drawer: workload.NewDrawer(s.Seed, uint64(i)),
+			client: client, config: cfg, recorder: recorder, Drawer: workload.NewDrawer(s.Seed, uint64(i)),
 		}
 		workers.Go(func() { errs[i] = w.work(ctx) })
 	}
@@ -108,10 +110,36 @@ func (s settings) work(ctx context.Context, client *quorumlock.Client, recorder 
 	return errors.Join(errs...)
 }
 
+// drawnSuffix is the end of the files with the counts of operations. A client that is killed leaves none.
+const drawnSuffix = ".drawn"
+
+func (s settings) saveDrawn() error {
+	text, err := json.Marshal(workload.Drawn())
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(s.Dir, s.Label+drawnSuffix), text, 0o600)
+}
+
+// drawn adds up the counts of all clients.
+func (c Config) drawn() (workload.Tally, error) {
+	sum := make(workload.Tally)
+	files, err := filepath.Glob(filepath.Join(c.Dir, "*"+drawnSuffix))
+	for _, file := range files {
+		var one workload.Tally
+		text, failed := os.ReadFile(file)
+		err = errors.Join(err, failed, json.Unmarshal(text, &one))
+		sum.Add(one)
+	}
+	return sum, err
+}
+
 // settings are the parameters of a client process: the parameters of the run, with the client's own Seed,
 // and more.
 type settings struct {
 	Config
+	// Number is the index of its place among the clients.
+	Number int
 	// Label is its name in the history.
 	Label string
 	// Nodes are the addresses of the nodes, Resource is the address of the resource.
@@ -134,7 +162,23 @@ func (s settings) config() quorumlock.Config {
 	if s.Patient {
 		cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = s.TTL/3, s.TTL/3
 	}
+	if s.Every {
+		s.differ(&cfg)
+	}
 	return cfg
+}
+
+// differ sets what clients may set differently. The first client has the defaults.
+func (s settings) differ(cfg *quorumlock.Config) {
+	switch s.Number % 3 {
+	case 1:
+		cfg.TTL, cfg.Waiting, cfg.Holder = s.TTL*3/4, quorumlock.WaitSpin, "host"
+		cfg.Handover = quorumlock.Handover{MaxCount: 3, MaxTime: s.TTL / 20}
+	case 2:
+		cfg.MaxHold, cfg.Handover = 2*s.TTL, quorumlock.Handover{Off: true}
+		cfg.RetryMin, cfg.RetryMax = s.TTL/400, s.TTL/20
+		cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = s.TTL/20, s.TTL/8
+	}
 }
 
 // environment is the environment variable with the settings.

@@ -73,7 +73,7 @@ func TestScenarioClusterAlone(t *testing.T) {
 // TestScenarioClusterAmongNodes: one of three nodes is a slot of a cluster. The other two keep all leases, whatever
 // happens to the cluster.
 func TestScenarioClusterAmongNodes(t *testing.T) {
-	cfg := chaos.Config{Gentle: true, Plan: parse(t, ownerChanges)}
+	cfg := chaos.Config{Plan: parse(t, ownerChanges)}
 	scenarioOnCluster(t, "mixed", cfg, func(r *chaos.Report) (lacks []string) {
 		lacks = unless(r.Counts.Lost == 0, "%d leases were lost, and none needs to be", r.Counts.Lost)
 		for _, client := range []string{"c1", "c2", "c3"} {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,9 @@ func (a *activeRun) judge(whole bool) error {
 	if err != nil {
 		return err
 	}
+	if a.report.Drawn, err = a.drawn(); err != nil {
+		return err
+	}
 	result := history.Check(h, time.Minute)
 	a.report.History, a.report.Counts, a.report.Names = h, result.Total, result.Names
 	a.tally(h, result)
@@ -31,7 +35,7 @@ func (a *activeRun) judge(whole bool) error {
 		a.recovered(h)
 	}
 	if len(a.report.Violations) > 0 {
-		return keep(a.Dir, result)
+		return saveEvidence(a.Dir, result)
 	}
 	return nil
 }
@@ -39,12 +43,14 @@ func (a *activeRun) judge(whole bool) error {
 // blame reports the violations of the history.
 func (a *activeRun) blame(h *history.History, result *history.Result) {
 	for _, v := range result.Violations {
+		of := object{v.Of, v.Name}
+		tokensOnly := a.TokensOnly || of == forced
 		switch {
-		case a.TokensOnly && (v.Kind == history.Overlap || v.Kind == history.ActAfterGrant): // tokens protect against that
-		case a.TokensOnly && v.Kind == history.Unexplained: // an overlap may be why
-		case v.Forgetful() && a.forgotten(h, v.Name):
+		case tokensOnly && (v.Kind == history.Overlap || v.Kind == history.ActAfterGrant): // tokens protect against that
+		case tokensOnly && v.Kind == history.Unexplained: // an overlap may be why
+		case v.Forgetful() && a.forgotten(h, of):
 		default:
-			a.report.violatedBy(kindOf(object{v.Of, v.Name}), "%v", v)
+			a.report.violatedBy(kindOf(of), "%v", v)
 		}
 	}
 	if len(result.Undecided) > 0 {
@@ -142,20 +148,22 @@ func (a *activeRun) during(s faultinject.Step, change func() error) error {
 	return err
 }
 
-// forgotten reports whether a majority may not remember a latch: too many nodes lost their memory while it was in use. The latch may then lack count-downs, or not be set.
-func (a *activeRun) forgotten(h *history.History, latch string) bool {
+// forgotten reports whether a majority may not remember a latch, or the size that a semaphore was set to: too many nodes lost
+// their memory while it was in use. The latch may then lack count-downs, or not be set.
+func (a *activeRun) forgotten(h *history.History, of object) bool {
 	var first, last time.Duration
 	for _, e := range h.Events() {
-		if e.Of == history.Latch && e.Names[0] == latch {
-			if first == 0 {
-				first = e.Call
-			}
-			last = max(last, e.Call, e.Return)
+		if e.Of != of.of || e.Names[0] != of.name {
+			continue
 		}
+		if first == 0 && (e.Of == history.Latch || e.Kind == history.Resize) {
+			first = e.Call
+		}
+		last = max(last, e.Call, e.Return)
 	}
 	var nodes []int
 	for _, l := range a.losses {
-		if l.from <= last && first <= l.to && !slices.Contains(nodes, l.node) {
+		if first > 0 && l.from <= last && first <= l.to && !slices.Contains(nodes, l.node) {
 			nodes = append(nodes, l.node)
 		}
 	}
@@ -184,17 +192,17 @@ func (a *activeRun) leftovers(ctx context.Context) {
 // awaitSweep waits until a server has only keys that are in use, and reports whether that happened. Keys that remain for
 // more than a quarter of the TTL are slow. Keys that outlive the TTL are a violation.
 func (a *activeRun) awaitSweep(ctx context.Context, s faultinject.Server, idle time.Time) bool {
-	var late []string
+	var late []leftKey
 	for {
 		since := time.Since(idle) // before the server is asked, which may take seconds on a busy machine
-		left, err := leftOn(ctx, s)
+		left, err := a.leftOn(ctx, s)
 		if err == nil && len(left) == 0 {
 			if len(late) > 0 {
 				a.report.slow("%v and not %v after all workers had ended, %s had no keys any more; it had %v", since, a.TTL/4, s.Name(), late)
 			}
 			return true
 		}
-		unexpected := slices.DeleteFunc(slices.Clone(left), expected.MatchString)
+		unexpected := slices.DeleteFunc(slices.Clone(left), func(k leftKey) bool { return k.expected })
 		if since > a.TTL/4 && len(unexpected) > 0 {
 			late = unexpected
 		}
@@ -205,38 +213,57 @@ func (a *activeRun) awaitSweep(ctx context.Context, s faultinject.Server, idle t
 	}
 }
 
-// lasting matches keys that outlive their users by design: the marker, the fences, and latches, which expire by
-// themselves.
-var lasting = regexp.MustCompile(`^quorumlock:((node|fences)(:\{\w+\})?$|(latch|latched|awaiting):)`)
+// lasting matches keys that outlive their users by design: the marker, the fences, the sizes of semaphores, and latches,
+// which expire by themselves.
+var lasting = regexp.MustCompile(`^quorumlock:((node|fences)(:\{\w+\})?$|(latch|latched|awaiting|permits):)`)
 
-// endless matches the keys that never expire: the marker and the fences.
-var endless = regexp.MustCompile(`^quorumlock:(node|fences)(:\{\w+\})?$`)
+// endless matches the keys that never expire: the marker, the fences, and the sizes.
+var endless = regexp.MustCompile(`^quorumlock:((node|fences)(:\{\w+\})?$|permits:)`)
 
-// expected matches the keys that note when a woken waiter is expected to take permits. Releasing the
+// entries matches the keys that note when a woken waiter is expected to take permits. Releasing the
 // permits deletes them, unless the server came back with older data and lost that release. They then
 // expire within entryEnd.
-var expected = regexp.MustCompile(`^quorumlock:waiting::quorumlock:permits:`)
+var entries = regexp.MustCompile(`^quorumlock:waiting::quorumlock:permits:`)
 
 // entryEnd is longer than an entry lives in a queue.
 const entryEnd = 5 * time.Second
 
-// leftOn lists the keys of a server that should be gone, and the keys that lack an expiry.
-func leftOn(ctx context.Context, s faultinject.Server) ([]string, error) {
+// leftKey is a key that a server still has. It is expected if it ends by itself no later than a client has announced.
+type leftKey struct {
+	name     string
+	ends     string
+	expected bool
+}
+
+func (k leftKey) String() string { return k.name + " (" + k.ends + ")" }
+
+// leftOn lists the keys of a server that should be gone, or that end soon, and the keys that lack an expiry.
+func (a *activeRun) leftOn(ctx context.Context, s faultinject.Server) (left []leftKey, err error) {
 	text, err := s.Command(ctx, "KEYS", "*")
 	if err != nil {
 		return nil, err
 	}
-	keys := strings.Fields(text)
-	for _, key := range keys {
-		if ttl, err := s.Command(ctx, "PTTL", key); !endless.MatchString(key) && err == nil && ttl == "-1" {
-			return []string{key + " (without an end)"}, nil
+	for key := range strings.FieldsSeq(text) {
+		now := clock.System().Now() // before the server is asked, which may take long
+		ttl, err := s.Command(ctx, "PTTL", key)
+		life, failed := strconv.Atoi(ttl)
+		until := a.resource.keptUntil(key)
+		switch {
+		case err != nil || failed != nil || endless.MatchString(key) || life == -2:
+		case life == -1:
+			return []leftKey{{name: key, ends: "without an end"}}, nil
+		case lasting.MatchString(key):
+		case until > 0 && now+time.Duration(life)*time.Millisecond <= until || entries.MatchString(key):
+			left = append(left, leftKey{key, "expected", true})
+		default:
+			left = append(left, leftKey{name: key, ends: fmt.Sprintf("for %d ms, announced %v", life, until-now)})
 		}
 	}
-	return slices.DeleteFunc(keys, lasting.MatchString), nil
+	return left, nil
 }
 
-// keep saves the evidence of violations beside the histories of the clients.
-func keep(dir string, result *history.Result) error {
+// saveEvidence saves the evidence of violations beside the histories of the clients.
+func saveEvidence(dir string, result *history.Result) error {
 	evidence := filepath.Join(dir, "evidence")
 	if err := os.MkdirAll(evidence, 0o755); err != nil {
 		return fmt.Errorf("chaos: keeping the evidence: %w", err)

@@ -58,10 +58,21 @@ var objects = map[Kind][]object{
 	Join:      {{history.Lock, "east"}, {history.Semaphore, "pool"}, {history.Lock, "west"}},
 }
 
+// Clients use further objects if they use every operation. forced is a lock that they also release by force: of its leases
+// only the order of tokens is promised, because a forced release may arrive late. resized is a semaphore that gets other
+// sizes, up to the one that clients are configured with. Nodes that lose their memory forget the size.
+var (
+	forced  = object{history.Lock, "forced"}
+	resized = object{history.Semaphore, "sized"}
+)
+
+var extra = map[Kind][]object{Lock: {forced}, Semaphore: {resized}}
+
 // Sizes of the semaphores.
 const (
-	gammaSize = 2
-	poolSize  = 2
+	gammaSize   = 2
+	resizedSize = 3
+	poolSize    = 2
 )
 
 // kindOf returns the kind of an object.
@@ -71,5 +82,12 @@ func kindOf(t object) Kind {
 			return kind
 		}
 	}
-	return Latch
+	switch t.of {
+	case history.Lock:
+		return Lock
+	case history.Semaphore:
+		return Semaphore
+	default:
+		return Latch
+	}
 }

@@ -52,3 +52,44 @@ func TestMemoryLossOfAMajorityExcusesLatchesInUse(t *testing.T) {
 		})
 	}
 }
+
+// TestMemoryLossOfAMajorityExcusesTheSizeOfASemaphore: only one that was set before, and never a slot with two holders.
+func TestMemoryLossOfAMajorityExcusesTheSizeOfASemaphore(t *testing.T) {
+	grant := func(op uint64, token uint64, slot int) history.Event {
+		return history.Event{
+			Client: "c1", Op: op, Kind: history.Acquire, Of: history.Semaphore, Names: []string{"sized"}, Owner: string(rune('a' + op)),
+			Token: token, Permits: 1, Slots: []int{slot}, Size: 3, Call: time.Duration(10 * op), Return: time.Duration(10*op + 1),
+		}
+	}
+	act := func(op, lease uint64, of history.Event) history.Event {
+		of.Op, of.Kind, of.Lease, of.Call, of.Return = op, history.Act, lease, time.Duration(10*op), time.Duration(10*op+1)
+		return of
+	}
+	resize := history.Event{
+		Client: "c1", Op: 1, Kind: history.Resize, Of: history.Semaphore, Names: []string{"sized"}, Size: 1, Call: 10, Return: 11,
+	}
+	majority := []loss{{0, 12, 13}, {1, 14, 15}, {2, 15, 16}}
+	for name, test := range map[string]struct {
+		events     []history.Event
+		losses     []loss
+		violations int
+	}{
+		"beyond the size":                      {[]history.Event{resize, grant(2, 1, 2)}, nil, 1},
+		"beyond the size that was forgotten":   {[]history.Event{resize, grant(2, 1, 2)}, majority, 0},
+		"beyond the size of the configuration": {[]history.Event{grant(2, 1, 3)}, majority, 1},
+		"two holders of one slot": {
+			[]history.Event{resize, grant(2, 1, 0), grant(3, 2, 0), act(4, 2, grant(2, 1, 0)), act(5, 3, grant(3, 2, 0))}, majority, 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, err := history.New(test.events...)
+			require.NoError(t, err)
+			a := &activeRun{
+				Config: Config{Servers: make([]faultinject.Server, 5)}, losses: test.losses,
+				report: &Report{Kinds: map[Kind]*Tally{Semaphore: {}}},
+			}
+			a.blame(h, history.Check(h, time.Minute))
+			require.Len(t, a.report.Violations, test.violations, "%v", a.report.Violations)
+		})
+	}
+}

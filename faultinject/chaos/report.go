@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
 
 // Report is the result of a run.
@@ -24,6 +25,8 @@ type Report struct {
 	Names  map[string]history.Counts
 	// Kinds has the totals for each kind of object.
 	Kinds map[Kind]*Tally
+	// Drawn counts how often clients used each operation and option. Clients that were killed do not count.
+	Drawn workload.Tally
 	// Late counts writes that the resource refused because of a stale token.
 	Late int
 	// Forgotten counts the latches that a majority may have forgotten, of Latches in all. The others had to keep
@@ -71,7 +74,7 @@ func (a *activeRun) tally(h *history.History, result *history.Result) {
 	for _, kind := range a.Kinds {
 		t := &Tally{}
 		a.report.Kinds[kind] = t
-		for _, object := range objects[kind] {
+		for _, object := range slices.Concat(objects[kind], extra[kind]) {
 			counts := result.Names
 			if object.of == history.Semaphore {
 				counts = result.Semaphores
@@ -88,7 +91,7 @@ func (a *activeRun) tally(h *history.History, result *history.Result) {
 	for name, counts := range result.Latches {
 		a.report.Kinds[Latch].addLatch(counts)
 		a.report.Latches++
-		if a.forgotten(h, name) {
+		if a.forgotten(h, object{history.Latch, name}) {
 			a.report.Forgotten++
 		}
 	}

@@ -35,6 +35,8 @@ type resource struct {
 	// done. dones counts the latter.
 	shown map[string]time.Time
 	dones int
+	// kept has, by the clock of the history, until when nodes may keep something of each object after its leases.
+	kept map[string]time.Duration
 }
 
 func newResource() (*resource, error) {
@@ -45,6 +47,7 @@ func newResource() (*resource, error) {
 	r := &resource{
 		listener: listener, conns: make(map[net.Conn]bool),
 		last: make(map[string]uint64), refused: make(map[string]int), latest: time.Now(), shown: make(map[string]time.Time),
+		kept: make(map[string]time.Duration),
 	}
 	r.wg.Go(r.accept)
 	return r, nil
@@ -89,6 +92,7 @@ const (
 	write = "write"
 	read  = "read"
 	done  = "done"
+	keep  = "keep"
 )
 
 const (
@@ -110,6 +114,9 @@ func (r *resource) answer(verb, name, what string) string {
 		r.dones++
 		r.latest = time.Now()
 		return r.note(name, taken)
+	case verb == keep:
+		r.kept[name] = max(r.kept[name], time.Duration(token)) //nolint:gosec // a time of the clock
+		return taken
 	default:
 		return wrong
 	}
@@ -172,6 +179,18 @@ func (r *resource) seen() seen {
 		s.late += n
 	}
 	return s
+}
+
+// keptUntil returns until when nodes may keep a key after the leases of its object, or 0.
+func (r *resource) keptUntil(key string) (until time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, end := range r.kept {
+		if strings.Contains(key, name) {
+			until = max(until, end)
+		}
+	}
+	return until
 }
 
 // idle reports whether no client is connected.

@@ -31,9 +31,10 @@ type Config struct {
 	Kinds []Kind
 	// TTL is the locks' TTL, and the largest. Clocks may be off by half of it.
 	TTL time.Duration
-	// Gentle limits clients to acquiring, renewing and releasing majority locks. Then only a fault can cause a lost
-	// lease.
-	Gentle bool
+	// Every lets clients differ in their configuration, and use every exported operation and option that a workload must
+	// draw. It excludes Patient. Otherwise, clients of locks only acquire, renew and release majority locks, so that only a
+	// fault can cause a lost lease.
+	Every bool
 	// Patient gives nodes a third of the TTL to answer: a busy machine then costs clients little.
 	Patient bool
 	// Brisk makes holds short, so that a client without a lock was kept from it by a fault.
@@ -151,7 +152,7 @@ func (a *activeRun) setUp(ctx context.Context) error {
 
 // join adds a client, with its own path to each node.
 func (a *activeRun) join(i int) error {
-	s := settings{Config: a.Config, Label: fmt.Sprintf("c%d", i+1), Resource: a.resource.addr()}
+	s := settings{Config: a.Config, Number: i, Label: fmt.Sprintf("c%d", i+1), Resource: a.resource.addr()}
 	s.Wall = time.Duration(i%3-1) * s.skew() * 2 / 5 // behind, right, ahead: as far as is allowed, or nearly
 	s.Seed += uint64(i)
 	var paths []*path

@@ -59,7 +59,7 @@ func unless(seen bool, format string, args ...any) []string {
 // TestScenarioWhatCanBeSpared: a majority lock tolerates the loss of a minority. One node after the other is killed,
 // slow, cut off briefly, or restarted empty, and two are cut off from one client.
 func TestScenarioWhatCanBeSpared(t *testing.T) {
-	scenario(t, chaos.Config{Gentle: true, Plan: parse(t, `
+	scenario(t, chaos.Config{Plan: parse(t, `
 		1s      kill n1 for 1s
 		2s      pause n2 for 3s     # longer than the TTL
 		5.5s    slow -n3 by 300ms for 1s
@@ -138,6 +138,26 @@ func TestScenarioPartitionedClient(t *testing.T) {
 			}
 		}
 		return append(lacks, unless(r.Grants("c1", 23*time.Second, time.Hour) > 0, "c1 gets locks again")...)
+	})
+}
+
+// TestScenarioLateRequests: requests that run twice, and requests to a minority that arrive late, cost no lease, also if
+// their connection or their process is gone by then.
+func TestScenarioLateRequests(t *testing.T) {
+	scenario(t, chaos.Config{Plan: parse(t, `
+		1s      twice c1- for 1s
+		2.5s    twice - for 1.5s
+		4.5s    late c2-n1 for 1s
+		4.5s    late c2-n2 for 2s
+		7s      late c3-n4 for 2s
+		7s      twice c3-n5 for 2s
+		7.5s    murder c3 for 500ms
+	`)}, func(r *chaos.Report, _ time.Duration) (lacks []string) {
+		lacks = unless(r.Counts.Lost == 0, "%d leases were lost, and none needs to be", r.Counts.Lost)
+		for _, client := range []string{"c1", "c2", "c3"} {
+			lacks = append(lacks, unless(r.Grants(client, time.Second, time.Hour) > 0, "%s gets locks", client)...)
+		}
+		return lacks
 	})
 }
 

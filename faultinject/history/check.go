@@ -213,12 +213,16 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s of %s: %s", v.Kind, of, v.Text)
 }
 
-// Forgetful reports whether the violation is one of a latch that a majority of the nodes may have forgotten. A latch
-// that is done too early is none: ids may be lost then, but none is invented.
+// Forgetful reports whether the violation is one of a latch, or of the size of a semaphore, that a majority of the nodes may
+// have forgotten. A latch that is done too early is none: ids may be lost then, but none is invented.
 func (v Violation) Forgetful() bool {
 	switch v.Kind {
-	case SetTwice, Forgotten, CountRose, Unfounded, Unexplained:
+	case SetTwice, Forgotten, CountRose, Unfounded:
 		return v.Of == Latch
+	case BeyondSize, TooMany:
+		return v.Of == Semaphore
+	case Unexplained:
+		return v.Of == Latch || v.Of == Semaphore && v.slot == none
 	default:
 		return false
 	}

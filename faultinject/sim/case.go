@@ -93,8 +93,7 @@ type Task struct {
 	Nested, Swapped bool
 	// Late is set if it releases the lock only shortly before the lease ends by the clock.
 	Late bool
-	// Form is the form in which it holds the lock. Other is the use that it joins with its own.
-	Form  Form
+	// Other is the use that it joins with its own.
 	Other *workload.Use
 	// Asks is the question that it asks instead, if any.
 	Asks workload.Question

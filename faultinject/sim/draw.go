@@ -239,15 +239,16 @@ func (d drawer) forms(c *Case, t *Task) {
 		t.Asks = workload.InspectLock
 		return
 	}
-	t.Form = workload.Pick(d.Drawer, AsLease, AsLease, AsLease, AsLease, AsLease, AsLease, AsLease, AsLease, InDo, InJoin, InJoinDo, AsLeader)
-	if t.Form == AsLease || t.Form == InDo {
+	t.Form = workload.Pick(d.Drawer, append(slices.Repeat([]workload.Form{workload.AsLease}, 8),
+		workload.InDo, workload.InJoin, workload.InJoinDo, workload.AsLeader)...)
+	if t.Form == workload.AsLease || t.Form == workload.InDo {
 		return
 	}
 	t.Careless, t.Downgrade, t.Fixed = false, false, false
-	if t.Form != AsLeader && len(t.Names) > 1 {
-		t.Form = AsLease
+	if t.Form != workload.AsLeader && len(t.Names) > 1 {
+		t.Form = workload.AsLease
 	}
-	if t.Form == InJoin || t.Form == InJoinDo {
+	if t.Form == workload.InJoin || t.Form == workload.InJoinDo {
 		other := workload.Use{Names: []string{"b"}, Reads: d.One(2)}
 		if t.Names[0] != "a" {
 			other.Names[0] = "a"

@@ -15,22 +15,6 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
 
-// Form is the form in which a task holds a lock.
-type Form string
-
-// The forms.
-const (
-	// AsLease is a lease that the task acquires and releases.
-	AsLease Form = ""
-	// InDo is a function that runs while the lock is held.
-	InDo Form = "do"
-	// InJoin is a joint lease of the lock and another one, and InJoinDo a function under both.
-	InJoin   Form = "join"
-	InJoinDo Form = "join-do"
-	// AsLeader is a term of a candidate in an election.
-	AsLeader Form = "leader"
-)
-
 // holdsAs lets a task hold its lock in another form than as a lease.
 //
 //nolint:contextcheck // what the simulation does with a lease does not end with the context of the call
@@ -40,7 +24,7 @@ func (w *world) holdsAs(p *process, t Task, rng *rand.Rand, index int) {
 	w.note("%s wants %v, %s", p.label, t.Names, t.Form)
 	var err error
 	switch t.Form {
-	case InDo:
+	case workload.InDo:
 		var attempts []workload.Attempt
 		if t.Reads {
 			attempts = t.Attempts(p.recorder, index)
@@ -49,9 +33,9 @@ func (w *world) holdsAs(p *process, t Task, rng *rand.Rand, index int) {
 			owner := fmt.Sprintf("%s/do/%d/%d", p.label, index, w.now())
 			return w.worksIn(ctx, p, t, rng, w.grantedTo(p, t.Use, index, owner, token, slots, attempts))
 		})
-	case InJoin, InJoinDo:
+	case workload.InJoin, workload.InJoinDo:
 		err = w.holdsJoined(patience, p, t, rng, index)
-	case AsLeader:
+	case workload.AsLeader:
 		err = w.stands(patience, p, t, rng, index)
 	}
 	w.note("%s is done with %v, %s: %v", p.label, t.Names, t.Form, err)
@@ -110,59 +94,35 @@ func (w *world) worksIn(ctx context.Context, p *process, t Task, rng *rand.Rand,
 //
 //nolint:contextcheck // what the simulation does with a lease does not end with the context of the call
 func (w *world) holdsJoined(ctx context.Context, p *process, t Task, rng *rand.Rand, index int) error {
-	var locks []quorumlock.Joinable
-	var tokens []func(*quorumlock.JointLease) (uint64, []int)
-	var attempts [][]workload.Attempt
-	uses := []workload.Use{t.Use, *t.Other}
-	for _, u := range uses {
-		lock, of := u.Join(p.client)
-		locks, tokens = append(locks, lock), append(tokens, of)
-		attempts = append(attempts, u.Attempts(p.recorder, index))
-	}
-	joined := quorumlock.Join(locks...)
-	if t.Form == InJoinDo {
-		workload.Called("Joined.Do")
-		return joined.Do(ctx, func(ctx context.Context) error {
+	j := workload.Join(p.client, p.recorder, index, t.Use, *t.Other)
+	if t.Form == workload.InJoinDo {
+		return j.Do(ctx, func(ctx context.Context) error {
 			w.note("%s has all of it", p.label)
 			pause(ctx, t.Hold)
 			return nil
 		})
 	}
-	acquire := joined.Acquire
-	if t.Try {
-		workload.Called("Joined.TryAcquire")
-		acquire = joined.TryAcquire
-	} else {
-		workload.Called("Joined.Acquire")
-	}
-	lease, err := acquire(ctx)
+	lease, err := j.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	workload.Called("JointLease.Leases")
-	leases := lease.Leases()
+	leases := j.Leases(lease)
 	var parts workload.Parts
-	for i, u := range uses {
-		token, slots := tokens[i](lease)
+	for i := range 2 {
+		u, attempts, token, slots := j.Part(i, lease)
 		owner := fmt.Sprintf("%s/join/%d/%d/%d", p.label, index, i, w.now())
-		parts = append(parts, w.grantedTo(p, u, index, owner, token, slots, attempts[i])...)
+		parts = append(parts, w.grantedTo(p, u, index, owner, token, slots, attempts)...)
 	}
-	workload.Called("JointLease.Err")
 	for until := min(w.now()+t.Hold, span); p.awake() && w.now() < until; {
-		if lease.Err() == nil {
+		if j.Valid(lease) == nil {
 			_ = parts.Record((*history.Holding).Act, func() error { return nil })
 		}
 		if !pause(lease.Context(), min(until-w.now(), time.Duration(rng.Int64N(int64(ttl)/3)))) {
 			break
 		}
 	}
-	if t.Ending == workload.Waive {
-		workload.Called("JointLease.WaiveMinHold")
-		lease.WaiveMinHold()
-	}
-	workload.Called("JointLease.Release")
 	parts.Lost(errors.New("it is about to be released"))
-	err = lease.Release(context.Background())
+	err = j.End(lease)
 	for _, part := range leases {
 		if part.Err() == nil {
 			w.violated(Finality, "%s has released a joint lease, and %v (%s) goes on", p.label, part.Names(), w.short(part.Owner()))
@@ -180,10 +140,8 @@ func (w *world) stands(ctx context.Context, p *process, t Task, rng *rand.Rand, 
 		Name: "candidate", Clock: p.clock, RestMin: ttl / 50, RestMax: ttl / 5, KeepOnCancel: keeps,
 		Lock: quorumlock.LockOptions{TTL: t.TTL}, Logger: slog.New(slog.DiscardHandler),
 	}
-	e := election.New(p.client, t.Names[0], cfg)
-	workload.Called("Election.Run")
 	terms := 0
-	err := e.Run(ctx, func(ctx context.Context, term election.Term) error {
+	err := t.Stand(ctx, p.client, cfg, func(ctx context.Context, e *election.Election, term election.Term) error {
 		parts := w.grantedTo(p, workload.Use{Names: t.Names[:1]}, index, term.Owner, term.Token, nil, nil)
 		if now, leads := e.Leading(); ctx.Err() == nil && p.settled() && (!leads || now.Token != term.Token) {
 			w.violated(Exclusion, "%s was elected with token %d, and leads %v with token %d", p.label, term.Token, leads, now.Token)
@@ -191,8 +149,7 @@ func (w *world) stands(ctx context.Context, p *process, t Task, rng *rand.Rand, 
 		terms++
 		if t.Ending == workload.Waive {
 			defer context.AfterFunc(ctx, func() {})()
-			workload.Called("Election.Resign")
-			time.AfterFunc(t.Hold/2+taskOffset(index), func() { e.Resign() })
+			time.AfterFunc(t.Hold/2+taskOffset(index), func() { workload.Resign(e) })
 		}
 		err := w.worksIn(ctx, p, t, rng, parts)
 		if terms > t.Again {

@@ -46,7 +46,7 @@ func DrawTampering(seed uint64) *Case {
 	c.Weather = Weather{Least: c.Weather.Least, Most: max(min(c.Weather.Most, mostTampered), c.Weather.Least)}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
-		t.TTL, t.MinHold, t.Ending, t.Form = 0, 0, workload.Release, AsLease
+		t.TTL, t.MinHold, t.Ending, t.Form = 0, 0, workload.Release, workload.AsLease
 		if d.IntN(2) == 0 {
 			t.Hold = d.Between(ttl/2, 3*ttl)
 		}
@@ -113,8 +113,7 @@ func (w *world) tamper(t Tamper) {
 // attempt that a forced release interrupts may still succeed, with its second round.
 func (w *world) force(t Tamper) {
 	p, before := w.process(t.Client), w.valid(t.Name)
-	workload.Called("Lock.ForceRelease")
-	status, err := p.client.RedLock(t.Name).ForceRelease(context.Background())
+	status, err := workload.Use{Names: []string{t.Name}}.ForceRelease(context.Background(), p.client)
 	w.tampering.mu.Lock()
 	w.tampering.tampered[t.Name] = w.now() // also after an error: nodes may have carried it out
 	w.tampering.mu.Unlock()

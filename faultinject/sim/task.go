@@ -33,7 +33,7 @@ func (w *world) perform(index int, t Task) {
 		case t.Asks != "":
 			w.ask(p, t, index)
 			continue
-		case t.Form != AsLease:
+		case t.Form != workload.AsLease:
 			w.holdsAs(p, t, rng, index)
 			continue
 		}
@@ -217,9 +217,8 @@ func (w *world) downgrade(p *process, lease *quorumlock.Lease, t Task) {
 		return
 	}
 	w.update(lease, func(r *record) { r.reads = true })
-	workload.Called("Lease.Downgrade")
 	err := w.during(lease, (*history.Holding).Downgrade, func() error {
-		return lease.Downgrade(context.Background())
+		return workload.Downgrade(context.Background(), lease)
 	})
 	w.note("%s only reads %v from now on (%s): %v", p.label, t.Names, w.short(lease.Owner()), err)
 	if errors.Is(err, quorumlock.ErrShared) || errors.Is(err, quorumlock.ErrInvalid) {

@@ -51,6 +51,12 @@ func (u Use) Ask(ctx context.Context, c *quorumlock.Client, q Question, size int
 	return fmt.Sprint(n), err
 }
 
+// ForceRelease takes its lock from all holders.
+func (u Use) ForceRelease(ctx context.Context, c *quorumlock.Client) (*quorumlock.Status, error) {
+	Called("Lock.ForceRelease")
+	return u.Lock(c).ForceRelease(ctx)
+}
+
 // ReleaseOwner releases the lock of an owner, of whichever client.
 func (u Use) ReleaseOwner(ctx context.Context, c *quorumlock.Client, owner string) error {
 	Called("Lock.ReleaseOwner")

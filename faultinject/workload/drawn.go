@@ -69,10 +69,10 @@ var undrawn = []string{
 	"Config.Logger", "Config.Hooks",
 }
 
-// Undrawn lists the methods and fields that have no count and should have one, sorted. It also lists exceptions that do
-// not exist any more, so that none outlives its reason.
-func (t Tally) Undrawn() []string {
-	missing := slices.Clone(undrawn)
+// Undrawn lists the methods and fields that have no count and should have one, sorted. A workload may have exceptions of its
+// own. Undrawn also lists exceptions that do not exist any more, so that none outlives its reason.
+func (t Tally) Undrawn(exceptions ...string) []string {
+	missing := slices.Concat(undrawn, exceptions)
 	for _, of := range types {
 		for _, name := range exported(of) {
 			if i := slices.Index(missing, name); i >= 0 {

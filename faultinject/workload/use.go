@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -23,6 +24,8 @@ type Use struct {
 	Permits, Size int
 	// Reads is set if it is a reader of the lock, Downgrade if it becomes one after half of Hold.
 	Reads, Downgrade bool
+	// Form is the form in which it holds it.
+	Form Form
 	// TTL is the TTL of the lock; 0 for the client's. Fixed excludes it from renewal.
 	TTL   time.Duration
 	Fixed bool
@@ -158,6 +161,12 @@ func (u Use) Prolong(ctx context.Context, lease *quorumlock.Lease, ttl time.Dura
 	return cmp.Or(u.TTL, ttl), lease.Extend(ctx)
 }
 
+// Downgrade turns a writer into a reader.
+func Downgrade(ctx context.Context, lease *quorumlock.Lease) error {
+	Called("Lease.Downgrade")
+	return lease.Downgrade(ctx)
+}
+
 // End ends a lease, and returns for how long the nodes keep the lock from now on, at least: for the rest of a TTL if it is
 // detached. Clocks differ by less than the part that is left out. A lease of permits, or of several names, has one end.
 func (u Use) End(lease *quorumlock.Lease) (kept time.Duration, err error) {
@@ -176,25 +185,6 @@ func (u Use) End(lease *quorumlock.Lease) (kept time.Duration, err error) {
 	}
 	Called("Lease.Release")
 	return 0, lease.Release(context.Background())
-}
-
-// Join returns what Join takes to acquire this use with others. granted returns the token and the slots that this part
-// of a joint lease has.
-func (u Use) Join(c *quorumlock.Client) (lock quorumlock.Joinable, granted func(*quorumlock.JointLease) (token uint64, slots []int)) {
-	if u.Permits == 0 {
-		lock = u.Lock(c)
-		return lock, func(l *quorumlock.JointLease) (uint64, []int) {
-			Called("JointLease.Token")
-			return l.Token(lock, u.Names[0]), nil
-		}
-	}
-	s := u.semaphore(c)
-	Called("Semaphore.Joinable")
-	return s.Joinable(u.Permits), func(l *quorumlock.JointLease) (uint64, []int) {
-		Called("JointLease.Context")
-		slots, token, _ := s.Slots(l.Context())
-		return token, slots
-	}
 }
 
 // Attempt is an acquisition in flight, and its record under one name.
@@ -220,6 +210,13 @@ func (u Use) Attempts(r *history.Recorder, worker int) []Attempt {
 		all = append(all, one)
 	}
 	return all
+}
+
+// Failed records that an acquisition failed.
+func Failed(attempts []Attempt, err error) {
+	for _, attempt := range slices.Backward(attempts) {
+		attempt.Failed(err)
+	}
 }
 
 // Parts are the records of a lease.

@@ -1,8 +1,8 @@
 package workload
 
 import (
+	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -108,22 +108,66 @@ func TestUsesAreRecordedOnceForEachName(t *testing.T) {
 	})
 }
 
-// TestJoinedUses: each part of a joint lease has its own token and slots.
+// TestJoinedUses: each part of a joint lease has its own token and slots, and a failure is recorded for each.
 func TestJoinedUses(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client := f.Client()
-		lock, ofLock := Use{Names: []string{"a"}, Reads: true}.Join(client)
-		permits, ofPermits := Use{Names: []string{"s"}, Permits: 2, Size: 2}.Join(client)
-		lease, err := quorumlock.Join(lock, permits).Acquire(t.Context())
+		var log history.Log
+		client, r := f.Client(), log.Recorder("c1", clock.Process())
+		uses := []Use{{Names: []string{"a"}, Reads: true, Ending: Waive}, {Names: []string{"s"}, Permits: 2, Size: 2}}
+		j := Join(client, r, 1, uses...)
+		lease, err := j.Acquire(t.Context())
 		require.NoError(t, err)
-		token, slots := ofLock(lease)
-		require.NotZero(t, token)
-		require.Empty(t, slots)
-		other, slots := ofPermits(lease)
-		require.NotZero(t, other)
-		slices.Sort(slots)
-		require.Equal(t, []int{0, 1}, slots)
-		require.NoError(t, lease.Release(t.Context()))
+		require.NoError(t, j.Valid(lease))
+		for i := range uses {
+			u, attempts, token, slots := j.Part(i, lease)
+			require.Equal(t, uses[i], u)
+			require.NotZero(t, token)
+			require.Len(t, slots, u.Permits)
+			for _, attempt := range attempts {
+				attempt.Granted("owner", token, slots)
+			}
+		}
+		uses[0].Try = true
+		other := Join(client, r, 2, uses...)
+		_, err = other.Acquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		other.Failed(err)
+		parts := j.Leases(lease)
+		require.NoError(t, j.End(lease))
+		for _, part := range parts {
+			require.Error(t, part.Err())
+		}
+		require.NoError(t, Join(client, r, 3, uses...).Do(t.Context(), func(ctx context.Context) error { return ctx.Err() }))
+		h, err := log.History()
+		require.NoError(t, err)
+		require.NoError(t, history.Check(h, time.Minute).Err())
+		refused := 0
+		for _, e := range h.Events() {
+			if e.Error != "" {
+				refused++
+			}
+		}
+		require.Equal(t, 2, refused)
+	})
+}
+
+// TestForcedReleases: a lock is taken from all holders, or from one owner.
+func TestForcedReleases(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, u := f.Client(), Use{Names: []string{"a"}, Ending: Detach}
+		lease, err := u.Acquire(t.Context(), client)
+		require.NoError(t, err)
+		kept, err := u.End(lease)
+		require.NoError(t, err)
+		require.Positive(t, kept)
+		require.NoError(t, u.ReleaseOwner(t.Context(), client, lease.Owner()))
+		_, err = Use{Names: []string{"a"}, Try: true}.Acquire(t.Context(), client)
+		require.NoError(t, err)
+		status, err := u.ForceRelease(t.Context(), client)
+		require.NoError(t, err)
+		require.NotEmpty(t, status.Holder())
+		_, err = Use{Names: []string{"a"}, Try: true}.Acquire(t.Context(), client)
+		require.NoError(t, err)
 	})
 }
 

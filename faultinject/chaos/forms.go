@@ -1,0 +1,192 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/election"
+	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
+)
+
+// usesInDo uses a lock in a function that runs while it is held. A nested lease tells exactly whether it is. Permits have
+// none, so the worker records no acts under them.
+func (w *worker) usesInDo(ctx context.Context, u workload.Use) error {
+	patience, cancel := context.WithTimeout(ctx, u.Patience)
+	defer cancel()
+	attempts := u.Attempts(w.recorder, w.number)
+	var began time.Duration
+	var failed error
+	err := u.Do(patience, w.client, func(inner context.Context, token uint64, slots []int) error {
+		began = clock.System().Now()
+		got := &holding{Use: u, Parts: w.granted(attempts, token, slots)}
+		defer func() { got.Lost(errDone) }()
+		if u.Permits > 0 {
+			failed = w.show(ctx, got)
+			sleep(inner, u.Hold)
+			return nil
+		}
+		nested, err := u.Lock(w.client).TryAcquire(inner)
+		if err != nil {
+			return nil //nolint:nilerr // the lease is over
+		}
+		got.valid = nested.Err
+		failed = w.use(ctx, got)
+		return nested.Release(ctx)
+	})
+	if began == 0 {
+		return w.failed(ctx, u, err, func(err error) { workload.Failed(attempts, err) })
+	}
+	return errors.Join(failed, w.announce(ctx, u, began+u.Keeps()))
+}
+
+// leads stands for election under the name of a lock, and leads for some terms.
+func (w *worker) leads(ctx context.Context, u workload.Use) error {
+	u = workload.Use{Names: u.Names[:1], TTL: u.TTL, Hold: u.Hold, Patience: u.Patience, Ending: u.Ending}
+	bound, cancel := context.WithTimeout(ctx, u.Patience)
+	defer cancel()
+	attempts := u.Attempts(w.recorder, w.number)
+	cfg := election.Config{
+		Name: "candidate", Clock: w.config.Clock, RestMin: w.TTL / 50, RestMax: w.TTL / 5, KeepOnCancel: u.Ending.Detaches(),
+		Logger: slog.New(slog.DiscardHandler),
+	}
+	cfg.Lock.TTL = u.TTL
+	var failed error
+	terms := 0
+	err := u.Stand(bound, w.client, cfg, func(inner context.Context, e *election.Election, term election.Term) error {
+		got := &holding{Use: u, valid: inner.Err} // exact, as the context of a term reads the clock
+		for _, attempt := range attempts {
+			got.Parts = append(got.Parts, attempt.Granted(term.Owner, term.Token, nil))
+		}
+		if now, leads := e.Leading(); inner.Err() == nil && (!leads || now.Token != term.Token) {
+			failed = fmt.Errorf("chaos: %s was elected with token %d, and leads %v with token %d", w.Label, term.Token, leads, now.Token)
+		}
+		failed = errors.Join(failed, w.use(ctx, got))
+		if w.One(2) {
+			workload.Resign(e)
+		}
+		got.Lost(errDone)
+		attempts = u.Attempts(w.recorder, w.number) // of the next term
+		if terms++; failed != nil || terms > 2 {
+			return election.ErrDone
+		}
+		return nil
+	})
+	workload.Failed(attempts, errors.Join(err, errDone))
+	if cfg.KeepOnCancel {
+		failed = errors.Join(failed, w.announce(ctx, u, clock.System().Now()+w.ttlOf(u)))
+	}
+	return failed
+}
+
+// asks makes a call that acquires nothing. Some locks are released by force instead, and some semaphores get another size.
+func (w *worker) asks(ctx context.Context, u workload.Use) error {
+	bound, cancel := context.WithTimeout(ctx, w.TTL)
+	defer cancel()
+	questions := []workload.Question{workload.InspectLock}
+	switch {
+	case u.Names[0] == forced.name:
+		_, _ = u.ForceRelease(bound, w.client)
+		return w.announce(ctx, u, clock.System().Now()+w.TTL) // nodes remember the owners for that long
+	case u.Names[0] == resized.name && w.One(2):
+		questions = []workload.Question{workload.Resize}
+	case u.Permits > 0:
+		questions = []workload.Question{workload.InspectPermits, workload.CountPermits, workload.CountFree}
+	}
+	question, size := workload.Pick(w.Drawer, questions...), 1+w.IntN(resizedSize)
+	call := func() error {
+		_, err := u.Ask(bound, w.client, question, size)
+		return err
+	}
+	if question == workload.Resize {
+		_ = w.recorder.Resize(w.number, u.Names[0], size, call)
+	} else {
+		_ = call()
+	}
+	sleep(ctx, w.UpTo(w.lengthened(5*time.Millisecond)))
+	return nil
+}
+
+// usesTogether acquires two or three objects, each with its own options. A fault or the lack of renewals ends each by itself
+// if it is not released.
+//
+//nolint:contextcheck // which permits it has is asked of the context of the lease, and a release has no context
+func (w *worker) usesTogether(ctx context.Context) error {
+	names := []string{"east", "west", "pool"}
+	w.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	var uses []workload.Use
+	for _, name := range names[:2+w.IntN(2)] {
+		u := w.drawOf(name)
+		u.Reads, u.Careless = name == "east" && w.One(2), false
+		if u.Lengthen > 0 { // no joint lease can be extended
+			u.Hold = w.UpTo(u.TTL)
+		}
+		uses = append(uses, u)
+	}
+	if w.Every && w.One(4) {
+		uses[0].Ending = workload.Waive
+	}
+	keepLost := w.One(2)
+	patience, cancel := context.WithTimeout(ctx, uses[0].Patience)
+	defer cancel()
+	j := workload.Join(w.client, w.recorder, w.number, uses...)
+	if w.Every && w.One(8) {
+		ran := false
+		err := j.Do(patience, func(inner context.Context) error {
+			ran = true
+			sleep(inner, uses[0].Hold)
+			return nil
+		})
+		if !ran {
+			return w.failed(ctx, workload.Use{}, err, j.Failed)
+		}
+		uses[0].Ending = workload.Release // which Do makes
+		return w.announceAll(ctx, uses)
+	}
+	lease, err := j.Acquire(patience)
+	if err != nil {
+		return w.failed(ctx, workload.Use{}, err, j.Failed)
+	}
+	parts := j.Leases(lease)
+	got := &holding{Use: uses[0], valid: func() error { return j.Valid(lease) }}
+	for i := range uses {
+		_, attempts, token, slots := j.Part(i, lease)
+		got.Parts = append(got.Parts, w.granted(attempts, token, slots)...)
+	}
+	longest := time.Now().Add(2 * w.TTL)
+	if err := w.use(ctx, got); err != nil {
+		return err
+	}
+	if keepLost && !w.Brisk && w.One(4) {
+		w.holdUntilEnd(ctx, got, longest)
+	}
+	if err := got.valid(); err != nil {
+		got.Lost(err)
+		if keepLost {
+			w.kept = append(w.kept, got)
+			return nil
+		}
+	}
+	_ = got.Record((*history.Holding).Release, func() error { return j.End(lease) })
+	for _, part := range parts {
+		if part.Err() == nil {
+			return fmt.Errorf("chaos: %s has released a joint lease, and %v goes on", w.Label, part.Names())
+		}
+	}
+	return w.announceAll(ctx, uses)
+}
+
+// announceAll announces until when nodes may keep the parts of a joint lease. The first says how it ends.
+func (w *worker) announceAll(ctx context.Context, uses []workload.Use) error {
+	var errs []error
+	for _, u := range uses {
+		if uses[0].Ending != workload.Waive {
+			errs = append(errs, w.announce(ctx, u, clock.System().Now()+u.Keeps()))
+		}
+	}
+	return errors.Join(errs...)
+}

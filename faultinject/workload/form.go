@@ -1,0 +1,130 @@
+package workload
+
+import (
+	"context"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/election"
+	"github.com/quorumlock/quorumlock/faultinject/history"
+)
+
+// Form is the form in which a use holds its lock.
+type Form string
+
+// The forms.
+const (
+	// AsLease is a lease that the user acquires and releases.
+	AsLease Form = ""
+	// InDo is a function that runs while the lock is held.
+	InDo Form = "do"
+	// InJoin is a joint lease of the lock and another one, and InJoinDo a function under both.
+	InJoin   Form = "join"
+	InJoinDo Form = "join-do"
+	// AsLeader is a term of a candidate in an election.
+	AsLeader Form = "leader"
+)
+
+// Joint is the acquisition of several uses together.
+type Joint struct {
+	uses     []Use
+	joined   *quorumlock.Joined
+	granted  []func(*quorumlock.JointLease) (token uint64, slots []int)
+	attempts [][]Attempt
+}
+
+// Join records the begin of an acquisition of several uses together. Acquire or Do comes next. The first use says in which
+// way it is made, and how it ends.
+func Join(c *quorumlock.Client, r *history.Recorder, worker int, uses ...Use) *Joint {
+	j := &Joint{uses: uses}
+	var locks []quorumlock.Joinable
+	for _, u := range uses {
+		lock, of := u.joinable(c)
+		locks, j.granted = append(locks, lock), append(j.granted, of)
+		j.attempts = append(j.attempts, u.Attempts(r, worker))
+	}
+	j.joined = quorumlock.Join(locks...)
+	return j
+}
+
+// joinable returns what Join takes to acquire this use with others. granted returns the token and the slots that this part
+// of a joint lease has.
+func (u Use) joinable(c *quorumlock.Client) (lock quorumlock.Joinable, granted func(*quorumlock.JointLease) (token uint64, slots []int)) {
+	if u.Permits == 0 {
+		lock = u.Lock(c)
+		return lock, func(l *quorumlock.JointLease) (uint64, []int) {
+			Called("JointLease.Token")
+			return l.Token(lock, u.Names[0]), nil
+		}
+	}
+	s := u.semaphore(c)
+	Called("Semaphore.Joinable")
+	return s.Joinable(u.Permits), func(l *quorumlock.JointLease) (uint64, []int) {
+		Called("JointLease.Context")
+		slots, token, _ := s.Slots(l.Context())
+		return token, slots
+	}
+}
+
+// Acquire acquires all of it.
+func (j *Joint) Acquire(ctx context.Context) (*quorumlock.JointLease, error) {
+	if j.uses[0].Try {
+		Called("Joined.TryAcquire")
+		return j.joined.TryAcquire(ctx)
+	}
+	Called("Joined.Acquire")
+	return j.joined.Acquire(ctx)
+}
+
+// Do runs fn while it has all of it.
+func (j *Joint) Do(ctx context.Context, fn func(context.Context) error) error {
+	Called("Joined.Do")
+	return j.joined.Do(ctx, fn)
+}
+
+// Part returns the use with an index, its attempts, and what a joint lease has for it.
+func (j *Joint) Part(i int, lease *quorumlock.JointLease) (u Use, attempts []Attempt, token uint64, slots []int) {
+	token, slots = j.granted[i](lease)
+	return j.uses[i], j.attempts[i], token, slots
+}
+
+// Failed records that the acquisition failed.
+func (j *Joint) Failed(err error) {
+	for _, attempts := range j.attempts {
+		Failed(attempts, err)
+	}
+}
+
+// Leases returns the parts of a joint lease.
+func (j *Joint) Leases(lease *quorumlock.JointLease) []*quorumlock.Lease {
+	Called("JointLease.Leases")
+	return lease.Leases()
+}
+
+// Valid returns nil while a joint lease is valid.
+func (j *Joint) Valid(lease *quorumlock.JointLease) error {
+	Called("JointLease.Err")
+	return lease.Err()
+}
+
+// End ends a joint lease.
+func (j *Joint) End(lease *quorumlock.JointLease) error {
+	if j.uses[0].Ending == Waive {
+		Called("JointLease.WaiveMinHold")
+		lease.WaiveMinHold()
+	}
+	Called("JointLease.Release")
+	return lease.Release(context.Background())
+}
+
+// Stand lets a candidate stand for election, with the name of the use.
+func (u Use) Stand(ctx context.Context, c *quorumlock.Client, cfg election.Config, lead func(context.Context, *election.Election, election.Term) error) error {
+	e := election.New(c, u.Names[0], cfg)
+	Called("Election.Run")
+	return e.Run(ctx, func(ctx context.Context, term election.Term) error { return lead(ctx, e, term) })
+}
+
+// Resign ends the term of a candidate.
+func Resign(e *election.Election) {
+	Called("Election.Resign")
+	e.Resign()
+}
