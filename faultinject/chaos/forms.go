@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/election"
 	"github.com/quorumlock/quorumlock/faultinject/history"
@@ -42,6 +43,33 @@ func (w *worker) usesInDo(ctx context.Context, u workload.Use) error {
 		return w.failed(ctx, u, err, func(err error) { workload.Failed(attempts, err) })
 	}
 	return errors.Join(failed, w.announce(ctx, u, began+u.Keeps()))
+}
+
+// usesOnce does work that then counts as done for a window. Whether it is done once is for the simulation to judge, since here
+// a majority of the nodes may forget it.
+func (w *worker) usesOnce(ctx context.Context, u workload.Use) error {
+	u = workload.Use{Names: u.Names[:1], TTL: u.TTL, Hold: u.Hold, Patience: u.Patience, Try: u.Try}
+	patience, cancel := context.WithTimeout(ctx, u.Patience)
+	defer cancel()
+	attempts := u.Attempts(w.recorder, w.number)
+	began := false
+	var failed error
+	err := u.DoOnce(patience, w.client, quorumlock.MinOnceWindow, func(inner context.Context, token uint64) error {
+		began = true
+		got := &holding{Use: u, Parts: w.granted(attempts, token, nil)}
+		defer func() { got.Lost(errDone) }()
+		nested, err := u.Lock(w.client).TryAcquire(inner)
+		if err != nil {
+			return err // the lease is over
+		}
+		got.valid = nested.Err
+		failed = w.use(ctx, got)
+		return nested.Release(ctx)
+	})
+	if !began {
+		return w.failed(ctx, u, err, func(err error) { workload.Failed(attempts, err) })
+	}
+	return failed
 }
 
 // leads stands for election under the name of a lock, and leads for some terms.

@@ -51,6 +51,7 @@ type world struct {
 	waiters   waiters
 	latch     latchMemory
 	tampering tampering
+	once      onceWork
 
 	mu        sync.Mutex
 	processes []*process     // by client; nil while it is dead
@@ -63,6 +64,7 @@ type world struct {
 // newWorld creates the nodes of a case.
 func newWorld(c *Case, traced bool) *world {
 	w := &world{c: c, clock: thisCentury(), began: time.Now(), clients: make(map[string]int), tampering: newTampering()}
+	w.once = onceWork{ended: make(map[string]int), succeeded: make(map[string][]success)}
 	w.witness = newWitness(w, traced)
 	w.latch.init(c)
 	for i, at := range c.Nodes {

@@ -49,7 +49,7 @@ var types = []reflect.Type{
 	reflect.TypeFor[*quorumlock.Lock](), reflect.TypeFor[*quorumlock.Lease](), reflect.TypeFor[*quorumlock.RWLock](),
 	reflect.TypeFor[*quorumlock.Semaphore](), reflect.TypeFor[*quorumlock.Latch](),
 	reflect.TypeFor[*quorumlock.Joined](), reflect.TypeFor[*quorumlock.JointLease](),
-	reflect.TypeFor[*election.Election](),
+	reflect.TypeFor[*election.Election](), reflect.TypeFor[*quorumlock.Once](), reflect.TypeFor[quorumlock.OnceOptions](),
 	reflect.TypeFor[quorumlock.Config](), reflect.TypeFor[quorumlock.Handover](),
 	reflect.TypeFor[quorumlock.LockOptions](), reflect.TypeFor[quorumlock.LatchOptions](),
 }

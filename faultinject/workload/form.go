@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"time"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/election"
@@ -22,6 +23,8 @@ const (
 	InJoinDo Form = "join-do"
 	// AsLeader is a term of a candidate in an election.
 	AsLeader Form = "leader"
+	// AsOnce is work that is done at most once in a window.
+	AsOnce Form = "once"
 )
 
 // Joint is the acquisition of several uses together.
@@ -121,6 +124,35 @@ func (u Use) Stand(ctx context.Context, c *quorumlock.Client, cfg election.Confi
 	e := election.New(c, u.Names[0], cfg)
 	Called("Election.Run")
 	return e.Run(ctx, func(ctx context.Context, term election.Term) error { return lead(ctx, e, term) })
+}
+
+// DoOnce does work under the lock of the use, at most once in a window. A use that tries once takes the lock by itself.
+func (u Use) DoOnce(ctx context.Context, c *quorumlock.Client, window time.Duration, fn func(ctx context.Context, token uint64) error) error {
+	lock := u.Lock(c)
+	options := quorumlock.OnceOptions{Window: window, Lock: u.options()}
+	Set(options)
+	once := c.Once(u.Names[0], options)
+	if !u.Try {
+		Called("Once.Do")
+		return once.Do(ctx, func(ctx context.Context) error {
+			token, _ := lock.Token(ctx)
+			return fn(ctx, token)
+		})
+	}
+	lease, err := lock.TryAcquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lease.Release(context.WithoutCancel(ctx)) }()
+	Called("Once.Check")
+	if err := once.Check(ctx); err != nil {
+		return err
+	}
+	if err := fn(lease.Context(), lease.Token()); err != nil {
+		return err
+	}
+	Called("Once.Record")
+	return once.Record(context.WithoutCancel(ctx), lease)
 }
 
 // Resign ends the term of a candidate.
