@@ -190,7 +190,9 @@ func (o *Once) retry(ctx context.Context, f func() error) error {
 // to the others first: once this call has told of it, no later one may miss it.
 func (o *Once) look(ctx context.Context) error {
 	asked := o.lock.client.clock.Now()
-	replies, err := o.ask(ctx, "", 0, func(a onceAnswers) bool { return a.done >= o.need() || a.done == 0 && a.open >= o.need() })
+	replies, err := o.ask(ctx, "", 0, func(a onceAnswers) bool {
+		return a.done >= o.need() || a.done == 0 && a.open >= o.need()
+	})
 	if err != nil {
 		return err
 	}

@@ -213,9 +213,9 @@ func (a *activeRun) awaitSweep(ctx context.Context, s faultinject.Server, idle t
 	}
 }
 
-// lasting matches keys that outlive their users by design: the marker, the fences, the sizes of semaphores, and latches,
+// lasting matches keys that outlive their users by design: the marker, the fences, the sizes of semaphores, latches and records,
 // which expire by themselves.
-var lasting = regexp.MustCompile(`^quorumlock:((node|fences)(:\{\w+\})?$|(latch|latched|awaiting|permits):)`)
+var lasting = regexp.MustCompile(`^quorumlock:((node|fences)(:\{\w+\})?$|(latch|latched|awaiting|permits|once):)`)
 
 // endless matches the keys that never expire: the marker, the fences, and the sizes.
 var endless = regexp.MustCompile(`^quorumlock:((node|fences)(:\{\w+\})?$|permits:)`)
