@@ -74,21 +74,19 @@ func decodeStandings(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	}
 	r := Reply{Outcome: Inspected, Standings: make([]Standing, len(op.Waiting))}
 	for i := range r.Standings {
-		place, err1 := values[4*i].AsInt64()
-		owner, err2 := values[4*i+1].ToString()
-		n, err3 := integers(values[4*i+2 : 4*i+4])
-		names := op.Waiting[i].Names
-		if err := errors.Join(err1, err2, err3); err != nil || place < 0 || place > int64(len(names)) {
+		v, names := values[4*i:4*i+4], op.Waiting[i].Names
+		owner, err1 := v[1].ToString()
+		n, err2 := integers([]rueidis.RedisMessage{v[0], v[2], v[3]})
+		if err := errors.Join(err1, err2); err != nil || n[0] < 0 || n[0] > int64(len(names)) {
 			return Reply{}, errors.Join(err, errForm)
 		}
-		if place == 0 {
+		if n[0] == 0 {
 			continue
 		}
-		s := Standing{Known: true, Rank: int(max(n[1], 0))}
-		if owner != "" || n[0] > 0 {
-			s.Holder = Holder{Name: names[place-1], Owner: owner, TTL: leftOf(n[0])}
+		r.Standings[i] = Standing{Known: true, Rank: int(max(n[2], 0))}
+		if owner != "" || n[1] > 0 {
+			r.Standings[i].Holder = Holder{Name: names[n[0]-1], Owner: owner, TTL: leftOf(n[1])}
 		}
-		r.Standings[i] = s
 	}
 	return r, nil
 }
