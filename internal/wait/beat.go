@@ -52,13 +52,15 @@ type heart struct {
 	jitter float64
 	// interval is the longest time until the next beat. Nodes keep entries for longer.
 	interval atomic.Int64
-	// untold has, for each node, the tickets that are still to be told in this beat. There is one operation at a time:
-	// other operations of the client need not wait for all of them.
+	// untold has, for each node, the tickets that are still to be told in this beat. There is one operation at a time,
+	// while busy is set: other operations of the client need not wait for all of them.
 	untold [][]*ticket
+	busy   []bool
 }
 
 func (h *heart) init(qs *Queues) {
-	h.queues, h.untold = qs, make([][]*ticket, qs.engine.Nodes.Len())
+	n := qs.engine.Nodes.Len()
+	h.queues, h.untold, h.busy = qs, make([][]*ticket, n), make([]bool, n)
 	h.interval.Store(int64(BeatInterval))
 }
 
@@ -121,7 +123,7 @@ func (h *heart) beat() {
 			t.forgetRank()
 		}
 		for i := range h.untold {
-			if len(h.untold[i]) == 0 {
+			if !h.busy[i] {
 				h.untold[i] = tickets
 				h.tellLocked(i)
 			}
@@ -133,48 +135,24 @@ func (h *heart) beat() {
 // tellLocked sends node i the next operation. A node that cannot be asked now is told in the next beat.
 func (h *heart) tellLocked(i int) {
 	listening, _ := h.queues.router.subscriptions.Listening()
-	if listening&(1<<i) == 0 {
-		h.untold[i] = nil
-		return
-	}
 	told := &telling{heart: h}
-	names := 0
-	for names < maxBeatNames && len(h.untold[i]) > 0 {
+	op := &node.Op{Kind: node.Refresh, TTL: h.queues.entryTTL()}
+	for listening&(1<<i) != 0 && len(op.Names) < maxBeatNames && len(h.untold[i]) > 0 {
 		t := h.untold[i][0]
 		h.untold[i] = h.untold[i][1:]
 		if w, ok := t.waiting(i); ok {
-			told.add(t, w)
-			names += len(w.Names)
+			told.tickets, op.Waiting, op.Names = append(told.tickets, t), append(op.Waiting, w), append(op.Names, w.Names...)
 		}
 	}
-	if names == 0 {
-		return
-	}
-	op := &node.Op{Kind: node.Refresh, TTL: h.queues.entryTTL(), Waiting: told.waiting, Names: told.names()}
-	if h.queues.engine.Nodes.Submit(i, &dispatch.Call{Op: op, To: told}) != nil {
-		h.untold[i] = nil
-	}
+	slices.Sort(op.Names)
+	op.Names = slices.Compact(op.Names)
+	h.busy[i] = len(op.Names) > 0 && h.queues.engine.Nodes.Submit(i, &dispatch.Call{Op: op, To: told}) == nil
 }
 
-// telling is one operation of a beat. It receives the answer.
+// telling has the tickets of one operation of a beat. It receives the answer.
 type telling struct {
 	heart   *heart
 	tickets []*ticket
-	rounds  []int
-	waiting []node.Waiting
-}
-
-func (b *telling) add(t *ticket, w roundOf) {
-	b.tickets, b.rounds, b.waiting = append(b.tickets, t), append(b.rounds, w.round), append(b.waiting, w.Waiting)
-}
-
-// names returns the names of all waiters, each once.
-func (b *telling) names() (names []string) {
-	for _, w := range b.waiting {
-		names = append(names, w.Names...)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // Answer passes the answer of a node on to the tickets. An operation that was never sent says nothing.
@@ -187,7 +165,7 @@ func (b *telling) Answer(c *dispatch.Call, r *node.Reply) {
 			if k < len(r.Standings) {
 				s = r.Standings[k]
 			}
-			t.onStanding(i, b.rounds[k], now, s)
+			t.onStanding(i, now, s)
 		}
 	}
 	b.heart.mu.Lock()
@@ -208,44 +186,40 @@ func (r *router) waiting() (tickets []*ticket) {
 	return tickets
 }
 
-// roundOf is a ticket as a node should see it, and the attempt after which that was.
-type roundOf struct {
-	node.Waiting
-	round int
-}
-
 // waiting returns the ticket as node i should see it. It is not ok during an attempt, which tells the node
 // more.
-func (t *ticket) waiting(i int) (w roundOf, ok bool) {
+func (t *ticket) waiting(i int) (w node.Waiting, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.left || t.dueAt == 0 || t.unanswered&(1<<i) != 0 {
-		return roundOf{}, false
+		return node.Waiting{}, false
 	}
 	t.queuedAt |= 1 << i
-	return roundOf{round: t.round, Waiting: node.Waiting{
+	t.asked |= 1 << i
+	return node.Waiting{
 		Waiter: node.Waiter{ID: t.nodeID, Ticket: t.number}, Names: t.names, Reads: t.waiter.spec.Reads, Pool: t.waiter.spec.Slots.OnNodes(),
-	}}, true
+	}, true
 }
 
-// onStanding handles the answer of node i to a beat after the attempt with this number.
-func (t *ticket) onStanding(i, round int, now time.Duration, s node.Standing) {
+// onStanding handles the answer of node i to a beat.
+func (t *ticket) onStanding(i int, now time.Duration, s node.Standing) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	bit := uint64(1) << i
 	switch {
 	case t.left: // the operation may have made an entry again
-		t.queuedAt |= 1 << i
+		t.queuedAt |= bit
 		t.leaveNodeLocked(i)
-	case t.round != round || t.dueAt == 0: // an attempt has begun since, and asks again
+	case t.asked&bit == 0: // an attempt has begun since, and tells more
 	case !s.Known:
-		t.confirmedAt &^= 1 << i
+		t.confirmedAt &^= bit
 		t.signalIfSoonerLocked()
 	default:
 		if t.holders == nil {
 			t.holders = make([]node.Holder, t.queues.engine.Nodes.Len())
 		}
 		t.holders[i] = s.Holder
-		t.confirmedAt |= 1 << i
+		t.confirmedAt |= bit
 		t.placedLocked(i, now, s.Holder, s.Rank)
 		t.signalIfSoonerLocked()
 	}

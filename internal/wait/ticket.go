@@ -41,9 +41,9 @@ type ticket struct {
 	counted bool
 	// pollAt is when to ask if the nodes may not wake the waiter.
 	pollAt time.Duration
-	// round counts the attempts. holders is who kept the waiter from the lock on each node by the beats since
-	// the last attempt; nil before the first answer.
-	round   int
+	// asked are the nodes that a beat has asked since the last attempt. holders is who keeps the waiter from the
+	// lock on each of them; nil before the first answer.
+	asked   uint64
 	holders []node.Holder
 	// rank is the fewest waiters that a node has reported before this one since the last attempt or beat;
 	// unranked if none has.
@@ -94,8 +94,7 @@ func (t *ticket) Begin(now time.Duration) {
 	}
 	t.listening, t.opening, t.confirmedAt, t.headAt, t.attempted = listening, opening, 0, 0, true
 	t.queuedBefore = t.queuedAt
-	t.round++
-	t.holders, t.rank = nil, unranked
+	t.asked, t.holders, t.rank = 0, nil, unranked
 	t.notBefore, t.dueAt = now+t.backoff(), 0
 	t.forecast.StartAttempt(t.queues.SettleTime())
 }
