@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -135,32 +134,25 @@ func (h *heart) beat() {
 // tellLocked sends node i the next operation. A node that cannot be asked now is told in the next beat.
 func (h *heart) tellLocked(i int) {
 	listening, _ := h.queues.router.subscriptions.Listening()
-	told := &telling{heart: h}
+	var told []*ticket
 	op := &node.Op{Kind: node.Refresh, TTL: h.queues.entryTTL()}
 	for listening&(1<<i) != 0 && len(op.Names) < maxBeatNames && len(h.untold[i]) > 0 {
 		t := h.untold[i][0]
 		h.untold[i] = h.untold[i][1:]
 		if w, ok := t.waiting(i); ok {
-			told.tickets, op.Waiting, op.Names = append(told.tickets, t), append(op.Waiting, w), append(op.Names, w.Names...)
+			told, op.Waiting, op.Names = append(told, t), append(op.Waiting, w), append(op.Names, w.Names...)
 		}
 	}
 	slices.Sort(op.Names)
 	op.Names = slices.Compact(op.Names)
-	h.busy[i] = len(op.Names) > 0 && h.queues.engine.Nodes.Submit(i, &dispatch.Call{Op: op, To: told}) == nil
+	h.busy[i] = len(op.Names) > 0 && h.queues.engine.Nodes.Refresh(i, op, func(r *node.Reply) { h.onAnswer(i, told, r) })
 }
 
-// telling has the tickets of one operation of a beat. It receives the answer.
-type telling struct {
-	heart   *heart
-	tickets []*ticket
-}
-
-// Answer passes the answer of a node on to the tickets. An operation that was never sent says nothing.
-func (b *telling) Answer(c *dispatch.Call, r *node.Reply) {
-	i := c.Node()
+// onAnswer passes the answer of node i on to the tickets. An operation that was never sent says nothing.
+func (h *heart) onAnswer(i int, told []*ticket, r *node.Reply) {
 	if !r.Unsent {
-		now := b.heart.queues.engine.Clock.Now()
-		for k, t := range b.tickets {
+		now := h.queues.engine.Clock.Now()
+		for k, t := range told {
 			var s node.Standing
 			if k < len(r.Standings) {
 				s = r.Standings[k]
@@ -168,9 +160,9 @@ func (b *telling) Answer(c *dispatch.Call, r *node.Reply) {
 			t.onStanding(i, now, s)
 		}
 	}
-	b.heart.mu.Lock()
-	defer b.heart.mu.Unlock()
-	b.heart.tellLocked(i)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tellLocked(i)
 }
 
 // waiting returns the tickets whose waiters were denied, in a fixed order.

@@ -179,9 +179,10 @@ func TestErrorOfAWaiterNamesThePresentHolder(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		first := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		second := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
-		third := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
-		c, spies := f.SpiedClient()
 		time.Sleep(time.Millisecond)
+		third := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+		time.Sleep(time.Millisecond)
+		c, spies := f.SpiedClient()
 		ctx, giveUp := context.WithCancel(t.Context())
 		waits := fleet.StartAcquire(ctx, t, c.RedLock("job"))
 		require.True(t, waits.Waits())
