@@ -91,6 +91,7 @@ func holdAll(t *testing.T, c *quorumlock.Client) (release func()) {
 	require.NoError(t, err)
 	p, err := c.Semaphore("jobs", 2).Acquire(t.Context(), 1)
 	require.NoError(t, err)
+	fleet.Settle() // on all nodes
 	return func() {
 		require.NoError(t, l.Release(t.Context()))
 		require.NoError(t, p.Release(t.Context()))
