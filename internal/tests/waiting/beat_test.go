@@ -120,6 +120,7 @@ func TestLostMessagesAreMadeUpByABeat(t *testing.T) {
 				require.LessOrEqual(t, asked, 3, "an attempt is made only if there is hope")
 				release()
 				require.LessOrEqual(t, f.Elapsed(func() { <-done }), 1100*time.Millisecond)
+				fleet.Settle()
 				require.Greater(t, spies[0].Asked(), asked)
 				f.RequireNoKeys()
 			})
