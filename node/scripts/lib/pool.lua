@@ -253,10 +253,16 @@ local function pools()
   end
 
   -- stand returns what denies its slots to a waiter, or nil, and keeps its entry: see the script refresh. A
-  -- waiter that may come chooses slots by what it knows, as it does after a message.
+  -- waiter that may come chooses slots by what it knows, as it does after a message. One that waits for more
+  -- slots than the pool has may come too, since only an attempt tells it of the size.
   local function stand(pool, size, version, waiter, ticket, keep, now)
     queue.sound(pool, waiter)
-    local spots, need = vacancies(pool, (in_force(pool, size, version))), wanted(waiter)
+    local need = wanted(waiter)
+    size = in_force(pool, size, version)
+    if need > size then
+      return nil
+    end
+    local spots = vacancies(pool, size)
     queue.enter_all({pool}, waiter, ticket, keep, now)
     local rank, missing = redis.call('ZRANK', key('queue', pool), waiter) or 0, need - #spots.free
     if missing > 0 then
