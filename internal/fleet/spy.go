@@ -66,10 +66,10 @@ func OnAcquire(run func()) func(ops []node.Op) {
 func (s *Spy) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	s.mu.Lock()
 	for _, op := range ops {
-		switch {
-		case op.Kind == node.Refresh:
+		switch op.Kind {
+		case node.Refresh:
 			s.beats++
-		case op.Kind == node.Acquire:
+		case node.Acquire:
 			s.acquisitions++
 			if op.Waiter.ID != "" {
 				s.entries++
