@@ -18,20 +18,40 @@ local keep, time = tonumber(argv[1]), call('TIME')
 local micros = time[1] * 1000000 + time[2]
 local now = math.floor(micros / 1000)
 
--- held handles the usual case, and else returns nothing: another owner holds the name, and the entry lives
--- almost as long as it should. So one of two beats in a row writes nothing.
+-- One run makes the functions on queues once, since that costs more than their use.
+local make, made = queues, nil
+queues = function(pooled)
+  if pooled then
+    return make(true)
+  end
+  made = made or make()
+  return made
+end
+
+-- held handles the usual case, and else returns nothing: another owner holds the name, and the waiter has an
+-- entry and is not expected. It extends the entry only if that gains a second. See enter.
 local function held(name, waiter)
   local holder = call('HKEYS', name)[1]
   if not holder or holder == readers then
     return nil
   end
-  local known = call('HMGET', key('waiting', name), '', waiter, '+' .. waiter)
-  local due, deadline = tonumber(known[1]), tonumber(known[2])
-  if known[3] or not deadline or deadline < now + keep - 1000 or due and due <= now then
+  local queue, waiting = key('queue', name), key('waiting', name)
+  local known = call('HMGET', waiting, '', '-', '+', waiter, '+' .. waiter)
+  local due, ends, deadline = tonumber(known[1]), tonumber(known[2]) or 0, tonumber(known[4])
+  local rank, life = call('ZRANK', queue, waiter), now + keep
+  if known[5] or not deadline or not rank or due and due <= now then
     return nil
   end
-  local rank = call('ZRANK', key('queue', name), waiter)
-  return rank and {name, holder, call('PTTL', name), 0, rank}
+  if life - deadline > 1000 then
+    if known[3] or ends >= 2 ^ 53 then
+      return nil
+    end
+    ends = math.max(life, ends)
+    call('HSET', waiting, waiter, life, '-', ends)
+    call('PEXPIRE', queue, ends - now)
+    call('PEXPIRE', waiting, ends - now)
+  end
+  return {name, holder, call('PTTL', name), 0, rank}
 end
 
 local replies, line = {}, nil
@@ -57,6 +77,7 @@ while at <= #argv do
     at = at + 4 + 2 * n
     if n == 1 then
       ok, denial = pcall(held, names[1], waiter)
+      denial = ok and denial
     end
     if not denial and kind == 'read' then
       ok, denial = pcall(hindrance, names, nil, true, waiter, ticket, keep, now)
