@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // frozen puts a waiter for the lock "job" into the queues of some nodes. The waiter may subscribe, but it never
