@@ -276,7 +276,7 @@ func newLatches(c *Client) *latch.Latches {
 		Limits:        c.cfg.limits(),
 		Inbox:         c.id,
 		Keep:          c.queues.EntryTTL(),
-		Recheck:       wait.RecheckInterval,
+		Recheck:       wait.BeatInterval,
 		SettleTime:    c.queues.SettleTime,
 		RetryMin:      c.cfg.RetryMin,
 		RetryMax:      c.cfg.RetryMax,

@@ -70,7 +70,7 @@ var (
 
 var kinds = []node.Op{
 	acquire("o1", "a"), renew("o1", "a"), release("o1", "a"), inspect("a"), force("a"), marks, opens,
-	waits("c:1", 1, "a"), fairly("c:1", 1, "a"), leaves("c:1", "a"),
+	waits("c:1", 1, "a"), fairly("c:1", 1, "a"), leaves("c:1", "a"), refreshes("c:1", "a"),
 	reads(acquire("o1", "a")), reads(renew("o1", "a")), reads(release("o1", "a")),
 }
 
@@ -107,6 +107,10 @@ func TestRedisWrongAnswers(t *testing.T) {
 		}},
 		{reads(renew("o1", "a")), []string{":0\r\n", ":3\r\n", array(5), array(3, 5, 0), array("b", "o2", 1, 1)}},
 		{leaves("c:1", "a"), []string{":-1\r\n", ":2\r\n", array(), array(1), array("a", "o2", 1)}},
+		{refreshes("c:1", "a"), []string{
+			":1\r\n", array(), array(1, "o2", 1), array(2, "o2", 1, 1), array(-1, "o2", 1, 1), array("1", "o2", 1, 1), array(1, 2, 1, 1),
+			array(1, "o2", "1", 1), array(1, "o2", 1, nil), array(1, "o2", 1, 1, 1, "o2", 1, 1),
+		}},
 		{renew("o1", "a"), []string{
 			":-1\r\n", ":0\r\n", ":3\r\n", array(), array(5), array(1, 5),
 			array(0, 5, 0), array(3, 5, 0), array(1, 0, 0), array(1, -1, 0), array(1, "5", 0), array("1", 5, 0), array(1, 5, nil), array(1, 5, 0, 0),
@@ -309,6 +313,7 @@ var possible = map[node.Kind][]node.Outcome{
 	node.Mark:         {node.Inspected},
 	node.Open:         {node.Granted, node.Denied},
 	node.Leave:        {node.Released, node.Absent},
+	node.Refresh:      {node.Inspected},
 }
 
 // sound requires a reply that a caller can rely on.

@@ -128,8 +128,11 @@ func (w *writer) call(ops []Op) call {
 		return call{script: w.form(formOfMany(&ops[0])), keys: w.ownKeys()}
 	}
 	op := &ops[0]
-	if op.ofPool() {
+	switch {
+	case op.ofPool():
 		return w.ofPool(op)
+	case op.Kind == Refresh:
+		return w.refresh(op)
 	}
 	w.single(op)
 	c := call{script: w.scriptOf(op), keys: op.Names}

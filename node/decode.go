@@ -91,6 +91,8 @@ func decode(op *Op, msg *rueidis.RedisMessage) Reply {
 		r, err = decodeLatch(op, msg)
 	case op.Kind == Once:
 		r, err = decodeRecord(op, msg)
+	case op.Kind == Refresh:
+		r, err = decodeStandings(op, msg)
 	case msg.IsInt64():
 		r, err = decodeNumber(op, msg)
 	case op.Kind == Release || op.Kind == Leave:

@@ -61,6 +61,10 @@ const (
 	// Once reads whether the work of its one name is done in this window, and with [Op.Owner] records that it is, for the
 	// TTL of the operation. A record never gets shorter. Locks have other keys, so the name may also be a lock.
 	Once
+	// Refresh says how each waiter in Op.Waiting stands, and extends its entries for the TTL of the operation, or
+	// makes them. For that it does what an Acquire of the waiter in FIFO order does before it takes the names, so it may
+	// wake waiters. It takes nothing. Names are the names of all of them.
+	Refresh
 )
 
 // String returns the name of the operation, as errors and logs show it.
@@ -92,6 +96,8 @@ func (k Kind) String() string {
 		return "shorten"
 	case Once:
 		return "once"
+	case Refresh:
+		return "refresh"
 	default:
 		return "unknown operation"
 	}
@@ -146,6 +152,8 @@ type Op struct {
 	Pool Pool
 	// Latch has the arguments of Latch and Unlatch; nil for the others.
 	Latch *LatchOp
+	// Waiting are the waiters of a Refresh; nil for the others.
+	Waiting []Waiting
 }
 
 // end returns the last token of the block, at most the largest possible token. For a reader it is the largest
@@ -189,7 +197,7 @@ const (
 	Released
 	// Absent: there was nothing to remove.
 	Absent
-	// Inspected: [Reply.Holders] has the answer; for Mark it is [Reply.Marker].
+	// Inspected: [Reply.Holders] has the answer; for Mark it is [Reply.Marker], for Refresh [Reply.Standings].
 	Inspected
 )
 
@@ -283,6 +291,8 @@ type Reply struct {
 	// Latch is the answer to Latch and Unlatch. Granted means that the whole operation was done, Denied that
 	// none of it was.
 	Latch *LatchState
+	// Standings is the answer to Refresh: one for each waiter, in their order.
+	Standings []Standing
 	// Err says why the outcome is Unknown. It is always an [*Error].
 	Err error
 }

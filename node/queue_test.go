@@ -41,6 +41,13 @@ func leaves(id string, names ...string) node.Op {
 	return node.Op{Kind: node.Leave, Names: names, Waiter: node.Waiter{ID: id}}
 }
 
+// refreshes asks how a waiter stands.
+func refreshes(id string, names ...string) node.Op {
+	return node.Op{
+		Kind: node.Refresh, Names: names, TTL: time.Minute, Waiting: []node.Waiting{{Waiter: node.Waiter{ID: id, Ticket: 1}, Names: names}},
+	}
+}
+
 // listen opens an inbox and returns a channel of its messages.
 func listen(t testing.TB, n node.Node, client string) <-chan node.Message {
 	t.Helper()

@@ -2,7 +2,7 @@ package node
 
 // readerScripts holds the scripts of operations with [Op.Reads].
 var readerScripts = [...]script{
-	Acquire: newScript("lib/key", "lib/recovery", "lib/refusal", "lib/fence", "lib/put", "lib/queue", "lib/readers", "acquireread"),
+	Acquire: newScript("lib/key", "lib/recovery", "lib/refusal", "lib/fence", "lib/put", "lib/queue", "lib/readers", "lib/hindrance", "acquireread"),
 	Renew:   newScript("lib/key", "lib/recovery", "lib/fence", "lib/put", "lib/queue", "lib/readers", "renewread"),
 	Release: newScript("lib/key", "lib/fence", "lib/put", "lib/queue", "lib/announce", "lib/readers", "releaseread"),
 }

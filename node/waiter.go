@@ -9,7 +9,7 @@ import (
 // Waiter waits for locks. It has an entry in the queue of each of their names. A message to the inbox of its
 // client wakes it; see [Listener].
 //
-// A denied [Acquire] makes the entries, or extends them. They stay when an Acquire of the waiter is granted:
+// A denied [Acquire] makes the entries, or extends them, and so does [Refresh]. They stay when an Acquire of the waiter is granted:
 // if other nodes deny it, the waiter gives the names back and keeps its place. Entries are removed by the
 // [Release] of the grant, by [Leave], when Keep has passed, and when a message finds no subscriber of the
 // inbox. An operation that frees a name wakes its first waiter ([Woken]) and sends [Standby] to the second.

@@ -13,33 +13,33 @@ const (
 )
 
 // Forecast estimates when enough nodes are free for a waiter's next attempt. It uses only
-// messages and replies since the last attempt. All times are local. It is not safe for
+// messages and answers since the last attempt. All times are local. It is not safe for
 // concurrent use.
 type Forecast struct {
 	need int
 	// grace is how long after the first release the other nodes may take to report theirs.
 	grace time.Duration
-	// attemptAt is when the last attempt was sent.
-	attemptAt time.Duration
-	// releasedAt is when a node first reported a release since then; never if none has.
+	// releasedAt is when a node first reported a release since the last attempt; never if none has.
 	releasedAt time.Duration
-	// freeAt is the earliest time at which each node may be free, from all it has said.
-	freeAt []time.Duration
+	// heard is the earliest time at which each node may be free by its messages, and expected is that
+	// time by its latest answer.
+	heard, expected []time.Duration
 }
 
 // NewForecast returns the forecast of a waiter that needs need of n nodes. The first attempt
 // is due at once.
 func NewForecast(n, need int) Forecast {
-	return Forecast{need: need, releasedAt: never, freeAt: make([]time.Duration, n)}
+	times := make([]time.Duration, 2*n)
+	return Forecast{need: need, releasedAt: never, heard: times[:n], expected: times[n:]}
 }
 
 // StartAttempt records that an attempt is sent, and discards everything older. A holder
 // releases on all nodes at the same time. So after the first report of a release, the other
 // nodes get grace to report theirs: the time that most nodes need for an answer.
-func (f *Forecast) StartAttempt(now, grace time.Duration) {
-	f.attemptAt, f.releasedAt, f.grace = now, never, grace
-	for i := range f.freeAt {
-		f.freeAt[i] = never
+func (f *Forecast) StartAttempt(grace time.Duration) {
+	f.releasedAt, f.grace = never, grace
+	for i := range f.heard {
+		f.heard[i], f.expected[i] = never, never
 	}
 }
 
@@ -47,45 +47,48 @@ func (f *Forecast) StartAttempt(now, grace time.Duration) {
 // renews it, and that rank other waiters are ahead there. A release reported since the
 // attempt is newer than the denial even if it arrived first: they use two connections.
 func (f *Forecast) Denied(i int, until time.Duration, rank int) {
-	f.expect(i, after(until, time.Duration(max(rank, 0))*spread))
+	f.expected[i] = after(until, time.Duration(max(rank, 0))*spread)
 }
 
 // Reserved records that node i is free but reserved, until the given time, for the first of
 // rank waiters ahead of this one. With several of them, the second takes over when the first
 // does not come. So this waiter also leaves the second its turn.
 func (f *Forecast) Reserved(i int, until time.Duration, rank int) {
-	f.expect(i, after(until, time.Duration(min(max(rank-1, 0), 1))*turn))
+	f.expected[i] = after(until, time.Duration(min(max(rank-1, 0), 1))*turn)
 }
 
 // Free records that node i is free for the waiter: a contender gave a grant back there, or other
 // slots are free.
 func (f *Forecast) Free(i int, now time.Duration) {
-	f.expect(i, now)
+	f.hear(i, now)
 }
 
 // Woken records that node i reported a release, and that this waiter is first there.
 func (f *Forecast) Woken(i int, now time.Duration) {
-	f.expect(i, now)
+	f.hear(i, now)
 	f.releasedAt = min(f.releasedAt, now)
 }
 
 // Standby records that the lock was released on node i, and that this waiter is near the head there.
 func (f *Forecast) Standby(i int, now time.Duration) {
-	f.expect(i, after(now, standbyDelay))
+	f.hear(i, after(now, standbyDelay))
 }
 
-func (f *Forecast) expect(i int, at time.Duration) { f.freeAt[i] = min(f.freeAt[i], at) }
+func (f *Forecast) hear(i int, at time.Duration) { f.heard[i] = min(f.heard[i], at) }
+
+// freeAt returns when node i may be free.
+func (f *Forecast) freeAt(i int) time.Duration { return min(f.heard[i], f.expected[i]) }
 
 // NextAttempt returns when to make the next attempt: as soon as need nodes are expected to be
-// free, or the grace after the first release has passed, or the last attempt is recheck old.
-func (f *Forecast) NextAttempt(recheck time.Duration) time.Duration {
-	next := min(after(f.attemptAt, recheck), after(f.releasedAt, f.grace))
-	if f.need < 1 || f.need > len(f.freeAt) {
+// free, or the grace after the first release has passed.
+func (f *Forecast) NextAttempt() time.Duration {
+	next := after(f.releasedAt, f.grace)
+	if f.need < 1 || f.need > len(f.heard) {
 		return next
 	}
-	for i, at := range f.freeAt {
+	for i := range f.heard {
 		// The need-th smallest, without sorting.
-		if at < next && f.readyBy(at, i) == f.need-1 {
+		if at := f.freeAt(i); at < next && f.readyBy(at, i) == f.need-1 {
 			next = at
 		}
 	}
@@ -96,8 +99,8 @@ func (f *Forecast) NextAttempt(recheck time.Duration) time.Duration {
 // time. Nodes expected at the same time count in the order of their indexes.
 func (f *Forecast) readyBy(at time.Duration, i int) int {
 	n := 0
-	for j, other := range f.freeAt {
-		if other < at || other == at && j < i {
+	for j := range f.heard {
+		if other := f.freeAt(j); other < at || other == at && j < i {
 			n++
 		}
 	}

@@ -13,20 +13,17 @@ import (
 )
 
 func TestForecast(t *testing.T) {
-	const (
-		ms      = time.Millisecond
-		recheck = time.Second
-	)
+	const ms = time.Millisecond
 	for _, tc := range []struct {
 		name string
 		tell func(f *quorum.Forecast)
 		want time.Duration
 	}{
-		{"nothing is known", func(*quorum.Forecast) {}, recheck},
+		{"nothing is known", func(*quorum.Forecast) {}, never},
 		{"all expire later", func(f *quorum.Forecast) {
 			f.Denied(0, 5*time.Second, 0)
 			f.Denied(1, 5*time.Second, 0)
-		}, recheck},
+		}, 5 * time.Second},
 		{"the second of three expires", func(f *quorum.Forecast) {
 			f.Denied(0, 300*ms, 0)
 			f.Denied(1, 100*ms, 0)
@@ -73,37 +70,41 @@ func TestForecast(t *testing.T) {
 		{"another attempt makes it old", func(f *quorum.Forecast) {
 			f.Woken(0, 10*ms)
 			f.Woken(1, 10*ms)
-			f.StartAttempt(20*ms, ms)
-		}, recheck + 20*ms},
+			f.StartAttempt(ms)
+		}, never},
+		{"a later answer replaces an earlier one", func(f *quorum.Forecast) {
+			f.Denied(0, 100*ms, 0)
+			f.Denied(1, 100*ms, 0)
+			f.Denied(0, 300*ms, 0)
+			f.Reserved(1, 200*ms, 0)
+		}, 300 * ms},
 		{"never stays never", func(f *quorum.Forecast) {
 			f.Denied(0, math.MaxInt64, 100)
 			f.Denied(1, math.MaxInt64-1, 100)
-		}, recheck},
+		}, never},
 	} {
 		f := quorum.NewForecast(3, 2)
-		f.StartAttempt(0, ms)
+		f.StartAttempt(ms)
 		tc.tell(&f)
-		require.Equal(t, tc.want, f.NextAttempt(recheck), tc.name)
+		require.Equal(t, tc.want, f.NextAttempt(), tc.name)
 	}
 	f := quorum.NewForecast(3, 2)
-	require.Zero(t, f.NextAttempt(recheck), "the first attempt is worthwhile at once")
+	require.Zero(t, f.NextAttempt(), "the first attempt is worthwhile at once")
 }
 
-// The need-th expected time counts, in any order, unless the recheck comes first.
+// The need-th expected time counts, in any order.
 func TestForecastTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 9).Draw(t, "nodes")
 		need := rapid.IntRange(1, n).Draw(t, "need")
 		f := quorum.NewForecast(n, need)
-		asked := time.Duration(rapid.Int64Range(0, 1000).Draw(t, "asked"))
-		recheck := time.Duration(rapid.Int64Range(0, 1000).Draw(t, "recheck"))
-		f.StartAttempt(asked, time.Millisecond)
+		f.StartAttempt(time.Millisecond)
 		free := make([]time.Duration, n)
 		for i := range free {
 			free[i] = time.Duration(rapid.Int64Range(0, 3000).Draw(t, "free"))
 			f.Denied(i, free[i], 0)
 		}
 		slices.Sort(free)
-		require.Equal(t, min(free[need-1], asked+recheck), f.NextAttempt(recheck))
+		require.Equal(t, free[need-1], f.NextAttempt())
 	})
 }

@@ -124,7 +124,7 @@ var rules = []rule{
 	{
 		name: "wait knows no public type",
 		docs: "internal/wait queues callers, and lets package lease make their attempts. It leaves errors and hooks to the public face, " +
-			"and never talks to a node by itself, except to leave its queue.",
+			"and never talks to a node by itself, except to keep its places in the queues and to leave them.",
 		pkg: module + "/internal/wait",
 		allow: []string{
 			module + "/clock", module + "/node", module + "/quorum", module + "/internal/inbox", module + "/internal/lease",

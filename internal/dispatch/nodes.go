@@ -131,6 +131,17 @@ func (n *Nodes) Leave(i int, names []string, waiter string, pool node.Pool, entr
 // Leaves reports whether an operation is on its way to node i that removes this waiter from the queues there.
 func (n *Nodes) Leaves(i int, waiter string) bool { return n.senders[i].leaves(waiter) }
 
+// Refresh asks node i how waiters stand, and reports whether it does. Then it calls answer once, with no lock of this
+// package held.
+func (n *Nodes) Refresh(i int, op *node.Op, answer func(r *node.Reply)) bool {
+	return n.Submit(i, &Call{Op: op, To: receiver(answer)}) == nil
+}
+
+// receiver is a function as a Receiver.
+type receiver func(r *node.Reply)
+
+func (f receiver) Answer(_ *Call, r *node.Reply) { f(r) }
+
 // Latency is how long node i has taken to answer lately: a smoothed mean, or 0 if it has not
 // been asked yet.
 func (n *Nodes) Latency(i int) time.Duration { return n.senders[i].latency() }

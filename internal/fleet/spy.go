@@ -12,6 +12,16 @@ import (
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
+// TotalBeats returns how many operations of beats all these spies have counted.
+func TotalBeats(spies ...[]*Spy) (n int) {
+	for _, s := range spies {
+		for _, one := range s {
+			n += one.Beats()
+		}
+	}
+	return n
+}
+
 // TotalAsked returns how many acquisitions all these spies have counted.
 func TotalAsked(spies ...[]*Spy) (n int) {
 	for _, s := range spies {
@@ -32,8 +42,9 @@ type Spy struct {
 	Severed atomic.Bool
 
 	mu sync.Mutex
-	// entries counts the acquisitions that leave an entry in the queue, and listened the subscriptions.
-	acquisitions, entries, listened int
+	// entries counts the acquisitions that leave an entry in the queue, beats the operations that ask how waiters stand,
+	// and listened the subscriptions.
+	acquisitions, entries, beats, listened int
 	// Before and After, if not nil, run before and after each exchange; the client gets the replies after that.
 	Before, After func(ops []node.Op)
 	// Message, if not nil, decides whether a message is delivered.
@@ -55,7 +66,10 @@ func OnAcquire(run func()) func(ops []node.Op) {
 func (s *Spy) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	s.mu.Lock()
 	for _, op := range ops {
-		if op.Kind == node.Acquire {
+		switch op.Kind {
+		case node.Refresh:
+			s.beats++
+		case node.Acquire:
 			s.acquisitions++
 			if op.Waiter.ID != "" {
 				s.entries++
@@ -120,6 +134,9 @@ func (s *Spy) Probe(ctx context.Context) error {
 
 // Asked returns how many acquisitions the client has sent.
 func (s *Spy) Asked() int { return s.read(&s.acquisitions) }
+
+// Beats returns how many operations asked how waiters stand.
+func (s *Spy) Beats() int { return s.read(&s.beats) }
 
 // Listens returns how many subscriptions the client has made.
 func (s *Spy) Listens() int { return s.read(&s.listened) }

@@ -479,27 +479,50 @@ func (a *attempt) denials() []string {
 
 // holder returns the owner that most nodes named when they denied the attempt.
 func (a *attempt) holder() node.Holder {
-	g := a.grant
-	votes := make(map[string]int)
-	var most node.Holder
-	for _, r := range g.refusals.all() {
-		if r.Outcome != node.Denied {
-			continue
+	var holders []node.Holder
+	for _, r := range a.grant.refusals.all() {
+		if r.Outcome == node.Denied {
+			holders = append(holders, r.Holder)
 		}
-		if r.Holder.Owner == "" && most.Owner != "" {
+	}
+	return mostNamed(holders)
+}
+
+// mostNamed returns the holder with the owner that occurs most often.
+func mostNamed(holders []node.Holder) (most node.Holder) {
+	votes := make(map[string]int)
+	for _, h := range holders {
+		if h.Owner == "" && most.Owner != "" {
 			continue // free there but reserved, and other nodes named the holder
 		}
-		votes[r.Holder.Owner]++
-		switch n := votes[r.Holder.Owner]; {
-		case most.Owner == r.Holder.Owner:
-			if HolderTTL(r.Holder) > HolderTTL(most) {
-				most = r.Holder
+		votes[h.Owner]++
+		switch n := votes[h.Owner]; {
+		case most.Owner == h.Owner:
+			if HolderTTL(h) > HolderTTL(most) {
+				most = h
 			}
 		case n > votes[most.Owner], most.Owner == "":
-			most = r.Holder
+			most = h
 		}
 	}
 	return most
+}
+
+// HeldBy returns the error of a waiter to which the nodes named these holders, one for each node. It is nil if
+// too few nodes named one.
+func (e *Engine) HeldBy(s *Spec, told []node.Holder) error {
+	var holders []node.Holder
+	var nodes []string
+	for i, h := range told {
+		if h.Name != "" {
+			holders, nodes = append(holders, h), append(nodes, e.Nodes.Name(i))
+		}
+	}
+	if len(holders) < s.Need {
+		return nil
+	}
+	h := mostNamed(holders)
+	return e.Errors.Held(Holder{Name: s.DisplayName(h.Name), Owner: h.Owner, TTL: h.TTL, Permits: s.Slots != nil, Nodes: nodes})
 }
 
 // heldBy returns the error that names an owner of one of the names, and the nodes that denied.

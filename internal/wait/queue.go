@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -247,12 +248,17 @@ func (qs *Queues) hasFollower(w *waiter) bool {
 }
 
 // obstacle returns what keeps a waiter from the lock: the grant of this client, or the error of its
-// queue's last attempt.
+// queue's last attempt or beat.
 func (qs *Queues) obstacle(w *waiter) (*lease.Grant, error) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if w.queue == nil {
 		return nil, nil
+	}
+	if t := cmp.Or(w.visibleTicket, w.queue.head.visibleTicket); t != nil {
+		if err := t.obstacle(); err != nil {
+			return w.queue.heldBy, err
+		}
 	}
 	return w.queue.heldBy, w.queue.historyCopy().lastErr
 }

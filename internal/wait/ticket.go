@@ -14,7 +14,7 @@ import (
 )
 
 // ticket is a waiter's place in the queues of the nodes, with a forecast of when they are free.
-// Nodes forget it if the next attempt does not come in time, see entryTTL.
+// Nodes forget it if the next attempt or beat does not come in time, see entryTTL.
 type ticket struct {
 	waiter *waiter
 	queues *Queues
@@ -41,13 +41,13 @@ type ticket struct {
 	counted bool
 	// pollAt is when to ask if the nodes may not wake the waiter.
 	pollAt time.Duration
-	// rank is the fewest waiters that a node has reported before this one since the last attempt; unranked
-	// if none has. recheck is how long after that attempt to ask in any case, however high the rank: the
-	// nodes keep the ticket for longer than that. longest is the longest recheck so far. jitter shortens
-	// the recheck.
-	rank             int
-	recheck, longest time.Duration
-	jitter           float64
+	// asked are the nodes that a beat has asked since the last attempt. holders is who keeps the waiter from the
+	// lock on each of them; nil before the first answer.
+	asked   uint64
+	holders []node.Holder
+	// rank is the fewest waiters that a node has reported before this one since the last attempt or beat;
+	// unranked if none has.
+	rank int
 	// dueAt is the time of the next attempt that the waiter knows. It is 0 during an attempt, since the
 	// waiter looks again after that.
 	dueAt time.Duration
@@ -94,10 +94,9 @@ func (t *ticket) Begin(now time.Duration) {
 	}
 	t.listening, t.opening, t.confirmedAt, t.headAt, t.attempted = listening, opening, 0, 0, true
 	t.queuedBefore = t.queuedAt
-	t.recheck, t.jitter, t.rank = t.recheckInterval(), t.queues.engine.Jitter(), unranked
-	t.longest = max(t.longest, t.recheck)
+	t.asked, t.holders, t.rank = 0, nil, unranked
 	t.notBefore, t.dueAt = now+t.backoff(), 0
-	t.forecast.StartAttempt(now, t.queues.SettleTime())
+	t.forecast.StartAttempt(t.queues.SettleTime())
 }
 
 // Stamp adds the ticket to an acquisition on one node: a denial then enters it into the queue
@@ -120,23 +119,7 @@ func (t *ticket) Stamp(op *node.Op, i int) {
 
 // asWaiter is the ticket as nodes see it while the waiter waits.
 func (t *ticket) asWaiter() node.Waiter {
-	return node.Waiter{ID: t.nodeID, Ticket: t.number, Keep: t.queues.entryTTL(t.recheck)}
-}
-
-// recheckInterval is how long after an attempt to ask again, before jitter, by the ranks that nodes have
-// reported. It is short if none has. Requires t.mu.
-func (t *ticket) recheckInterval() time.Duration {
-	if t.rank == unranked {
-		return RecheckInterval
-	}
-	return recheckInterval(t.rank)
-}
-
-// recheckAfter is how long after an attempt to ask again. A rank that has grown since the attempt before
-// does not count, since the nodes keep the ticket for as long as the attempt said. Requires t.mu.
-func (t *ticket) recheckAfter() time.Duration {
-	interval := min(t.recheck, t.recheckInterval())
-	return interval - time.Duration(t.jitter*float64(interval/4))
+	return node.Waiter{ID: t.nodeID, Ticket: t.number, Keep: t.queues.entryTTL()}
 }
 
 // AfterUndo returns the ticket as a node should see it when a failed attempt is undone there.
@@ -167,27 +150,35 @@ func (t *ticket) Voted(i int, now time.Duration, r *node.Reply) {
 	}
 	if r.Outcome == node.Denied {
 		t.confirmedAt |= t.queuedAt & bit
-		t.rank = min(t.rank, r.Rank)
-		if r.Rank == 0 {
-			t.headAt |= bit
-		}
-		until := lease.AddTime(now, lease.HolderTTL(r.Holder))
-		switch {
-		case r.Holder.Owner == "":
-			t.forecast.Reserved(i, until, r.Rank)
-		case t.waiter.spec.Slots.WrongSlots(r.Pool):
+		t.placedLocked(i, now, r.Holder, r.Rank)
+		if r.Holder.Owner != "" && t.waiter.spec.Slots.WrongSlots(r.Pool) {
 			t.forecast.Free(i, now)
-		default:
-			if r.Rank > nearHead { // waiters before this one find out first whether the holder has died
-				until = max(until, lease.AddTime(now, recheckInterval(r.Rank)))
-			}
-			t.forecast.Denied(i, until, r.Rank)
 		}
 		t.signalIfSoonerLocked()
 	}
 	if t.left && r.Outcome != node.Granted { // a grant is undone, and the ticket with it
 		t.leaveNodeLocked(i)
 	}
+}
+
+// placedLocked updates the forecast with what node i says of the waiter: who keeps it from the lock there, and how many
+// waiters stand before it.
+func (t *ticket) placedLocked(i int, now time.Duration, h node.Holder, rank int) {
+	bit := uint64(1) << i
+	t.rank = min(t.rank, rank)
+	t.headAt &^= bit
+	if rank == 0 {
+		t.headAt |= bit
+	}
+	until := lease.AddTime(now, lease.HolderTTL(h))
+	if h.Owner == "" {
+		t.forecast.Reserved(i, until, rank)
+		return
+	}
+	if rank > nearHead { // waiters before this one find out first whether the holder has died
+		until = max(until, lease.AddTime(now, beatInterval(rank)))
+	}
+	t.forecast.Denied(i, until, rank)
 }
 
 // Withdrawn records that an acquisition was not sent to a node. If none was, the node has no ticket but that of an
@@ -302,7 +293,7 @@ func (t *ticket) nextAttempt() time.Duration {
 
 // forecastLocked returns when to make the next attempt, after the first one.
 func (t *ticket) forecastLocked() time.Duration {
-	next := max(t.notBefore, t.forecast.NextAttempt(t.recheckAfter()))
+	next := max(t.notBefore, t.forecast.NextAttempt())
 	if t.mustPoll || !t.holderIsCovered() {
 		return min(t.pollAt, next)
 	}
@@ -378,7 +369,7 @@ func (t *ticket) Leave(i int) {
 func (t *ticket) leaveNodeLocked(i int) {
 	if t.queuedAt&(1<<i) != 0 {
 		t.queuedAt &^= 1 << i
-		t.queues.engine.Nodes.Leave(i, t.names, t.nodeID, t.waiter.spec.Slots.OnNodes(), t.queues.entryTTL(t.longest))
+		t.queues.engine.Nodes.Leave(i, t.names, t.nodeID, t.waiter.spec.Slots.OnNodes(), t.queues.longestEntryTTL())
 	}
 }
 

@@ -81,10 +81,9 @@ func TestLeastRankOfAllNodesCounts(t *testing.T) {
 	withTicket(t, func(t *testing.T, ticket *ticket, now time.Duration) {
 		for _, ranks := range [][3]int{{2, 40, 40}, {40, 2, 40}, {40, 40, 2}} {
 			deniedAt(ticket, now, [3]int{40, 40, 40})
-			deniedAt(ticket, now, [3]int{40, 40, 40}) // the nodes now keep the ticket for longer
-			require.Greater(t, ticket.recheckAfter(), RecheckInterval)
+			require.Greater(t, ticket.beatInterval(), BeatInterval)
 			deniedAt(ticket, now, ranks)
-			require.LessOrEqual(t, ticket.recheckAfter(), RecheckInterval)
+			require.Equal(t, BeatInterval, ticket.beatInterval())
 		}
 	})
 }

@@ -3,9 +3,10 @@
 // The waiters of one client for one lock form a local queue, in FIFO order. Usually only the first of
 // them talks to the nodes. It has a ticket, its place in the queues of the nodes. A node that is freed
 // sends a message to the first waiter in its queue, and the router passes the message to the
-// ticket. The ticket forecasts when an attempt is worth its cost. Package lease makes the attempt.
+// ticket. The ticket forecasts when an attempt is worth its cost. Package lease makes the attempt. About once a
+// second, the heart of the client asks all nodes how all tickets stand, in case messages were lost.
 //
-// The lock order is Queues, inbox.Set, router, ticket. The mutex of a grant comes before all of
+// The lock order is Queues, heart, inbox.Set, router, ticket. The mutex of a grant comes before all of
 // them, and the mutexes of package dispatch come after them. The mutex of crowd comes last.
 package wait
 
@@ -54,6 +55,7 @@ type Queues struct {
 	engine  *lease.Engine
 	latches Latches
 	router  router
+	heart   heart
 
 	mu sync.Mutex
 	by map[queueKey]*localQueue
@@ -68,6 +70,7 @@ type Queues struct {
 func New(e *lease.Engine, env Env) *Queues {
 	qs := &Queues{env: env, engine: e, crowd: crowd{byNeed: make([]deadlineHeap, e.Nodes.Len()+1)}}
 	qs.router.init(qs)
+	qs.heart.init(qs)
 	e.SetLocals(qs)
 	return qs
 }
@@ -80,7 +83,10 @@ func (qs *Queues) SetLatches(l Latches) { qs.latches = l }
 func (qs *Queues) Subscriptions() *inbox.Set { return qs.router.subscriptions }
 
 // Close closes the subscriptions. No call may be under way.
-func (qs *Queues) Close() { qs.router.subscriptions.Close() }
+func (qs *Queues) Close() {
+	qs.heart.stop()
+	qs.router.subscriptions.Close()
+}
 
 // Result is a lease, and how it was acquired.
 type Result struct {
@@ -158,33 +164,19 @@ func (qs *Queues) backoffBefore(attempt int, r lease.Retry) time.Duration {
 	return min(backoff, max(r.FreeAfter, time.Millisecond))
 }
 
-// RecheckInterval is the longest time between two attempts of a waiter near the head of the queue, whatever
-// its forecast: a wake can be lost, or reach a process that is paused. Jitter takes off up to a quarter. On
-// slow links, backoff can make it up to 8 latencies, see contentionPause.
-const RecheckInterval = time.Second
+// EntryTTL is how long nodes keep what a client tells them in each beat, if it beats as often as it ever does.
+func (qs *Queues) EntryTTL() time.Duration { return qs.entryTTLFor(BeatInterval) }
 
-// A waiter with more than nearHead waiters before it checks less often, in proportion to its rank, at least
-// every maxRecheck. So the load of a queue on its nodes grows with the logarithm of its length, and then by
-// one attempt in maxRecheck for each further waiter.
-const (
-	nearHead   = 8
-	maxRecheck = 20 * time.Second
-)
-
-// recheckInterval is RecheckInterval for a waiter with rank others before it.
-func recheckInterval(rank int) time.Duration {
-	if rank >= nearHead*int(maxRecheck/RecheckInterval) {
-		return maxRecheck
-	}
-	return max(RecheckInterval, time.Duration(rank)*RecheckInterval/nearHead)
+// entryTTL is how long nodes keep a waiter after an attempt or a beat: until after the next beat.
+func (qs *Queues) entryTTL() time.Duration {
+	return qs.entryTTLFor(time.Duration(qs.heart.interval.Load()))
 }
 
-// EntryTTL is how long nodes keep a waiter near the head of the queue after an attempt: until after the next.
-func (qs *Queues) EntryTTL() time.Duration { return qs.entryTTL(RecheckInterval) }
+// longestEntryTTL is the longest time for which a node may keep a waiter.
+func (qs *Queues) longestEntryTTL() time.Duration { return qs.entryTTLFor(maxBeatInterval) }
 
-// entryTTL is EntryTTL for a waiter that checks at least this often.
-func (qs *Queues) entryTTL(recheck time.Duration) time.Duration {
-	return (recheck + 2*RecheckInterval + 2*qs.engine.Timeout).Truncate(time.Millisecond)
+func (qs *Queues) entryTTLFor(interval time.Duration) time.Duration {
+	return (interval + 2*BeatInterval + 2*qs.engine.Timeout).Truncate(time.Millisecond)
 }
 
 // The bounds of SettleTime.

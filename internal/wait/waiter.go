@@ -286,6 +286,9 @@ func (w *waiter) untilDue(c clock.Clock) time.Duration {
 	case w.ticket != nil:
 		due = w.ticket.nextAttempt()
 	}
+	if due == lease.Never {
+		return due
+	}
 	due = max(due, w.queue.historyCopy().turnRest)
 	if due == 0 {
 		return 0 // saves a clock read

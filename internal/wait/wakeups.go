@@ -47,6 +47,7 @@ func (r *router) addTicket(w *waiter) *ticket {
 // onDenied records that the waiter was denied, so that it needs messages.
 func (r *router) onDenied(t *ticket) {
 	if r.setDenied(t, true) {
+		r.queues.heart.start()
 		r.subscriptions.Use(t.redissonNames())
 	}
 }
@@ -170,6 +171,6 @@ func (r *router) dropStale(i int, m node.Message, now time.Duration) {
 	}
 	r.mu.Unlock()
 	if !again {
-		r.queues.engine.Nodes.Leave(i, []string{m.Name}, m.Waiter, r.queues.env.Slots.OnNodes(m.Name), r.queues.EntryTTL())
+		r.queues.engine.Nodes.Leave(i, []string{m.Name}, m.Waiter, r.queues.env.Slots.OnNodes(m.Name), r.queues.longestEntryTTL())
 	}
 }

@@ -111,6 +111,7 @@ var junk = node.Reply{
 	HadMarker:  true,
 	Unmarked:   true,
 	Marker:     &node.Marker{Identity: "junk", Until: 1},
+	Standings:  []node.Standing{{Known: true}},
 	Err:        fmt.Errorf("junk"),
 	Unsent:     true,
 }
@@ -166,6 +167,9 @@ var verbs = map[string]func(op *node.Op, args []string){
 		inPool(op)
 		op.Names = []string{op.Pool.Name}
 	},
+	// refresh WAITER NAME... / WAITER NAME... is for several waiters. The word "reads" before a waiter makes it a reader;
+	// one without names waits for slots of the pool.
+	"refresh": refresh,
 	// set LATCH COUNT sets it for the first time, count LATCH ID... counts down, look LATCH lists the ids, await LATCH
 	// CLIENT registers an inbox, latch LATCH ID... has options.
 	"set": func(op *node.Op, args []string) {
@@ -195,6 +199,30 @@ func waiting(kind node.Kind, fair, reads bool) func(*node.Op, []string) {
 		op.Waiter = waiter(args[0])
 		if kind != node.Leave {
 			op.Owner = node.WaiterKey(op.Waiter.ID)
+		}
+	}
+}
+
+func refresh(op *node.Op, args []string) {
+	op.Kind, op.TTL = node.Refresh, long
+	for len(args) > 0 {
+		end := slices.Index(append(args, "/"), "/")
+		var q node.Waiting
+		of := args[:end]
+		if args = args[min(end+1, len(args)):]; of[0] == "reads" {
+			q.Reads, of = true, of[1:]
+		}
+		q.Waiter, q.Names = waiter(of[0]), of[1:]
+		q.Waiter.Keep = 0
+		if len(q.Names) == 0 {
+			q.Pool.Name = node.PoolName("pool")
+			q.Names = []string{q.Pool.Name}
+		}
+		op.Waiting = append(op.Waiting, q)
+		for _, name := range q.Names {
+			if !slices.Contains(op.Names, name) {
+				op.Names = append(op.Names, name)
+			}
 		}
 	}
 }
@@ -267,6 +295,11 @@ func (x *trial) ops(words []word) (ops []node.Op) {
 	if op.Pool.Name != "" {
 		op.Pool.Size = x.pool
 	}
+	for i := range op.Waiting {
+		if op.Waiting[i].Pool.Name != "" {
+			op.Waiting[i].Pool.Size = x.pool
+		}
+	}
 	op.Fair, op.Announce = op.Fair || adverbs["fair"], adverbs["announce"]
 	if l := op.Latch; l != nil {
 		l.Chosen, l.Void, l.List = adverbs["chosen"], adverbs["void"], l.List || adverbs["list"]
@@ -309,9 +342,13 @@ func (x *trial) option(op *node.Op, key, value string) {
 	case "for":
 		op.Waiter = waiter(value)
 	case "keep":
-		op.Waiter.Keep = x.duration(value)
-		if op.Latch != nil {
-			op.Waiter.Keep, op.Latch.Keep = 0, op.Waiter.Keep
+		switch keep := x.duration(value); {
+		case op.Latch != nil:
+			op.Latch.Keep = keep
+		case op.Kind == node.Refresh:
+			op.TTL = keep
+		default:
+			op.Waiter.Keep = keep
 		}
 	case "of":
 		op.Pool.Size = int(x.number(value))

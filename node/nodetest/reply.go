@@ -137,6 +137,7 @@ func succeeded(op node.Op, r node.Reply, want expected) error {
 		"had a marker": want.flags["restarted"] != restarted && (!latch || r.Recovering == 0),
 		"unmarked":     want.flags["unmarked"] != r.Unmarked,
 		"partial":      want.flags["partial"] != r.Partial,
+		"standings":    op.Kind != node.Refresh && len(r.Standings) > 0,
 		"ids":          op.Kind == node.Latch && !op.Latch.List && len(r.Latch.IDs) > 0,
 		"whole":        r.Latch != nil && want.flags["whole"] != r.Latch.Whole,
 	} {
@@ -190,6 +191,9 @@ func (x *trial) names(op node.Op, r node.Reply, want expected) error {
 		}
 		return nil
 	}
+	if op.Kind == node.Refresh {
+		return standings(r.Standings, want.group)
+	}
 	if want.group != nil {
 		if len(want.group) != len(r.Holders) {
 			return fmt.Errorf("not %d holders", len(want.group))
@@ -225,6 +229,33 @@ func (x *trial) names(op node.Op, r node.Reply, want expected) error {
 		case r.Outcome == node.Denied && i == 1 && (r.Holder.Owner == w.text || w.is("-") && r.Holder.Owner == ""):
 		default:
 			return fmt.Errorf("not %.100q", w.text)
+		}
+	}
+	return nil
+}
+
+// standings compares each with NAME OWNER TTL RANK. NAME - RANK says that the name is left to another waiter, come that
+// nobody is in the way, and unknown that the node cannot tell.
+func standings(got []node.Standing, want [][]word) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("not %d standings", len(want))
+	}
+	for i, s := range got {
+		words, h := texts(want[i]), s.Holder
+		var ok bool
+		switch {
+		case words[0] == "come":
+			ok = s.Known && h == (node.Holder{})
+		case words[0] == "unknown":
+			ok = s == (node.Standing{})
+		case words[1] == "-":
+			ok = h.Name == words[0] && h.Owner == "" && h.TTL > 0 && h.TTL <= 10*privilege && strconv.Itoa(s.Rank) == words[2]
+		default:
+			d, err := time.ParseDuration(words[2])
+			ok = err == nil && h.Name == words[0] && h.Owner == words[1] && about(h.TTL, d) && strconv.Itoa(s.Rank) == words[3]
+		}
+		if !ok {
+			return fmt.Errorf("standing %d is not %q", i+1, words)
 		}
 	}
 	return nil

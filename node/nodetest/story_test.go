@@ -26,6 +26,8 @@ func TestWrongExpectationsFail(t *testing.T) {
 		"take o 0 of=2; take p 0 of=2 -> granted, denied free=0", "take o 0 of=2; take p 0 of=2 -> granted, denied free=1 of=3",
 		"set l 2; look l -> granted, granted (1)", "set l 2; look l -> granted, granted to=3", "look l -> granted whole",
 		"acquire o2 b & release o2 b -> granted, absent", "acquire o2 b & acquire o3 b -> granted",
+		"refresh c:1#1 a -> inspected (come)", "refresh c:1#1 a -> inspected (a o2 60s 0)", "refresh c:1#1 a -> inspected (a o1 60s 1)",
+		"refresh c:1#1 a -> inspected (a - 0)", "refresh c:1#1 a -> inspected (a o1 60s 0) (come)", "refresh c:1#1 b -> inspected (unknown)",
 		"keys", "keys a b", "lives 40s a", "fence t+1 a", "readers a o1", "probe -> closed",
 		"queued d c:1\ntold woken c:1 d", "queued d c:1\nrelease o1 d\ntold nothing", "queued d c:1\nrelease o1 d\ntold standby c:1 d",
 		"queued d c:1\nrelease o1 d\ntold woken c:1 d fence=t", "queued d c:1\nrelease o1 d\ntold at most 0", "listen \"=c:\"", "listen c -> closed",

@@ -26,7 +26,7 @@
 
 local owner, ttl, token, raised = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
-local fair, waiter = ARGV[5] == '1', ARGV[9]
+local waiter = ARGV[9]
 
 locate(KEYS, ARGV[8])
 local now, differs, recovering, recovered = guard(ARGV[3], ARGV[4])
@@ -38,23 +38,13 @@ local forgotten = math.max(math.min(token, token + (max_skew - max_ttl) * 1000),
 local floor = recovered - max_ttl * 1000
 now = math.floor(now / 1000)
 
-local denial
+local denial, fences, free, queue = hindrance(KEYS, owner, ARGV[5] == '1', waiter, ARGV[10], tonumber(ARGV[11]), now)
+if denial then
+  return denial
+end
 local shared, old, low = 0, {}, {}
-local free, asked, taken, queued, awaited, queue = {}, {}, {}, false, false, nil
 for _, name in ipairs(KEYS) do
-  local holder = redis.call('HKEYS', name)[1]
-  local seen = fence(name)
-  local own = reading(name, owner, now) -- an error if the key has another type
-  if holder and holder ~= readers then
-    local left = redis.call('PTTL', name)
-    if not denial or left == -1 or (denial[3] ~= -1 and left > denial[3]) then
-      denial = {name, holder, left, seen}
-    end
-    taken[#taken + 1] = name
-  elseif not holder or not own then
-    asked[#asked + 1] = name
-    free[name] = not holder
-  end
+  local seen = fences[name]
   if seen <= floor or seen == 0 then
     old[#old + 1] = name
     seen = forgotten
@@ -64,46 +54,6 @@ for _, name in ipairs(KEYS) do
     seen = raised
   end
   shared = math.max(shared, seen)
-  if waiter or fair then
-    local found = redis.call('EXISTS', key('queue', name), key('writers', name))
-    -- Without an index, all waiters in the queue are writers.
-    awaited = awaited or found == 2 or found == 1 and not redis.call('HGET', key('waiting', name), '+')
-    queued = queued or found > 0
-  end
-end
-
-if queued or waiter and denial then
-  queue = queues()
-  for _, name in ipairs(KEYS) do
-    queue.sound(name, waiter)
-  end
-  local looks = fair and awaited -- a reader leaves names only to waiting writers
-  if waiter and (denial or looks) then
-    queue.enter_all(KEYS, waiter, ARGV[10], tonumber(ARGV[11]), now)
-    queue.came(taken, waiter)
-  end
-  if not denial and looks then
-    if not waiter then
-      queue.prune_all(KEYS, now)
-    end
-    local left = {}
-    for _, name in ipairs(asked) do
-      local ms, first = queue.intent(name, waiter, now, free[name])
-      if first then
-        left[#left + 1] = name
-      end
-      if (ms or 0) > (denial and denial[3] or 0) then
-        denial = {name, free[name] and '' or readers, ms, fence(name)}
-      end
-    end
-    queue.came(left, waiter)
-  end
-  if denial and waiter then
-    denial[5] = redis.call('ZRANK', key('queue', denial[1]), waiter) or 0
-  end
-end
-if denial then
-  return denial
 end
 
 for _, name in ipairs(KEYS) do

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// crowd lets n clients wait for a lock, each as a process of its own would, until their polls have settled.
+// crowd lets n clients wait for a lock, each as a process of its own would, until their beats have settled.
 func crowd(t *testing.T, f *fleet.Fleet, n int) (waits []*fleet.Acquisition, spies [][]*fleet.Spy) {
 	t.Helper()
 	for range n {
@@ -23,17 +23,18 @@ func crowd(t *testing.T, f *fleet.Fleet, n int) (waits []*fleet.Acquisition, spi
 	return waits, spies
 }
 
-// A queue of 1,000 processes costs each node at most 100 attempts a second. It is served in order, and without
+// A queue of 1,000 processes costs each node at most 100 scripts a second. It is served in order, and without
 // pauses, all the same.
-func TestLongQueueCostsFewAttempts(t *testing.T) {
+func TestLongQueueCostsFewScripts(t *testing.T) {
 	const clients, span = 1000, time.Minute
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		waits, spies := crowd(t, f, clients)
-		asked := fleet.TotalAsked(spies...)
+		asked, beats := fleet.TotalAsked(spies...), fleet.TotalBeats(spies...)
 		time.Sleep(span)
-		rate := float64(fleet.TotalAsked(spies...)-asked) / 3 / span.Seconds()
-		t.Logf("%.1f attempts a second and node", rate)
+		require.Equal(t, asked, fleet.TotalAsked(spies...), "no attempt is made while the lock is held")
+		rate := float64(fleet.TotalBeats(spies...)-beats) / 3 / span.Seconds()
+		t.Logf("%.1f scripts a second and node", rate)
 		require.Less(t, rate, 100.0)
 		require.Greater(t, rate, 60.0, "each waiter asks every 20 s at least")
 
@@ -47,14 +48,14 @@ func TestLongQueueCostsFewAttempts(t *testing.T) {
 
 // The first waiters of a long queue ask once a second, those behind them less often, and a waiter that has moved up
 // asks more often again.
-func TestPollsOfAWaiterFollowItsRank(t *testing.T) {
+func TestBeatsFollowTheRank(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		waits, spies := crowd(t, f, 41)
 		polls := func(i int) float64 {
-			asked := fleet.TotalAsked(spies[i])
+			beats := fleet.TotalBeats(spies[i])
 			time.Sleep(40 * time.Second)
-			return float64(fleet.TotalAsked(spies[i])-asked) / 3
+			return float64(fleet.TotalBeats(spies[i])-beats) / 3
 		}
 		require.InDelta(t, 40*1.15, polls(0), 7)
 		require.InDelta(t, 40*1.15, polls(8), 7)
@@ -74,7 +75,7 @@ func TestPollsOfAWaiterFollowItsRank(t *testing.T) {
 }
 
 // A waiter was far back when it last asked, and the queue before it has drained since. If its wake is lost, it gets the
-// lock at its next poll, and no node has forgotten it until then.
+// lock at its next beat, and no node has forgotten it until then.
 func TestLostWakeAfterALongQueue(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -93,9 +94,9 @@ func TestLostWakeAfterALongQueue(t *testing.T) {
 	})
 }
 
-// Each attempt tells the nodes to keep the waiter until after its next attempt, and not for much longer: the entry of a
-// client that dies ends then. The first attempt does not know yet how long the queue is.
-func TestNodesKeepAWaiterUntilItsNextPoll(t *testing.T) {
+// Each attempt and each beat tells the nodes to keep the waiter until after the next beat, and not for much longer: the
+// entry of a client that dies ends then. The first attempt does not know yet how long the queue is.
+func TestNodesKeepAWaiterUntilTheNextBeat(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		waits, _ := crowd(t, f, 80)
@@ -104,7 +105,10 @@ func TestNodesKeepAWaiterUntilItsNextPoll(t *testing.T) {
 		spies[0].Set(func(s *fleet.Spy) {
 			s.Before = func(ops []node.Op) {
 				for _, op := range ops {
-					if op.Kind == node.Acquire && op.Waiter.ID != "" {
+					switch {
+					case op.Kind == node.Refresh:
+						asked, kept = append(asked, f.Clock.Now()), append(kept, op.TTL)
+					case op.Kind == node.Acquire && op.Waiter.ID != "":
 						asked, kept = append(asked, f.Clock.Now()), append(kept, op.Waiter.Keep)
 					}
 				}

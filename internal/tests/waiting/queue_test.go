@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // frozen puts a waiter for the lock "job" into the queues of some nodes. The waiter may subscribe, but it never
@@ -45,9 +46,9 @@ func TestClientsAreServedInOrderOfArrival(t *testing.T) {
 	})
 }
 
-// A waiter asks, asks again with a queue entry, and then waits for messages. After that it polls about once a
-// second.
-func TestWaiterPollsRarely(t *testing.T) {
+// A waiter asks, asks again with a queue entry, and then waits for messages. Meanwhile its client beats about
+// once a second.
+func TestWaiterAsksRarely(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		c, spies := f.SpiedClient()
@@ -63,8 +64,9 @@ func TestWaiterPollsRarely(t *testing.T) {
 		fleet.Settle()
 		for _, s := range spies {
 			require.Equal(t, 1, s.Listens())
-			require.LessOrEqual(t, s.Asked(), 2+30*4/3+1+1)
-			require.GreaterOrEqual(t, s.Asked(), 2+30)
+			require.Equal(t, 3, s.Asked())
+			require.LessOrEqual(t, s.Beats(), 30*4/3+1)
+			require.GreaterOrEqual(t, s.Beats(), 29)
 		}
 	})
 }
@@ -149,12 +151,18 @@ func TestWakeThatOvertakesDenialIsKept(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		c, spies := f.SpiedClient()
-		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
-		require.True(t, waits.Waits())
 		denied, proceed := make(chan struct{}, 3), make(chan struct{})
 		for _, s := range spies {
-			s.Set(func(s *fleet.Spy) { s.After = fleet.OnAcquire(func() { denied <- struct{}{}; <-proceed }) })
+			s.Set(func(s *fleet.Spy) {
+				s.After = func(ops []node.Op) {
+					if ops[0].Kind == node.Acquire && ops[0].Waiter.ID != "" {
+						denied <- struct{}{}
+						<-proceed
+					}
+				}
+			})
 		}
+		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
 		for range 3 {
 			<-denied // The node has denied, but its answer has not arrived.
 		}

@@ -1,5 +1,6 @@
 -- contend takes the names, or puts the waiter into their queues. Its arguments and its reply are
--- as in the script acquire; waiter may be nil.
+-- as in the script acquire; waiter may be nil. If owner is nil, it takes nothing: it returns only
+-- what would deny the names to the waiter.
 --
 -- It reads everything before it writes, so that a key of another type fails it before any change.
 local function contend(now, names, owner, ttl, token, last, fair, waiter, ticket, keep)
@@ -61,7 +62,7 @@ local function contend(now, names, owner, ttl, token, last, fair, waiter, ticket
       denial[5] = redis.call('ZRANK', key('queue', denial[1]), waiter) or 0
     end
   end
-  if denial then
+  if denial or not owner then
     return denial
   end
 

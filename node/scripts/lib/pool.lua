@@ -252,5 +252,30 @@ local function pools()
     pcall(wake, pool, size, except, freed or {})
   end
 
-  return {queue = queue, precedence = precedence, took = took, wake_free = wake_free}
+  -- stand returns what denies its slots to a waiter, or nil, and keeps its entry: see the script refresh. A
+  -- waiter that may come chooses slots by what it knows, as it does after a message. One that waits for more
+  -- slots than the pool has may come too, since only an attempt tells it of the size.
+  local function stand(pool, size, version, waiter, ticket, keep, now)
+    queue.sound(pool, waiter)
+    local need = wanted(waiter)
+    size = in_force(pool, size, version)
+    if need > size then
+      return nil
+    end
+    local spots = vacancies(pool, size)
+    queue.enter_all({pool}, waiter, ticket, keep, now)
+    local rank, missing = redis.call('ZRANK', key('queue', pool), waiter) or 0, need - #spots.free
+    if missing > 0 then
+      queue.came({pool}, waiter)
+      local holders = spots.held[1] and redis.pcall('HKEYS', slot(pool, spots.held[1])) or {}
+      return {pool, holders[1] or '', after(spots, missing + rank), 0, rank}
+    end
+    local left, first = precedence(pool, waiter, need, now, spots)
+    if first then
+      queue.came({pool}, waiter)
+    end
+    return left and {pool, '', math.max(left, 1), 0, rank}
+  end
+
+  return {queue = queue, precedence = precedence, took = took, wake_free = wake_free, stand = stand}
 end

@@ -1,0 +1,205 @@
+package waiting_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// 1,000 waiters of one client for 1,000 names cost each node at most 20 scripts a second, and none of them asks for
+// long. All get their locks once these are released.
+func TestManyNamesCostFewScripts(t *testing.T) {
+	const names, span = 1000, 30 * time.Second
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		holder := f.Client()
+		held := make([]*quorumlock.Lease, names)
+		for i := range held {
+			held[i] = fleet.MustAcquire(t, holder.RedLock(fmt.Sprint("job", i)))
+		}
+		c, spies := f.SpiedClient()
+		var waits sync.WaitGroup
+		var served atomic.Int64
+		for i := range held {
+			waits.Go(func() {
+				l, err := c.RedLock(fmt.Sprint("job", i)).Acquire(t.Context())
+				if assert.NoError(t, err) {
+					served.Add(1)
+					assert.NoError(t, l.Release(t.Context()))
+				}
+			})
+		}
+		time.Sleep(10 * time.Second)
+		var scripts, most atomic.Int64
+		for _, s := range spies {
+			s.Set(func(s *fleet.Spy) {
+				s.Before = func(ops []node.Op) {
+					scripts.Add(int64(len(ops))) // each has at most one
+					for _, op := range ops {
+						most.Store(max(most.Load(), int64(len(op.Names))))
+					}
+				}
+			})
+		}
+		time.Sleep(span)
+		rate := float64(scripts.Load()) / 3 / span.Seconds()
+		t.Logf("%.1f scripts a second and node", rate)
+		require.LessOrEqual(t, rate, 20.0)
+		require.Greater(t, rate, 10.0)
+		require.LessOrEqual(t, most.Load(), int64(64))
+		for _, l := range held {
+			require.NoError(t, l.Release(t.Context()))
+		}
+		waits.Wait()
+		require.Equal(t, int64(names), served.Load())
+		f.RequireNoKeys()
+	})
+}
+
+// acquirers acquire locks of all kinds that can wait.
+var acquirers = map[string]func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error){
+	"lock": func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) {
+		return c.RedLock("job").Acquire(ctx)
+	},
+	"several names": func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) {
+		return c.MultiLock("job", "other").Acquire(ctx)
+	},
+	"writer": func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) {
+		return c.RWLock("job").Write().Acquire(ctx)
+	},
+	"reader": func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) {
+		return c.RWLock("job").Read().Acquire(ctx)
+	},
+	"permits": func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) {
+		return c.Semaphore("jobs", 2).Acquire(ctx, 2)
+	},
+}
+
+// holdAll takes what the acquirers wait for.
+func holdAll(t *testing.T, c *quorumlock.Client) (release func()) {
+	t.Helper()
+	l, err := c.RedLock("job").Acquire(t.Context())
+	require.NoError(t, err)
+	p, err := c.Semaphore("jobs", 2).Acquire(t.Context(), 1)
+	require.NoError(t, err)
+	fleet.Settle() // on all nodes
+	return func() {
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, p.Release(t.Context()))
+	}
+}
+
+// A waiter that gets no message finds out at the next beat that it may have what it waits for.
+func TestLostMessagesAreMadeUpByABeat(t *testing.T) {
+	for kind, acquire := range acquirers {
+		t.Run(kind, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				release := holdAll(t, f.Client())
+				c, spies := f.SpiedClient()
+				for _, s := range spies {
+					s.Set(func(s *fleet.Spy) { s.Message = func(node.Message) bool { return false } })
+				}
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					l, err := acquire(t.Context(), c)
+					assert.NoError(t, err)
+					assert.NoError(t, l.Release(t.Context()))
+				}()
+				time.Sleep(5 * time.Second)
+				asked := spies[0].Asked()
+				require.LessOrEqual(t, asked, 3, "an attempt is made only if there is hope")
+				release()
+				require.LessOrEqual(t, f.Elapsed(func() { <-done }), 1100*time.Millisecond)
+				fleet.Settle()
+				require.Greater(t, spies[0].Asked(), asked)
+				f.RequireNoKeys()
+			})
+		})
+	}
+}
+
+// Nodes that have forgotten a waiter have it in their queues again after the next beat.
+func TestBeatsRestoreForgottenEntries(t *testing.T) {
+	for kind, acquire := range acquirers {
+		if kind == "permits" {
+			continue // the names of its queue differ
+		}
+		t.Run(kind, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				release := holdAll(t, f.Client())
+				c, spies := f.SpiedClient()
+				var waiter atomic.Value
+				spies[0].Set(func(s *fleet.Spy) {
+					s.Before = func(ops []node.Op) {
+						if id := ops[0].Waiter.ID; id != "" {
+							waiter.Store(id)
+						}
+					}
+				})
+				ctx, giveUp := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					_, err := acquire(ctx, c)
+					assert.ErrorIs(t, err, quorumlock.ErrHeld)
+				}()
+				time.Sleep(2 * time.Second)
+				require.Equal(t, 3, f.Waiters())
+				asked := spies[0].Asked()
+				for _, n := range f.Nodes {
+					replies := make([]node.Reply, 1)
+					n.Do(t.Context(), []node.Op{{
+						Kind: node.Leave, Names: []string{"job"}, Waiter: node.Waiter{ID: waiter.Load().(string)},
+					}}, replies)
+					require.Equal(t, node.Released, replies[0].Outcome)
+				}
+				require.Zero(t, f.Waiters())
+				time.Sleep(time.Second)
+				require.Equal(t, asked, spies[0].Asked(), "no attempt is needed for that")
+				require.Equal(t, 3, f.Waiters())
+				giveUp()
+				<-done
+				release()
+				f.RequireNoKeys()
+			})
+		})
+	}
+}
+
+// A waiter that gives up names the present holder, though it has not asked since another one held the lock.
+func TestErrorOfAWaiterNamesThePresentHolder(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		first := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		second := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+		time.Sleep(time.Millisecond)
+		third := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+		time.Sleep(time.Millisecond)
+		c, spies := f.SpiedClient()
+		ctx, giveUp := context.WithCancel(t.Context())
+		waits := fleet.StartAcquire(ctx, t, c.RedLock("job"))
+		require.True(t, waits.Waits())
+		require.NoError(t, first.Release(t.Context()))
+		lease := second.Has()
+		asked := spies[0].Asked()
+		time.Sleep(1100 * time.Millisecond)
+		require.Equal(t, asked, spies[0].Asked())
+		giveUp()
+		<-waits.Done
+		var held *quorumlock.HeldError
+		require.ErrorAs(t, waits.Err, &held)
+		require.Equal(t, lease.Owner(), held.Owner)
+		require.Len(t, held.Nodes, 3)
+		require.NoError(t, lease.Release(t.Context()))
+		require.NoError(t, third.Has().Release(t.Context()))
+	})
+}

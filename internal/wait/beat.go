@@ -1,0 +1,243 @@
+package wait
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// BeatInterval is the time between two beats of a client with a waiter near the head of a queue: a message can be
+// lost, or reach a process that is paused. Jitter takes off up to a quarter.
+const BeatInterval = time.Second
+
+// A client whose waiters all have more than nearHead waiters before them beats less often, in proportion to the least
+// of their ranks, at least every maxBeatInterval. So the load of a queue on its nodes grows with the logarithm of its
+// length, and then by one beat in maxBeatInterval for each further client.
+const (
+	nearHead        = 8
+	maxBeatInterval = 20 * time.Second
+)
+
+// beatInterval is BeatInterval for a waiter with rank others before it.
+func beatInterval(rank int) time.Duration {
+	if rank >= nearHead*int(maxBeatInterval/BeatInterval) {
+		return maxBeatInterval
+	}
+	return max(BeatInterval, time.Duration(rank)*BeatInterval/nearHead)
+}
+
+// maxBeatNames bounds the names of one operation, since a node does nothing else meanwhile.
+const maxBeatNames = 64
+
+// heart sends the beats of a client: operations that tell a node which waiters still wait, and that learn from it how
+// they stand. So waiters find out what no message has told them. While a client has no waiter that was denied, it
+// sends none.
+//
+// Its mutex comes before that of inbox.Set.
+type heart struct {
+	queues *Queues
+
+	mu    sync.Mutex
+	timer clock.Timer
+	// beating is set while the timer is set.
+	beating bool
+	// lastAt is the time of the last beat. jitter shortens the time until the next.
+	lastAt time.Duration
+	jitter float64
+	// interval is the longest time until the next beat. Nodes keep entries for longer.
+	interval atomic.Int64
+	// untold has, for each node, the tickets that are still to be told in this beat. There is one operation at a time,
+	// while busy is set: other operations of the client need not wait for all of them.
+	untold [][]*ticket
+	busy   []bool
+}
+
+func (h *heart) init(qs *Queues) {
+	n := qs.engine.Nodes.Len()
+	h.queues, h.untold, h.busy = qs, make([][]*ticket, n), make([]bool, n)
+	h.interval.Store(int64(BeatInterval))
+}
+
+// start makes the heart beat, since a waiter was denied.
+func (h *heart) start() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.beating {
+		return
+	}
+	h.lastAt, h.jitter = h.queues.engine.Clock.Now(), h.queues.engine.Jitter()
+	h.interval.Store(int64(BeatInterval))
+	h.armLocked(h.lastAt, BeatInterval)
+}
+
+// armLocked sets the timer to the time when the next beat is due, but to BeatInterval at most: the ranks may have
+// changed then.
+func (h *heart) armLocked(now, interval time.Duration) {
+	h.beating = true
+	wait := min(h.dueLocked(interval)-now, BeatInterval)
+	if h.timer == nil {
+		h.timer = h.queues.engine.Clock.AfterFunc(wait, h.beat)
+	} else {
+		h.timer.Reset(wait)
+	}
+}
+
+func (h *heart) dueLocked(interval time.Duration) time.Duration {
+	interval = min(interval, time.Duration(h.interval.Load()))
+	return h.lastAt + interval - time.Duration(h.jitter*float64(interval/4))
+}
+
+// stop stops the timer.
+func (h *heart) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+}
+
+// beat begins a beat if it is due. A node that has not answered the last beat is left out.
+func (h *heart) beat() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	tickets := h.queues.router.waiting()
+	if len(tickets) == 0 {
+		h.beating = false
+		return
+	}
+	interval := maxBeatInterval
+	for _, t := range tickets {
+		interval = min(interval, t.beatInterval())
+	}
+	now := h.queues.engine.Clock.Now()
+	if now >= h.dueLocked(interval) {
+		h.lastAt, h.jitter = now, h.queues.engine.Jitter()
+		h.interval.Store(int64(interval))
+		for _, t := range tickets {
+			t.forgetRank()
+		}
+		for i := range h.untold {
+			if !h.busy[i] {
+				h.untold[i] = tickets
+				h.tellLocked(i)
+			}
+		}
+	}
+	h.armLocked(now, interval)
+}
+
+// tellLocked sends node i the next operation. A node that cannot be asked now is told in the next beat.
+func (h *heart) tellLocked(i int) {
+	listening, _ := h.queues.router.subscriptions.Listening()
+	var told []*ticket
+	op := &node.Op{Kind: node.Refresh, TTL: h.queues.entryTTL()}
+	for listening&(1<<i) != 0 && len(op.Names) < maxBeatNames && len(h.untold[i]) > 0 {
+		t := h.untold[i][0]
+		h.untold[i] = h.untold[i][1:]
+		if w, ok := t.waiting(i); ok {
+			told, op.Waiting, op.Names = append(told, t), append(op.Waiting, w), append(op.Names, w.Names...)
+		}
+	}
+	slices.Sort(op.Names)
+	op.Names = slices.Compact(op.Names)
+	h.busy[i] = len(op.Names) > 0 && h.queues.engine.Nodes.Refresh(i, op, func(r *node.Reply) { h.onAnswer(i, told, r) })
+}
+
+// onAnswer passes the answer of node i on to the tickets. An operation that was never sent says nothing.
+func (h *heart) onAnswer(i int, told []*ticket, r *node.Reply) {
+	if !r.Unsent {
+		now := h.queues.engine.Clock.Now()
+		for k, t := range told {
+			var s node.Standing
+			if k < len(r.Standings) {
+				s = r.Standings[k]
+			}
+			t.onStanding(i, now, s)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tellLocked(i)
+}
+
+// waiting returns the tickets whose waiters were denied, in a fixed order.
+func (r *router) waiting() (tickets []*ticket) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.tickets {
+		if t.counted {
+			tickets = append(tickets, t)
+		}
+	}
+	slices.SortFunc(tickets, func(a, b *ticket) int { return cmp.Compare(a.id, b.id) })
+	return tickets
+}
+
+// waiting returns the ticket as node i should see it. It is not ok during an attempt, which tells the node
+// more.
+func (t *ticket) waiting(i int) (w node.Waiting, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.left || t.dueAt == 0 || t.unanswered&(1<<i) != 0 {
+		return node.Waiting{}, false
+	}
+	t.queuedAt |= 1 << i
+	t.asked |= 1 << i
+	return node.Waiting{
+		Waiter: node.Waiter{ID: t.nodeID, Ticket: t.number}, Names: t.names, Reads: t.waiter.spec.Reads, Pool: t.waiter.spec.Slots.OnNodes(),
+	}, true
+}
+
+// onStanding handles the answer of node i to a beat.
+func (t *ticket) onStanding(i int, now time.Duration, s node.Standing) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	bit := uint64(1) << i
+	switch {
+	case t.left: // the operation may have made an entry again
+		t.queuedAt |= bit
+		t.leaveNodeLocked(i)
+	case t.asked&bit == 0: // an attempt has begun since, and tells more
+	case !s.Known:
+		t.confirmedAt &^= bit
+		t.signalIfSoonerLocked()
+	default:
+		if t.holders == nil {
+			t.holders = make([]node.Holder, t.queues.engine.Nodes.Len())
+		}
+		t.holders[i] = s.Holder
+		t.confirmedAt |= bit
+		t.placedLocked(i, now, s.Holder, s.Rank)
+		t.signalIfSoonerLocked()
+	}
+}
+
+// forgetRank makes the ticket learn its rank anew.
+func (t *ticket) forgetRank() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rank = unranked
+}
+
+// beatInterval is how long after the last beat the ticket needs another one. It is short if no node has answered.
+func (t *ticket) beatInterval() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.rank == unranked {
+		return BeatInterval
+	}
+	return beatInterval(t.rank)
+}
+
+// obstacle returns the error that names who keeps the waiter from the lock, by the answers to the beats since the
+// last attempt. It is nil if too few nodes have answered.
+func (t *ticket) obstacle() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.queues.engine.HeldBy(t.waiter.spec, t.holders)
+}
