@@ -103,7 +103,8 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	w.follows(lease)
 	if one != nil && w.c.orderly() {
 		w.inTurn(one)
-		context.AfterFunc(lease.Context(), func() { w.turnOver(one) })
+		w.turnBegins(lease, one)
+		context.AfterFunc(lease.Context(), func() { w.turnOver(lease) })
 	}
 	return lease
 }
@@ -221,6 +222,7 @@ func (w *world) downgrade(p *process, lease *quorumlock.Lease, t Task) {
 		return workload.Downgrade(context.Background(), lease)
 	})
 	w.note("%s only reads %v from now on (%s): %v", p.label, t.Names, w.short(lease.Owner()), err)
+	w.turnOver(lease) // other writers of its client have a place in the queues from now on
 	if errors.Is(err, quorumlock.ErrShared) || errors.Is(err, quorumlock.ErrInvalid) {
 		w.violated(Finality, "%s cannot become a reader of %v: %v", p.label, t.Names, err)
 	}

@@ -27,6 +27,8 @@ const (
 type waiters struct {
 	mu   sync.Mutex
 	list []*waiting
+	// turns has the former waiters whose client has its turn, by their leases.
+	turns map[*quorumlock.Lease]*waiting
 }
 
 // waiting is one that waits.
@@ -76,10 +78,26 @@ func (w *world) waitsNoMore(one *waiting) {
 	w.waiters.markFirst(w.now())
 }
 
-// turnOver records that a client no longer has the lock: other clients have their turn before it.
-func (w *world) turnOver(holder *waiting) {
+// turnBegins records that a waiter has the lock.
+func (w *world) turnBegins(lease *quorumlock.Lease, holder *waiting) {
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
+	if w.waiters.turns == nil {
+		w.waiters.turns = make(map[*quorumlock.Lease]*waiting)
+	}
+	w.waiters.turns[lease] = holder
+}
+
+// turnOver records that a client no longer has the lock, or only reads: other clients have their turn before it. Only the
+// first call for a lease counts.
+func (w *world) turnOver(lease *quorumlock.Lease) {
+	w.waiters.mu.Lock()
+	defer w.waiters.mu.Unlock()
+	holder := w.waiters.turns[lease]
+	if holder == nil {
+		return
+	}
+	delete(w.waiters.turns, lease)
 	for _, one := range w.waiters.list {
 		if !one.task.Reads && !holder.task.Reads && one.process == holder.process && one.need == holder.need {
 			one.ticket = w.ticketNow(one)
