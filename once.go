@@ -25,9 +25,11 @@ import (
 //   - If fn succeeds and the record does not reach a majority in time, since the process dies or the nodes do not answer,
 //     the next caller runs it too. Do then returns an ErrUnrecorded, unless it has died.
 //
-// A node that has lost its memory does not count until it recovers. Callers give the record back to nodes that lack it, if
-// fewer than a majority have it. So all of this holds unless the nodes of a majority lose their memory within one window:
-// all at once, or one after the other with no call between. Then the work may be done again.
+// All of this holds while each majority has a node with the record: of three nodes, two must have it. A node that has lost
+// its memory does not count until it recovers, and has no record after that until a caller gives it back. Callers do so
+// with every node of which they hear that it lacks the record. They do not wait for nodes that are slow or down. So a
+// single loss may be enough for the work to be done again, if another node missed the record because it was down, and
+// no caller has heard of either since.
 type Once struct {
 	lock    Lock
 	window  time.Duration
@@ -46,7 +48,8 @@ type OnceOptions struct {
 
 // The limits of windows.
 const (
-	// MinOnceWindow is the smallest window. A window ends early or late by a round trip, and by the drift of clocks.
+	// MinOnceWindow is the smallest window. A window ends early or late by a round trip, and by the drift of clocks. It
+	// ends later by as long as a caller freezes that is about to give the record back.
 	MinOnceWindow = time.Second
 	// MaxOnceWindow is the largest window: a year.
 	MaxOnceWindow = maxMaxTTL
@@ -96,7 +99,8 @@ func (e *DoneError) Is(target error) bool { return target == ErrDone }
 // Do runs fn if the work is not done in this window, and returns a [*DoneError] if it is: at once, or after a wait for
 // another process that is at it. It waits for the lock as [Lock.Acquire] does, and fails as that does; fn gets the context
 // that [Lock.Do] gives, and Do returns fn's error and a loss of the lease as [Lock.Do] does. If fn returns nil and that cannot
-// be recorded, the error is an ErrUnrecorded. The end of ctx does not prevent the record.
+// be recorded, the error is an ErrUnrecorded. The end of ctx does not prevent the record: Do tries for another TTL of the
+// lock then.
 //
 // A context that holds the lock already is invalid, because the work would run within itself.
 func (o *Once) Do(ctx context.Context, fn func(ctx context.Context) error) error {
@@ -123,8 +127,24 @@ func (o *Once) Do(ctx context.Context, fn func(ctx context.Context) error) error
 		if err := fn(held); err != nil {
 			return err
 		}
-		return o.Record(context.WithoutCancel(ctx), l)
+		longer, cancel := o.outlast(ctx)
+		defer cancel()
+		return o.Record(longer, l)
 	})
+}
+
+// outlast returns a context that ends a TTL of the lock after ctx. A lease is renewed for as long as its nodes do that, also if
+// they take no record.
+func (o *Once) outlast(ctx context.Context) (longer context.Context, cancel func()) {
+	longer, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := o.lock.client.clock.AfterFunc(o.lock.spec.TTL, func() { end(context.Cause(ctx)) })
+		context.AfterFunc(longer, func() { timer.Stop() })
+	})
+	return longer, func() {
+		stop()
+		end(nil)
+	}
 }
 
 // Check returns a [*DoneError] if the work is done in this window, and nil if it is not. It is for programs that take the
@@ -137,14 +157,15 @@ func (o *Once) Check(ctx context.Context) error {
 	return o.look(ctx)
 }
 
-// Record records that the work is done. The lease is one of the lock of the work, and must outlast the answers of a
-// majority: whoever has the lock after it then finds the record. Record tries until the lease or ctx ends, and then
-// returns an ErrUnrecorded. To repeat it is harmless: it begins the window again.
+// Record records that the work is done. The lease is one of the lock of the work, not of a reader, and must outlast the
+// answers of a majority: whoever has the lock after it then finds the record. Record tries until the lease or ctx ends, or
+// too many nodes refuse the record for good, and then returns an ErrUnrecorded. To repeat it is harmless: it begins the
+// window again.
 func (o *Once) Record(ctx context.Context, l *Lease) error {
 	if err := o.validate(ctx); err != nil {
 		return err
 	}
-	if l == nil || l.lease == nil || !(heldKey{o.lock.client, o.lock.spec.Names[0]}).has(l.lease) {
+	if l == nil || l.lease == nil || !(heldKey{o.lock.client, o.lock.spec.Names[0]}).has(l.lease) || l.lease.Spec().Reads {
 		return invalid(fmt.Sprintf("the lease is none of the lock %q", o.name()))
 	}
 	held, cancel := context.WithCancelCause(ctx)
@@ -173,11 +194,12 @@ func (o *Once) validate(ctx context.Context) error {
 
 func (o *Once) name() string { return o.lock.spec.DisplayName(o.lock.spec.Names[0]) }
 
-// retry calls f until it does not fail for lack of a quorum, or ctx ends.
+// retry calls f until it does not fail for lack of a quorum, or ctx ends. It gives up as well if a quorum stays impossible.
 func (o *Once) retry(ctx context.Context, f func() error) error {
 	for attempts := 0; ; attempts++ {
 		err := f()
-		if !errors.Is(err, ErrNoQuorum) {
+		var lacking *NoQuorumError
+		if !errors.As(err, &lacking) || refusedForGood(lacking) {
 			return err
 		}
 		if o.lock.client.pause(ctx, attempts); ctx.Err() != nil {
@@ -186,23 +208,35 @@ func (o *Once) retry(ctx context.Context, f func() error) error {
 	}
 }
 
+// refusedForGood reports whether so many nodes refuse permanently that the others are no quorum.
+func refusedForGood(e *NoQuorumError) bool {
+	permanent := 0
+	for _, n := range e.Nodes {
+		var refusal *node.Error
+		if errors.As(n.Err, &refusal) && refusal.Permanent() {
+			permanent++
+		}
+	}
+	return permanent > e.Total-e.Need
+}
+
 // look returns nil if the work is not done, and a DoneError if it is. A record that fewer than a majority have is given
-// to the others first: once this call has told of it, no later one may miss it.
+// to the others first: once this call has told of it, no later one may miss it. Nodes that are known to lack it get it too.
 func (o *Once) look(ctx context.Context) error {
 	asked := o.lock.client.clock.Now()
 	replies, err := o.ask(ctx, "", 0, func(a onceAnswers) bool {
-		return a.done >= o.need() || a.done == 0 && a.open >= o.need()
+		return a.same >= o.need() || a.done == 0 && a.open >= o.need()
 	})
 	if err != nil {
 		return err
 	}
 	a := countOnce(replies)
-	if a.done > 0 && a.done < o.need() {
+	if a.done > 0 && (a.same < o.need() || a.lack > 0) {
 		// Counted from the question on, so that copies of copies do not make the window longer.
 		a.left = (a.left - (o.lock.client.clock.Now() - asked)).Truncate(time.Millisecond)
 		if a.left <= 0 {
 			a.open, a.done = a.open+a.done, 0 // it has ended meanwhile
-		} else if err := o.write(ctx, a.text, a.left); err != nil {
+		} else if err := o.write(ctx, a.text, a.left); err != nil && a.same < o.need() {
 			return err
 		}
 	}
@@ -250,24 +284,33 @@ func (o *Once) shortage(replies []timedReply, agreed int) error {
 
 // onceAnswers are the answers of nodes so far.
 type onceAnswers struct {
-	// done have the record, and open have none.
-	done, open int
-	// text is the record that lives longest, and left how long.
+	// done have the record, and lack have none. open are those of the latter that do not recover.
+	done, lack, open int
+	// text is the record that lives longest, and left how long. same have this one: another one may end earlier.
 	text string
 	left time.Duration
+	same int
 }
 
 func countOnce(replies []timedReply) (a onceAnswers) {
 	for _, r := range replies {
 		switch {
+		case errors.Is(r.Err, node.ErrRecovering):
+			a.lack++
 		case r.Err != nil:
 		case len(r.Holders) == 0:
+			a.lack++
 			a.open++
 		default:
 			a.done++
-			if h := r.Holders[0]; h.TTL > a.left {
+			if h := r.Holders[0]; a.done == 1 || h.TTL > a.left { // a TTL is 0 in its last millisecond
 				a.text, a.left = h.Owner, h.TTL
 			}
+		}
+	}
+	for _, r := range replies {
+		if r.Err == nil && len(r.Holders) > 0 && r.Holders[0].Owner == a.text {
+			a.same++
 		}
 	}
 	return a

@@ -1,0 +1,146 @@
+package once_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// unwritable answers every record with an error.
+type unwritable struct {
+	node.Node
+	reason error
+}
+
+func (u unwritable) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	u.Node.Do(ctx, ops, replies)
+	for i, op := range ops {
+		if op.Kind == node.Once && op.Owner != "" {
+			replies[i] = node.Reply{Err: &node.Error{Node: u.Name(), Op: op.Kind, Reason: u.reason, Err: errors.New("no")}}
+		}
+	}
+}
+
+// Nodes that refuse the record, and answer everything else, do not keep the caller.
+func TestRefusedRecordEnds(t *testing.T) {
+	for _, reason := range []error{node.ErrAuth, node.ErrWrongType, node.ErrRejected} {
+		t.Run(reason.Error(), func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				client := f.Client(func(cfg *quorumlock.Config) {
+					for i, nd := range cfg.Nodes {
+						cfg.Nodes[i] = unwritable{nd, reason}
+					}
+				})
+				over := make(chan error, 1)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				go func() { over <- nightly(client).Do(ctx, succeeds) }()
+				select {
+				case err := <-over:
+					require.ErrorIs(t, err, quorumlock.ErrUnrecorded)
+					require.ErrorIs(t, err, reason)
+				case <-time.After(5 * time.Minute):
+					t.Error("Do has not returned, and its context ended long ago")
+					_ = client.Close(context.Background())
+					<-over
+				}
+			})
+		})
+	}
+}
+
+// In its last millisecond, a record has no time left, and says who did the work all the same.
+func TestRecordInItsLastMillisecond(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client(func(cfg *quorumlock.Config) { cfg.Holder = "web-1" })
+		require.NoError(t, nightly(client).Do(t.Context(), succeeds))
+		time.Sleep(window - time.Millisecond)
+		for range 40 {
+			err := nightly(client).Check(t.Context())
+			if err == nil {
+				return
+			}
+			done := isDone(t, err)
+			require.Equal(t, "web-1", quorumlock.ParseOwner(done.Owner).Holder, "left %v", done.Left)
+			require.NotEqual(t, int64(0), done.At.UnixMilli())
+			time.Sleep(100 * time.Microsecond)
+		}
+		t.Error("the record does not end")
+	})
+}
+
+// Two records on one node each are no majority of the one that lives longer: once a caller has told of it, no later one
+// may miss it.
+func TestRecordsOfDifferentWorkDoNotAddUp(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		unrecorded := func(down, late []int) {
+			f.Stop(down...)
+			require.ErrorIs(t, nightly(f.Client()).Do(t.Context(), func(context.Context) error {
+				f.Stop(late...)
+				return nil
+			}), quorumlock.ErrUnrecorded)
+			f.Start(append(down, late...)...)
+		}
+		unrecorded(nil, []int{1, 2}) // on 0
+		time.Sleep(window / 2)
+		unrecorded([]int{0}, []int{2}) // on 1
+		f.Stop(2)
+		done := isDone(t, nightly(f.Client()).Check(t.Context()))
+		f.Start(2)
+		time.Sleep(3 * window / 4) // after the end of the first record
+		require.Less(t, 3*window/4, done.Left)
+		f.Stop(1)
+		isDone(t, nightly(f.Client()).Do(t.Context(), neverRuns(t)))
+	})
+}
+
+// Readers hold a lock together, so none of them does the work alone.
+func TestRecordNeedsTheLockAlone(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		lease := fleet.MustAcquire(t, client.RWLock("nightly").Read())
+		require.ErrorIs(t, nightly(client).Record(t.Context(), lease), quorumlock.ErrInvalid)
+	})
+}
+
+// A caller that hears that a node has forgotten the record gives it back, although a majority has it: then the loss of
+// another node is no matter.
+func TestRecordIsGivenBackToOneNode(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, spies := f.SpiedClient()
+		for _, s := range spies[1:] {
+			s.Way = time.Millisecond // node 0 answers first
+		}
+		require.NoError(t, nightly(client).Do(t.Context(), succeeds))
+		for _, i := range []int{0, 1} {
+			f.Nodes[i].Flush()
+			time.Sleep(2 * f.Limits.Recovery())
+			if i == 0 {
+				isDone(t, nightly(client).Do(t.Context(), neverRuns(t)))
+			}
+		}
+		f.Stop(2)
+		isDone(t, nightly(client).Do(t.Context(), neverRuns(t)))
+	})
+}
+
+// Nodes that take no record for now do not keep a caller whose context does not end from the record later.
+func TestRecordIsTriedAgain(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, wires := f.WiredClient()
+		require.NoError(t, nightly(client).Do(t.Context(), func(context.Context) error {
+			wires[1].Severed.Store(true)
+			wires[2].Severed.Store(true)
+			time.AfterFunc(2*time.Second, func() { wires[1].Severed.Store(false) })
+			return nil
+		}))
+		isDone(t, nightly(client).Do(t.Context(), neverRuns(t)))
+	})
+}
