@@ -144,6 +144,8 @@ func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 		return errors.New("--once is for one key, without --read and --of")
 	case f.once != 0 && f.once < quorumlock.MinOnceWindow:
 		return fmt.Errorf("--once %v is less than %v", f.once, quorumlock.MinOnceWindow)
+	case f.once > quorumlock.MaxOnceWindow:
+		return fmt.Errorf("--once %v is more than %v", f.once, quorumlock.MaxOnceWindow)
 	case f.maxHold < 0:
 		return fmt.Errorf("--max-hold %v is negative", f.maxHold)
 	case f.minHold < 0:

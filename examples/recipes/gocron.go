@@ -38,8 +38,11 @@ type cronLock struct {
 	lease *quorumlock.Lease
 }
 
-// Unlock implements gocron.Lock. The job counts as done, also if it failed: gocron does not tell.
+// Unlock implements gocron.Lock. The job counts as done, also if it failed: gocron does not tell. The context of the job has
+// ended if the scheduler shuts down.
 func (l cronLock) Unlock(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quorumlock.DefaultTTL)
+	defer cancel()
 	return errors.Join(l.once.Record(ctx, l.lease), l.lease.Release(ctx))
 }
 

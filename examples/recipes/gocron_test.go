@@ -42,6 +42,19 @@ func TestCronLockerRunsEachJobOnce(t *testing.T) {
 	})
 }
 
+// A scheduler that shuts down ends the context while its last job runs. The job counts as done all the same.
+func TestCronLockerRecordsInAShutdown(t *testing.T) {
+	instances(t, 2, func(t *testing.T, clients []*quorumlock.Client) {
+		ctx, cancel := context.WithCancel(t.Context())
+		lock, err := recipes.CronLocker{Client: clients[0], Window: 55 * time.Second}.Lock(ctx, "report")
+		require.NoError(t, err)
+		cancel()
+		require.NoError(t, lock.Unlock(ctx))
+		_, err = recipes.CronLocker{Client: clients[1], Window: 55 * time.Second}.Lock(t.Context(), "report")
+		require.ErrorIs(t, err, quorumlock.ErrDone)
+	})
+}
+
 // While a job runs, no other instance runs it, however long it takes.
 func TestCronLockerHoldsTheLockWhileTheJobRuns(t *testing.T) {
 	instances(t, 3, func(t *testing.T, clients []*quorumlock.Client) {
