@@ -17,7 +17,7 @@ import (
 // mail, a migration. It is made by [Client.Once]. It is immutable, and safe for concurrent use.
 //
 // The work runs under the lock of the same name. When it has succeeded, a record of that goes to a majority of the
-// nodes, while the lease is still valid. It lives there for the window, counted by the clocks of the nodes. So neither the
+// nodes or more, by the rule of the lock, while the lease is still valid. It lives there for the window, counted by the clocks of the nodes. So neither the
 // clocks of the callers count, nor when they call, nor how short the work is:
 //
 //   - In a window, at most one Do returns nil. All that begin later return a [*DoneError].
@@ -42,7 +42,8 @@ type OnceOptions struct {
 	// required. Work that is named after its time, such as "report-2026-11-24", has any window that is longer than callers
 	// are late.
 	Window time.Duration
-	// Lock has the options of the lock under which the work runs.
+	// Lock has the options of the lock under which the work runs. The record goes to as many nodes as its Rule needs. With
+	// more than a majority, more nodes may lose their memory before the work may be done again.
 	Lock LockOptions
 }
 
@@ -172,7 +173,7 @@ func (o *Once) Record(ctx context.Context, l *Lease) error {
 	defer cancel(nil)
 	defer context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })()
 	text := fmt.Sprintf("%d %s", o.lock.client.clock.Wall().UnixMilli(), l.Owner())
-	err := o.retry(held, func() error { return o.write(held, text, o.window) })
+	err := o.retry(held, func() error { return o.write(held, text, o.window, o.lock.spec.Need) })
 	if err == nil {
 		err = l.Err()
 	}
@@ -236,7 +237,7 @@ func (o *Once) look(ctx context.Context) error {
 		a.left = (a.left - (o.lock.client.clock.Now() - asked)).Truncate(time.Millisecond)
 		if a.left <= 0 {
 			a.open, a.done = a.open+a.done, 0 // it has ended meanwhile
-		} else if err := o.write(ctx, a.text, a.left); err != nil && a.same < o.need() {
+		} else if err := o.write(ctx, a.text, a.left, o.need()); err != nil && a.same < o.need() {
 			return err
 		}
 	}
@@ -248,18 +249,18 @@ func (o *Once) look(ctx context.Context) error {
 	case a.open >= o.need():
 		return nil
 	default:
-		return o.shortage(replies, a.open)
+		return o.shortage(replies, a.open, o.need())
 	}
 }
 
-// write gives the nodes the record. It returns nil once a majority has it.
-func (o *Once) write(ctx context.Context, text string, left time.Duration) error {
-	replies, err := o.ask(ctx, text, left, func(a onceAnswers) bool { return a.done >= o.need() })
+// write gives the nodes the record. It returns nil once need of them have it.
+func (o *Once) write(ctx context.Context, text string, left time.Duration, need int) error {
+	replies, err := o.ask(ctx, text, left, func(a onceAnswers) bool { return a.done >= need })
 	if err != nil {
 		return err
 	}
-	if done := countOnce(replies).done; done < o.need() {
-		return o.shortage(replies, done)
+	if done := countOnce(replies).done; done < need {
+		return o.shortage(replies, done, need)
 	}
 	return nil
 }
@@ -276,9 +277,9 @@ func (o *Once) ask(ctx context.Context, text string, left time.Duration, enough 
 	return o.lock.client.ask(ctx, op, func(replies []timedReply) bool { return enough(countOnce(replies)) })
 }
 
-func (o *Once) shortage(replies []timedReply, agreed int) error {
+func (o *Once) shortage(replies []timedReply, agreed, need int) error {
 	e := o.lock.noQuorumError(node.Once, replies)
-	e.Need, e.Agreed = o.need(), agreed
+	e.Need, e.Agreed = need, agreed
 	return e
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // unwritable answers every record with an error.
@@ -142,5 +143,25 @@ func TestRecordIsTriedAgain(t *testing.T) {
 			return nil
 		}))
 		isDone(t, nightly(client).Do(t.Context(), neverRuns(t)))
+	})
+}
+
+// The record goes to as many nodes as the rule of the lock needs. On all of three, it survives the loss of one of them.
+func TestRecordFollowsTheRuleOfTheLock(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		work := client.Once("nightly", quorumlock.OnceOptions{Window: window, Lock: quorumlock.LockOptions{Rule: quorum.All()}})
+		require.NoError(t, work.Do(t.Context(), func(context.Context) error {
+			f.Stop(2)
+			time.AfterFunc(time.Second, func() { f.Start(2) })
+			return nil
+		}))
+		f.Start(2)
+		time.Sleep(time.Second)
+		f.Nodes[0].Flush()
+		fleet.AcquireAndRelease(t, client.RedLock("other")) // so that the recovery begins
+		time.Sleep(2 * f.Limits.Recovery())
+		f.Stop(1)
+		isDone(t, work.Check(t.Context()))
 	})
 }
