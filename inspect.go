@@ -229,6 +229,11 @@ func (c *Client) ask(ctx context.Context, op node.Op, enough func([]timedReply) 
 	case <-c.quit:
 		err = ErrClosed
 	}
+	if err != nil {
+		for i := range n {
+			c.nodes.Withdraw(i, g.calls.To(i)) // what is not on the wire would only delay others
+		}
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.replies), err

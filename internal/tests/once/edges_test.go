@@ -3,9 +3,14 @@ package once_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
@@ -163,5 +168,39 @@ func TestRecordFollowsTheRuleOfTheLock(t *testing.T) {
 		time.Sleep(2 * f.Limits.Recovery())
 		f.Stop(1)
 		isDone(t, work.Check(t.Context()))
+	})
+}
+
+// Callers that give up before their question is on the wire ask no node, so they do not delay the next caller.
+func TestAbandonedQuestionsAreNeverSent(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, spies := f.SpiedClient()
+		var asked atomic.Int64
+		pass := make(chan struct{})
+		for _, s := range spies {
+			s.Before = func(ops []node.Op) {
+				for _, op := range ops {
+					if strings.HasPrefix(op.Names[0], "abandoned") {
+						asked.Add(1)
+					}
+				}
+				<-pass
+			}
+		}
+		first := fleet.StartAcquire(t.Context(), t, client.RedLock("first"))
+		fleet.Settle()
+		ctx, giveUp := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		for i := range 1000 {
+			work := client.Once(fmt.Sprint("abandoned", i), quorumlock.OnceOptions{Window: window})
+			callers.Go(func() { assert.ErrorIs(t, work.Do(ctx, neverRuns(t)), context.Canceled) })
+		}
+		fleet.Settle()
+		giveUp()
+		callers.Wait()
+		close(pass)
+		require.NoError(t, first.Has().Release(t.Context()))
+		fleet.Settle()
+		require.Zero(t, asked.Load())
 	})
 }
