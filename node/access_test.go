@@ -58,7 +58,9 @@ func everything(n node.Node) []node.Reply {
 	replies = append(replies, do(n,
 		node.Op{Kind: node.Open, Marker: marker},
 		release("o1", "lock:a"), acquire("o1", "lock:a"), acquire("o2", "lock:a"), renew("o1", "lock:a"),
-		inspect("lock:a"), force("lock:a"), renew("o1", "lock:a"), acquire("o3", "lock:a"), release("o3", "lock:a"))...)
+		inspect("lock:a"), force("lock:a"), renew("o1", "lock:a"), acquire("o3", "lock:a"), release("o3", "lock:a"),
+		node.Op{Kind: node.Once, Names: []string{"lock:a"}, Owner: "1 o3", TTL: long},
+		node.Op{Kind: node.Once, Names: []string{"lock:a"}})...)
 	err := n.Probe(context.Background())
 	return append(replies, node.Reply{Err: err})
 }
