@@ -114,8 +114,10 @@ func (o *Once) Do(ctx context.Context, fn func(ctx context.Context) error) error
 	case ctx.Value(heldKey{o.lock.client, o.lock.spec.Names[0]}) != nil:
 		return invalid(fmt.Sprintf("the context holds the lock %q already", o.name()))
 	}
-	if err := o.look(ctx); errors.Is(err, ErrDone) {
-		return err // other errors come from the acquisition too, which tries for longer
+	if !o.lock.client.queues.Crowded(ctx, &o.lock.spec) { // the acquisition waits until there is room
+		if err := o.look(ctx); errors.Is(err, ErrDone) {
+			return err // other errors come from the acquisition too, which tries for longer
+		}
 	}
 	l, err := o.lock.Acquire(ctx)
 	if err != nil {

@@ -26,8 +26,8 @@ type crowd struct {
 	byNeed []deadlineHeap
 }
 
-// crowded reports whether the nodes cannot answer a call for this lock before the context ends.
-func (qs *Queues) crowded(ctx context.Context, s *lease.Spec) bool {
+// Crowded reports whether the nodes cannot answer a call for this lock before the context ends.
+func (qs *Queues) Crowded(ctx context.Context, s *lease.Spec) bool {
 	end, ok := ctx.Deadline()
 	return ok && qs.engine.Nodes.Crowded(s.Need, time.Until(end)) //nolint:forbidigo // deadlines of contexts are of package time
 }
@@ -70,7 +70,7 @@ func (w *waiter) park(ctx context.Context) (signals <-chan struct{}) {
 	}
 	c.mu.Unlock()
 	w.parked = true
-	if !qs.crowded(ctx, w.spec) { // capacity that was freed before woke others
+	if !qs.Crowded(ctx, w.spec) { // capacity that was freed before woke others
 		w.signal()
 	}
 	return w.signals

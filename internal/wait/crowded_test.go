@@ -72,7 +72,7 @@ func parkFor(t *testing.T, qs *Queues, s *lease.Spec, patience time.Duration) *w
 	w := qs.newWaiter(s, nil)
 	_, _, wait := w.untilAttempt()
 	require.LessOrEqual(t, wait, time.Duration(0), "its turn has come")
-	require.True(t, qs.crowded(ctx, s))
+	require.True(t, qs.Crowded(ctx, s))
 	w.park(ctx)
 	return w
 }

@@ -121,7 +121,7 @@ const maxSlotAttempts = 5
 // TryAcquire makes an attempt without the local queue. For a semaphore it makes a few, while nodes
 // report that other slots are free. trace may be nil.
 func (qs *Queues) TryAcquire(ctx context.Context, s *lease.Spec, trace Trace) (Result, error) {
-	if qs.crowded(ctx, s) {
+	if qs.Crowded(ctx, s) {
 		err := qs.engine.CrowdedError(s)
 		qs.env.Events.AttemptFailed(s, 1, err)
 		return Result{}, err

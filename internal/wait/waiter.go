@@ -207,7 +207,7 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 	for {
 		given, signals, wait := w.untilAttempt()
 		due := given == nil && wait <= 0
-		if due && qs.crowded(ctx, w.spec) {
+		if due && qs.Crowded(ctx, w.spec) {
 			due, signals, wait = false, w.park(ctx), lease.Never
 		} else {
 			w.unpark()

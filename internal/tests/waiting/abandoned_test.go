@@ -250,6 +250,40 @@ func TestCrowdOfImpatientCallersIsServed(t *testing.T) {
 	}
 }
 
+// So it is with callers that ask whether work is done before they wait for its lock. They need several exchanges, so
+// more of them begin in vain.
+func TestCrowdOfImpatientWorkersIsServed(t *testing.T) {
+	patient, crowd := worksOf(t, 64, time.Minute), worksOf(t, 512, 10*time.Millisecond)
+	t.Logf("%d did their work, where 64 patient callers did it %d times", crowd, patient)
+	require.Greater(t, float64(crowd), 0.03*float64(patient), "none, if all of them ask")
+}
+
+// worksOf lets callers with a patience do work of their own once in a loop, and returns how often they have done it.
+func worksOf(t *testing.T, callers int, patience time.Duration) (n int64) {
+	t.Helper()
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := slowClient(f, 20*time.Microsecond)
+		end := f.Clock.Now() + 200*time.Millisecond
+		var done atomic.Int64
+		var wg sync.WaitGroup
+		for i := range callers {
+			wg.Go(func() {
+				for j := 0; f.Clock.Now() < end; j++ {
+					work := c.Once(fmt.Sprintf("work%d of %d", j, i), quorumlock.OnceOptions{Window: time.Hour})
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					if work.Do(ctx, func(context.Context) error { return nil }) == nil {
+						done.Add(1)
+					}
+					cancel()
+				}
+			})
+		}
+		wg.Wait()
+		n = done.Load()
+	})
+	return n
+}
+
 // The queues are too long for callers with a deadline. When those before them give up, they are asked at once.
 func TestCapacityServesParkedCallers(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
