@@ -34,6 +34,13 @@ func beatInterval(rank int) time.Duration {
 // maxBeatNames bounds the names of one operation, since a node does nothing else meanwhile.
 const maxBeatNames = 64
 
+// A beat sends a distant node one operation in each beatGap, up to maxBeatOps at once. If each waited for the answer to
+// the last, a beat of many names could take longer than nodes keep the entries.
+const (
+	beatGap    = 10 * time.Millisecond
+	maxBeatOps = 16
+)
+
 // heart sends the beats of a client: operations that tell a node which waiters still wait, and that learn from it how
 // they stand. So waiters find out what no message has told them. While a client has no waiter that was denied, it
 // sends none.
@@ -51,15 +58,15 @@ type heart struct {
 	jitter float64
 	// interval is the longest time until the next beat. Nodes keep entries for longer.
 	interval atomic.Int64
-	// untold has, for each node, the tickets that are still to be told in this beat. There is one operation at a time,
-	// while busy is set: other operations of the client need not wait for all of them.
-	untold [][]*ticket
-	busy   []bool
+	// untold has, for each node, the tickets that are still to be told in this beat. unanswered counts the operations
+	// under way. They are few: other operations of the client need not wait for all of them.
+	untold     [][]*ticket
+	unanswered []int
 }
 
 func (h *heart) init(qs *Queues) {
 	n := qs.engine.Nodes.Len()
-	h.queues, h.untold, h.busy = qs, make([][]*ticket, n), make([]bool, n)
+	h.queues, h.untold, h.unanswered = qs, make([][]*ticket, n), make([]int, n)
 	h.interval.Store(int64(BeatInterval))
 }
 
@@ -122,7 +129,7 @@ func (h *heart) beat() {
 			t.forgetRank()
 		}
 		for i := range h.untold {
-			if !h.busy[i] {
+			if h.unanswered[i] == 0 {
 				h.untold[i] = tickets
 				h.tellLocked(i)
 			}
@@ -131,8 +138,16 @@ func (h *heart) beat() {
 	h.armLocked(now, interval)
 }
 
-// tellLocked sends node i the next operation. A node that cannot be asked now is told in the next beat.
+// tellLocked sends node i the next operations. A node that cannot be asked now is told in the next beat.
 func (h *heart) tellLocked(i int) {
+	most := min(max(1, int(h.queues.engine.Nodes.Latency(i)/beatGap)), maxBeatOps)
+	for h.unanswered[i] < most && h.tellSomeLocked(i) {
+		h.unanswered[i]++
+	}
+}
+
+// tellSomeLocked sends node i one operation, and reports whether it did.
+func (h *heart) tellSomeLocked(i int) bool {
 	listening, _ := h.queues.router.subscriptions.Listening()
 	var told []*ticket
 	op := &node.Op{Kind: node.Refresh, TTL: h.queues.entryTTL()}
@@ -145,7 +160,11 @@ func (h *heart) tellLocked(i int) {
 	}
 	slices.Sort(op.Names)
 	op.Names = slices.Compact(op.Names)
-	h.busy[i] = len(op.Names) > 0 && h.queues.engine.Nodes.Refresh(i, op, func(r *node.Reply) { h.onAnswer(i, told, r) })
+	if len(op.Names) > 0 && h.queues.engine.Nodes.Refresh(i, op, func(r *node.Reply) { h.onAnswer(i, told, r) }) {
+		return true
+	}
+	h.untold[i] = nil
+	return false
 }
 
 // onAnswer passes the answer of node i on to the tickets. An operation that was never sent says nothing.
@@ -162,6 +181,7 @@ func (h *heart) onAnswer(i int, told []*ticket, r *node.Reply) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.unanswered[i]--
 	h.tellLocked(i)
 }
 

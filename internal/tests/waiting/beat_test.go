@@ -203,3 +203,36 @@ func TestErrorOfAWaiterNamesThePresentHolder(t *testing.T) {
 		require.NoError(t, third.Has().Release(t.Context()))
 	})
 }
+
+// Nodes do not forget the waiters of a distant client while it tells them of hundreds of names, and wake them at once.
+func TestBeatOfADistantClientKeepsAllEntries(t *testing.T) {
+	const names = 800
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		holder := f.Client()
+		held := make([]*quorumlock.Lease, names)
+		for i := range held {
+			held[i] = fleet.MustAcquire(t, holder.RedLock(fmt.Sprint("job", i)))
+		}
+		c, _ := f.DistantClient(200 * time.Millisecond)
+		ctx, giveUp := context.WithCancel(t.Context())
+		var waits sync.WaitGroup
+		got := make(chan *quorumlock.Lease, names)
+		for _, l := range held {
+			waits.Go(func() {
+				if l, err := c.RedLock(l.Names()[0]).Acquire(ctx); err == nil {
+					got <- l
+				}
+			})
+		}
+		time.Sleep(15 * time.Second)
+		for i := 0; i < names; i += 50 {
+			require.NoError(t, held[i].Release(t.Context()))
+			var l *quorumlock.Lease
+			require.LessOrEqual(t, f.Elapsed(func() { l = <-got }), time.Second)
+			require.Equal(t, held[i].Names(), l.Names())
+			require.NoError(t, l.Release(t.Context()))
+		}
+		giveUp()
+		waits.Wait()
+	})
+}
