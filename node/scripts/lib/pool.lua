@@ -69,12 +69,16 @@ end
 -- after returns how many ms pass until that many more slots are free, unless a holder releases one
 -- earlier. It looks at the first 64 held slots only.
 local function after(spots, more)
-  local lives = {}
-  for i = 1, math.min(#spots.held, 64) do
-    local left = redis.call('PTTL', slot(spots.pool, spots.held[i]))
-    lives[i] = left == -1 and 2 ^ 43 or left
+  local lives = spots.lives
+  if not lives then
+    lives = {}
+    for i = 1, math.min(#spots.held, 64) do
+      local left = redis.call('PTTL', slot(spots.pool, spots.held[i]))
+      lives[i] = left == -1 and 2 ^ 43 or left
+    end
+    table.sort(lives)
+    spots.lives = lives
   end
-  table.sort(lives)
   return lives[math.max(1, math.min(more, #lives))] or 0
 end
 
@@ -254,7 +258,9 @@ local function pools()
 
   -- stand returns what denies its slots to a waiter, or nil, and keeps its entry: see the script refresh. A
   -- waiter that may come chooses slots by what it knows, as it does after a message. One that waits for more
-  -- slots than the pool has may come too, since only an attempt tells it of the size.
+  -- slots than the pool has may come too, since only an attempt tells it of the size. Many waiters of a
+  -- refresh may wait for one pool, so its slots are looked at once.
+  local looked = {}
   local function stand(pool, size, version, waiter, ticket, keep, now)
     queue.sound(pool, waiter)
     local need = wanted(waiter)
@@ -262,7 +268,8 @@ local function pools()
     if need > size then
       return nil
     end
-    local spots = vacancies(pool, size)
+    local spots = looked[size .. pool] or vacancies(pool, size)
+    looked[size .. pool] = spots
     queue.enter_all({pool}, waiter, ticket, keep, now)
     local rank, missing = redis.call('ZRANK', key('queue', pool), waiter) or 0, need - #spots.free
     if missing > 0 then

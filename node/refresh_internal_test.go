@@ -1,0 +1,51 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+)
+
+// A server looks at the slots of a large pool once for all waiters of a refresh: it does nothing else meanwhile.
+func TestRefreshLooksAtTheSlotsOfAPoolOnce(t *testing.T) {
+	server := redisproc.Start(t)
+	r, err := OpenRedis(server.Addr())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+	require.NoError(t, err)
+	defer client.Close()
+	do := func(args ...string) string {
+		text, err := client.Do(context.Background(), client.B().Arbitrary(args...).Build()).ToString()
+		require.NoError(t, err)
+		return text
+	}
+	pool := Pool{Name: PoolName("x"), Size: 1024, Version: 1}
+	do("EVAL", `for i = 0, 1023 do
+		redis.call('HSET', 'quorumlock:permit:' .. i .. string.sub(ARGV[1], #'quorumlock:permits' + 1), 'o', 1)
+	end return 'done'`, "0", pool.Name)
+	op := Op{Kind: Refresh, TTL: 4 * time.Second, Names: []string{pool.Name}}
+	for i := range 64 {
+		w := Waiter{ID: fmt.Sprintf("c:%d@50", i), Ticket: int64(i)}
+		op.Waiting = append(op.Waiting, Waiting{Waiter: w, Names: op.Names, Pool: pool})
+	}
+	do("CONFIG", "RESETSTAT")
+	replies := make([]Reply, 1)
+	r.Do(context.Background(), []Op{op}, replies)
+	require.NoError(t, replies[0].Err)
+	require.Len(t, replies[0].Standings, 64)
+	for i, s := range replies[0].Standings {
+		require.Equal(t, Standing{Known: true, Rank: i, Holder: Holder{Name: pool.Name, Owner: "o", TTL: s.Holder.TTL}}, s)
+	}
+	stats := do("INFO", "commandstats")
+	require.Regexp(t, `cmdstat_exists:calls=1,`, stats)
+	require.Regexp(t, `cmdstat_pttl:calls=64,`, stats)
+	require.NotEmpty(t, regexp.MustCompile(`cmdstat_zadd:calls=64,`).FindString(stats))
+}
