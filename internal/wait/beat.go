@@ -31,7 +31,8 @@ func beatInterval(rank int) time.Duration {
 	return max(BeatInterval, time.Duration(rank)*BeatInterval/nearHead)
 }
 
-// maxBeatNames bounds the names of one operation, since a node does nothing else meanwhile.
+// maxBeatNames bounds the names of one operation, since a node does nothing else meanwhile. A waiter for more names has
+// one to itself.
 const maxBeatNames = 64
 
 // A beat sends a distant node one operation in each beatGap, up to maxBeatOps at once. If each waited for the answer to
@@ -151,8 +152,11 @@ func (h *heart) tellSomeLocked(i int) bool {
 	listening, _ := h.queues.router.subscriptions.Listening()
 	var told []*ticket
 	op := &node.Op{Kind: node.Refresh, TTL: h.queues.entryTTL()}
-	for listening&(1<<i) != 0 && len(op.Names) < maxBeatNames && len(h.untold[i]) > 0 {
+	for listening&(1<<i) != 0 && len(h.untold[i]) > 0 {
 		t := h.untold[i][0]
+		if len(op.Names) > 0 && len(op.Names)+len(t.names) > maxBeatNames {
+			break
+		}
 		h.untold[i] = h.untold[i][1:]
 		if w, ok := t.waiting(i); ok {
 			told, op.Waiting, op.Names = append(told, t), append(op.Waiting, w), append(op.Names, w.Names...)

@@ -236,3 +236,43 @@ func TestBeatOfADistantClientKeepsAllEntries(t *testing.T) {
 		waits.Wait()
 	})
 }
+
+// Waiters for many names each share an operation only as far as its limit allows.
+func TestBeatsOfManyNamesEachAreBounded(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		holder := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		c, spies := f.SpiedClient()
+		var waits []*fleet.Acquisition
+		for i := range 5 {
+			names := []string{"job"}
+			for j := range 39 {
+				names = append(names, fmt.Sprint(i, "-", j))
+			}
+			waits = append(waits, fleet.StartAcquire(t.Context(), t, c.MultiLock(names...)))
+		}
+		most := 0
+		spies[0].Set(func(s *fleet.Spy) {
+			s.Before = func(ops []node.Op) {
+				for _, op := range ops {
+					if op.Kind == node.Refresh {
+						most = max(most, len(op.Names))
+					}
+				}
+			}
+		})
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 40, most)
+		require.NoError(t, holder.Release(t.Context()))
+		for range waits {
+			served := false
+			for _, w := range waits {
+				if !served && !w.Waits() && w.Lease != nil {
+					require.NoError(t, w.Lease.Release(t.Context()))
+					w.Lease, served = nil, true
+				}
+			}
+			require.True(t, served)
+		}
+		f.RequireNoKeys()
+	})
+}
