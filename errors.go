@@ -162,6 +162,7 @@ type Operation string
 const (
 	OpAcquire      Operation = "acquire"
 	OpExtend       Operation = "extend" // and a downgrade
+	OpRenew        Operation = "renew"  // by the client itself, in a VoteEvent
 	OpRelease      Operation = "release"
 	OpInspect      Operation = "inspect"
 	OpForceRelease Operation = "force-release"

@@ -4,9 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Hooks receive events, for metrics and logs. Every function may be nil. They are called one after
@@ -102,12 +99,12 @@ type AcquisitionEvent struct {
 // VoteEvent describes the vote of one node in one fan-out.
 type VoteEvent struct {
 	Node string
-	// Op is Acquire or Renew.
-	Op    node.Kind
+	// Op is OpAcquire or OpRenew.
+	Op    Operation
 	Names []string
 	// Owner is the owner id of the attempt; failed attempts have ids of their own.
 	Owner string
-	Vote  quorum.Vote
+	Vote  Vote
 	// Unsent is set if the node was not asked, since it had just failed or had too much to do.
 	Unsent bool
 	// At is when the vote was counted, by the wall clock of this process. Took is the time since
@@ -118,6 +115,20 @@ type VoteEvent struct {
 	// that says that the owner was released by force. If it is unknown, Err is a [*node.Error].
 	Err error
 }
+
+// Vote is the answer of one node to one question, as events and metrics name it.
+type Vote string
+
+// The votes.
+const (
+	// VoteGranted: the node confirmed the operation.
+	VoteGranted Vote = "granted"
+	// VoteDenied: the node refused, and gave nothing.
+	VoteDenied Vote = "denied"
+	// VoteUnknown: there is no usable answer, so the operation may have happened. It never counts as a grant, and
+	// never proves that another owner holds the lock.
+	VoteUnknown Vote = "unknown"
+)
 
 // AttemptFailedEvent describes an attempt that did not get the lock.
 type AttemptFailedEvent struct {

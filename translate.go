@@ -90,7 +90,7 @@ func (t translator) Voted(g *lease.Grant, v lease.Vote) {
 
 func voteEvent(g *lease.Grant, v lease.Vote) VoteEvent {
 	return VoteEvent{
-		Node: v.Node, Op: v.Op, Names: namesOf(g.Spec()), Owner: g.Owner(), Vote: v.Vote, Unsent: v.Unsent,
+		Node: v.Node, Op: Operation(v.Op.String()), Names: namesOf(g.Spec()), Owner: g.Owner(), Vote: Vote(v.Vote.String()), Unsent: v.Unsent,
 		At: v.At, Took: v.Took, Err: v.Err,
 	}
 }

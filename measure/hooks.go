@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Label is a property of a value. The type of Value is string, bool or int.
@@ -166,8 +165,8 @@ func (m *meters) degraded(names []string, c change) {
 
 func (m *meters) voted(e quorumlock.VoteEvent) {
 	m.openNode(e.Node)
-	labels := []Label{{keyNode, e.Node}, {keyOperation, e.Op.String()}}
-	if e.Vote == quorum.Unknown {
+	labels := []Label{{keyNode, e.Node}, {keyOperation, string(e.Op)}}
+	if e.Vote == quorumlock.VoteUnknown {
 		labels = append(labels, failed(ReasonOf(e.Err)))
 	} else {
 		// Either nothing was known about it, or another client of these hooks took it for down, and has not asked since.
@@ -176,7 +175,7 @@ func (m *meters) voted(e quorumlock.VoteEvent) {
 	if !e.Unsent {
 		m.recorder.Record(background, nodeDuration, e.Took.Seconds(), labels...)
 	}
-	m.recorder.Record(background, nodeVotes, 1, append(labels, Label{keyVote, e.Vote.String()})...)
+	m.recorder.Record(background, nodeVotes, 1, append(labels, Label{keyVote, string(e.Vote)})...)
 }
 
 // node records whether a node answers, if that has changed.

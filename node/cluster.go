@@ -223,9 +223,9 @@ func MarkerKey(tag string) string { return fixedKey(fixedKeys[0], tag) }
 func FencesKey(tag string) string { return fixedKey(fixedKeys[1], tag) }
 
 // strangers reports whether an operation has a name that lies in another slot.
-func (o *Op) strangers(tag string) bool {
-	return slices.ContainsFunc(o.Names, func(name string) bool { return hashTag(name) != tag }) ||
-		o.Pool.Name != "" && hashTag(o.Pool.Name) != tag
+func strangers(op *Op, tag string) bool {
+	return slices.ContainsFunc(op.Names, func(name string) bool { return hashTag(name) != tag }) ||
+		op.Pool.Name != "" && hashTag(op.Pool.Name) != tag
 }
 
 // errOtherSlot is for a name without the hash tag of the node.
@@ -236,7 +236,7 @@ func errOtherSlot(tag string) error {
 // doInSlot is Do for a batch with names that lie in other slots. Only the operations on these names fail.
 func (r *Redis) doInSlot(ctx context.Context, ops []Op, replies []Reply) {
 	for i := range ops {
-		if ops[i].strangers(r.tag) {
+		if strangers(&ops[i], r.tag) {
 			failAll(r.name, ops[i:i+1], replies[i:i+1], ErrMisconfigured, errOtherSlot(r.tag), true)
 			continue
 		}

@@ -161,13 +161,13 @@ func TestKeysOfASlot(t *testing.T) {
 	for _, name := range []string{"{ql}:job", "{ql}:", "{ql}:a}b", "{ql}:{x}", "app:{ql}:job"} {
 		pool := PoolName(name)
 		for _, base := range []string{name, pool, SlotName(pool, 3)} {
-			assert.False(t, (&Op{Names: []string{base}}).strangers("ql"), base)
+			assert.False(t, strangers(&Op{Names: []string{base}}, "ql"), base)
 			for _, kind := range kinds {
 				assert.Equal(t, "ql", hashTag(key(kind, base)), base)
 			}
 		}
 	}
 	for _, name := range []string{"job", "{}{ql}", "{other}:{ql}", "{ql"} {
-		assert.True(t, (&Op{Names: []string{name}}).strangers("ql"), name)
+		assert.True(t, strangers(&Op{Names: []string{name}}, "ql"), name)
 	}
 }

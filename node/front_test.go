@@ -114,11 +114,11 @@ type relay struct {
 	holding atomic.Bool
 
 	mu    sync.Mutex
-	wires []*wire
+	pipes []*pipe
 }
 
-// wire is one connection through a relay.
-type wire struct {
+// pipe is one connection through a relay.
+type pipe struct {
 	relay *relay
 	up    *net.TCPConn
 	mu    sync.Mutex
@@ -141,9 +141,9 @@ func (r *relay) carry(c net.Conn) {
 		return
 	}
 	r.keep(up)
-	w := &wire{relay: r, up: up.(*net.TCPConn), read: make(chan struct{}), drained: make(chan struct{})}
+	w := &pipe{relay: r, up: up.(*net.TCPConn), read: make(chan struct{}), drained: make(chan struct{})}
 	r.mu.Lock()
-	r.wires = append(r.wires, w)
+	r.pipes = append(r.pipes, w)
 	r.mu.Unlock()
 	r.wg.Go(func() {
 		defer close(w.drained)
@@ -155,7 +155,7 @@ func (r *relay) carry(c net.Conn) {
 }
 
 // pump forwards the client's bytes or holds them back.
-func (w *wire) pump(c net.Conn) {
+func (w *pipe) pump(c net.Conn) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := c.Read(buf)
@@ -182,28 +182,28 @@ func (w *wire) pump(c net.Conn) {
 func (r *relay) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.wires)
+	return len(r.pipes)
 }
 
 // deliver sends the server the bytes held back on connections that the client has closed. It
 // returns when the server has executed or refused all of them.
-func (r *relay) deliver() (wires int) {
+func (r *relay) deliver() (pipes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, w := range r.wires {
+	for _, w := range r.pipes {
 		w.mu.Lock()
 		held := w.held
 		w.mu.Unlock()
 		if !held {
 			continue
 		}
-		wires++
+		pipes++
 		<-w.read
 		_, _ = w.up.Write(w.late)
 		_ = w.up.CloseWrite()
 		<-w.drained
 	}
-	return wires
+	return pipes
 }
 
 // hello returns a fake server's answer to a handshake command. The result is false for all other

@@ -14,12 +14,12 @@ func (w *writer) latch(op *Op) {
 	}
 	l := op.Latch
 	w.add(flag(l.Exact), w.numerals.unsigned(l.Generation), w.numerals.signed(int64(l.Count)), w.numerals.unsigned(l.Since),
-		l.flags(), w.numerals.signed(l.Whole), l.Inbox, milliseconds(l.Keep))
+		latchFlags(l), w.numerals.signed(l.Whole), l.Inbox, milliseconds(l.Keep))
 	w.add(l.IDs...)
 }
 
-// flags makes the script's ninth argument.
-func (l *LatchOp) flags() string {
+// latchFlags makes the script's ninth argument.
+func latchFlags(l *LatchOp) string {
 	var flags strings.Builder
 	for _, f := range []struct {
 		set  bool

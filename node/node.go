@@ -70,6 +70,8 @@ const (
 // String returns the name of the operation, as errors and logs show it.
 func (k Kind) String() string {
 	switch k {
+	case 0:
+		return "" // connecting and probing
 	case Acquire:
 		return "acquire"
 	case Renew:

@@ -173,7 +173,7 @@ func (r *Redis) Server() (identity, process string) { return r.link.knownServer(
 // Do implements [Node]. If a connection that was used before turns out to be broken, or to lead to a server that
 // no longer owns the slot, Do replaces it and sends the batch once more: see [Reply.Repeated].
 func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
-	if r.tag != "" && slices.ContainsFunc(ops, func(op Op) bool { return op.strangers(r.tag) }) {
+	if r.tag != "" && slices.ContainsFunc(ops, func(op Op) bool { return strangers(&op, r.tag) }) {
 		r.doInSlot(ctx, ops, replies)
 		return
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/measure"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 const (
@@ -58,11 +57,11 @@ func vote(v quorumlock.VoteEvent) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{
 		keyNode.String(v.Node),
 		keyOwner.String(v.Owner),
-		keyVote.String(v.Vote.String()),
+		keyVote.String(string(v.Vote)),
 		keyTook.Float64(v.Took.Seconds()),
 		keyUnsent.Bool(v.Unsent),
 	}
-	if v.Vote == quorum.Unknown {
+	if v.Vote == quorumlock.VoteUnknown {
 		attrs = append(attrs, failed(measure.ReasonOf(v.Err)))
 	}
 	return attrs

@@ -13,7 +13,6 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // traceKey is the key of a value in the caller's context.
@@ -78,7 +77,7 @@ func TestAcquisitionEventHasAllVotes(t *testing.T) {
 		require.ErrorIs(t, late.Err, node.ErrTimeout)
 		require.Equal(t, 500*time.Millisecond, late.Took)
 		require.True(t, began.Add(late.Took).Equal(late.At))
-		require.Equal(t, node.Acquire, late.Op)
+		require.Equal(t, quorumlock.OpAcquire, late.Op)
 		require.Equal(t, lease.Owner(), late.Owner)
 		f.Resume(2)
 	})
@@ -105,7 +104,7 @@ func TestAcquisitionEventOfWaiterHasItsWait(t *testing.T) {
 		var denied *quorumlock.HeldError
 		require.ErrorAs(t, e.Votes[0].Err, &denied)
 		require.Equal(t, held.Owner(), denied.Owner)
-		require.Equal(t, quorum.Denied, e.Votes[0].Vote)
+		require.Equal(t, quorumlock.VoteDenied, e.Votes[0].Vote)
 	})
 }
 
@@ -219,7 +218,7 @@ func TestVotedHookReportsRenewals(t *testing.T) {
 		var told []quorumlock.VoteEvent
 		client := f.Client(func(c *quorumlock.Config) {
 			c.Hooks.Voted = func(e quorumlock.VoteEvent) {
-				if e.Op == node.Renew {
+				if e.Op == quorumlock.OpRenew {
 					told = append(told, e)
 				}
 			}
@@ -243,7 +242,7 @@ func TestVotedHookReportsRenewals(t *testing.T) {
 		}, describe(told))
 		for _, e := range told {
 			require.Equal(t, lease.Owner(), e.Owner)
-			require.Equal(t, e.Vote != quorum.Granted, e.Err != nil)
+			require.Equal(t, e.Vote != quorumlock.VoteGranted, e.Err != nil)
 		}
 	})
 }
