@@ -39,7 +39,7 @@ func (r *remote) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 		return
 	}
 	for i := range ops {
-		replies[i] = node.Reply{Err: &node.Error{Node: r.Name(), Op: ops[i].Kind, Reason: node.ErrUnreachable, Err: io.EOF}}
+		replies[i] = node.Reply{Err: &node.Error{Node: r.Name(), Op: ops[i].Kind.String(), Reason: node.ErrUnreachable, Err: io.EOF}}
 	}
 }
 

@@ -295,7 +295,7 @@ func (r *sizeRound) overtaken(c *Client) error {
 	for i := range r.tally.Nodes() {
 		if r.tally.Vote(i) == quorum.Denied {
 			name := c.nodes.Name(i)
-			r.short.Nodes = append(r.short.Nodes, NodeError{name, &node.Error{Node: name, Op: node.Resize, Reason: node.ErrRejected, Err: errOtherSize}})
+			r.short.Nodes = append(r.short.Nodes, NodeError{name, &node.Error{Node: name, Op: node.Resize.String(), Reason: node.ErrRejected, Err: errOtherSize}})
 		}
 	}
 	return r.short

@@ -236,7 +236,7 @@ func (r *Report) tellTwins() {
 		n := &r.Nodes[i]
 		id := n.target.Identity()
 		if first, ok := seen[id]; ok && n.State != Failed {
-			n.State, n.Err = Failed, &node.Error{Node: n.Node, Op: node.Mark, Reason: node.ErrSameServer, Err: fmt.Errorf("it is %s by another address", first)}
+			n.State, n.Err = Failed, &node.Error{Node: n.Node, Op: node.Mark.String(), Reason: node.ErrSameServer, Err: fmt.Errorf("it is %s by another address", first)}
 		} else {
 			seen[id] = n.Node
 		}

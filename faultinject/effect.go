@@ -59,7 +59,7 @@ func (x *Exchange) fail(i int, reason error, unsent bool) {
 		failure.Reason, failure.Err = given.Reason, given.Err
 	}
 	if !x.Probe {
-		failure.Op = x.Ops[i].Kind
+		failure.Op = x.Ops[i].Kind.String()
 	}
 	x.Replies[i] = node.Reply{Err: failure, Unsent: unsent}
 }

@@ -157,7 +157,7 @@ func (l *lab) failed(replies []node.Reply, reason error, unsent bool, kinds ...n
 	l.t.Helper()
 	require.Len(l.t, replies, len(kinds))
 	for i, r := range replies {
-		require.Equal(l.t, node.Reply{Err: &node.Error{Node: "n1", Op: kinds[i], Reason: reason}, Unsent: unsent}, r)
+		require.Equal(l.t, node.Reply{Err: &node.Error{Node: "n1", Op: kinds[i].String(), Reason: reason}, Unsent: unsent}, r)
 	}
 }
 
@@ -317,7 +317,7 @@ func TestOwnEffect(t *testing.T) {
 		x.Fail(&node.Error{Reason: node.ErrRecovering, Err: cause}, false)
 	})
 	r := l.do(acquireOp("a"))
-	require.Equal(t, []node.Reply{{Err: &node.Error{Node: "n1", Op: node.Acquire, Reason: node.ErrRecovering, Err: cause}}}, r)
+	require.Equal(t, []node.Reply{{Err: &node.Error{Node: "n1", Op: node.Acquire.String(), Reason: node.ErrRecovering, Err: cause}}}, r)
 
 	l.Set(func(ctx context.Context, x *faultinject.Exchange) { x.Run(ctx); x.Run(ctx) })
 	l.answered(l.do(acquireOp("a")), node.Granted)

@@ -171,7 +171,7 @@ func garbled(t *testing.T, n node.Node, op node.Op) {
 	var err *node.Error
 	require.ErrorAs(t, r.Err, &err)
 	assert.True(t, err.Permanent(), "%v: %v", op.Kind, err)
-	assert.Equal(t, op.Kind, err.Op)
+	assert.Equal(t, op.Kind.String(), err.Op)
 	assert.Equal(t, node.Reply{Err: r.Err}, r)
 }
 
@@ -263,7 +263,7 @@ func TestRedisRefusals(t *testing.T) {
 				r := do(n, c.op)[0]
 				var err *node.Error
 				require.ErrorAs(t, r.Err, &err)
-				assert.Equal(t, &node.Error{Node: n.Name(), Op: c.op.Kind, Reason: c.reason, Err: c.cause}, err)
+				assert.Equal(t, &node.Error{Node: n.Name(), Op: c.op.Kind.String(), Reason: c.reason, Err: c.cause}, err)
 				var recovery *node.RecoveryError
 				restarted := errors.As(c.cause, &recovery) && recovery.HadMarker
 				assert.Equal(t, node.Reply{Err: r.Err, Recovering: c.left, HadMarker: restarted}, r)
@@ -323,7 +323,7 @@ func sound(t *testing.T, op node.Op, r node.Reply) {
 		var err *node.Error
 		require.ErrorAs(t, r.Err, &err)
 		require.Error(t, err.Reason)
-		require.Equal(t, op.Kind, err.Op)
+		require.Equal(t, op.Kind.String(), err.Op)
 		require.Equal(t, r.Recovering > 0, errors.Is(err, node.ErrRecovering))
 		require.True(t, r.Recovering == 0 && !r.HadMarker || op.Kind == node.Acquire)
 		require.Equal(t, node.Reply{Err: r.Err, Unsent: r.Unsent, Recovering: r.Recovering, HadMarker: r.HadMarker}, r)

@@ -53,8 +53,8 @@ var (
 type Error struct {
 	// Node is the node's name.
 	Node string
-	// Op is the operation; 0 for connecting and probing.
-	Op Kind
+	// Op is the operation in words, as "acquire"; empty for connecting and probing.
+	Op string
 	// Reason is one of the errors above.
 	Reason error
 	// Err is the message of the connection or the server; nil if Reason says it all.
@@ -64,8 +64,8 @@ type Error struct {
 // Error names the node, the operation, and the reason of the failure.
 func (e *Error) Error() string {
 	what := "connect"
-	if e.Op != 0 {
-		what = e.Op.String()
+	if e.Op != "" {
+		what = e.Op
 	}
 	return fmt.Sprintf("node %s: %s: %s", e.Node, what, e.why())
 }
@@ -138,7 +138,7 @@ func newError(node string, op Kind, reason, err error) *Error {
 	case err != nil && len(err.Error()) > maxText:
 		err = longError{err}
 	}
-	return &Error{Node: node, Op: op, Reason: reason, Err: err}
+	return &Error{Node: node, Op: op.String(), Reason: reason, Err: err}
 }
 
 // maxText is how many bytes an error shows of a text of a server. It has room for a name.

@@ -20,13 +20,13 @@ func TestErrorText(t *testing.T) {
 	cause := errors.New("EOF")
 	for want, err := range map[string]*node.Error{
 		"node a:1: connect: unreachable: EOF":        {Node: "a:1", Reason: node.ErrUnreachable, Err: cause},
-		"node a:1: acquire: timeout":                 {Node: "a:1", Op: node.Acquire, Reason: node.ErrTimeout},
-		"node a:1: renew: canceled":                  {Node: "a:1", Op: node.Renew, Reason: node.ErrCanceled},
-		"node a:1: release: rejected: EOF":           {Node: "a:1", Op: node.Release, Reason: node.ErrRejected, Err: cause},
-		"node a:1: inspect: access denied":           {Node: "a:1", Op: node.Inspect, Reason: node.ErrAuth},
-		"node a:1: force-release: node is closed":    {Node: "a:1", Op: node.ForceRelease, Reason: node.ErrClosed},
-		"node a:1: open: rejected":                   {Node: "a:1", Op: node.Open, Reason: node.ErrRejected},
-		"node a:1: unknown operation: access denied": {Node: "a:1", Op: 99, Reason: node.ErrAuth},
+		"node a:1: acquire: timeout":                 {Node: "a:1", Op: node.Acquire.String(), Reason: node.ErrTimeout},
+		"node a:1: renew: canceled":                  {Node: "a:1", Op: node.Renew.String(), Reason: node.ErrCanceled},
+		"node a:1: release: rejected: EOF":           {Node: "a:1", Op: node.Release.String(), Reason: node.ErrRejected, Err: cause},
+		"node a:1: inspect: access denied":           {Node: "a:1", Op: node.Inspect.String(), Reason: node.ErrAuth},
+		"node a:1: force-release: node is closed":    {Node: "a:1", Op: node.ForceRelease.String(), Reason: node.ErrClosed},
+		"node a:1: open: rejected":                   {Node: "a:1", Op: node.Open.String(), Reason: node.ErrRejected},
+		"node a:1: unknown operation: access denied": {Node: "a:1", Op: node.Kind(99).String(), Reason: node.ErrAuth},
 	} {
 		assert.EqualError(t, err, want)
 	}
@@ -62,7 +62,7 @@ func TestErrorsCutTheTextOfAServer(t *testing.T) {
 
 func TestErrorUnwraps(t *testing.T) {
 	cause := &node.Error{Node: "a:1", Reason: node.ErrTimeout}
-	err := error(&node.Error{Node: "a:1", Op: node.Acquire, Reason: node.ErrDown, Err: cause})
+	err := error(&node.Error{Node: "a:1", Op: node.Acquire.String(), Reason: node.ErrDown, Err: cause})
 	require.ErrorIs(t, err, node.ErrDown)
 	require.ErrorIs(t, err, node.ErrTimeout)
 	require.NotErrorIs(t, err, node.ErrAuth)

@@ -68,7 +68,7 @@ func (l *link) Do(_ context.Context, ops []node.Op, replies []node.Reply) {
 		return
 	}
 	for i, op := range ops {
-		replies[i] = node.Reply{Err: &node.Error{Node: l.Name(), Op: op.Kind, Reason: err}, Unsent: unsent}
+		replies[i] = node.Reply{Err: &node.Error{Node: l.Name(), Op: op.Kind.String(), Reason: err}, Unsent: unsent}
 	}
 }
 

@@ -81,7 +81,7 @@ func (f *far) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	}
 	for i := range replies {
 		if breaks {
-			replies[i] = node.Reply{Err: &node.Error{Node: "far", Op: ops[i].Kind, Reason: node.ErrUnreachable}}
+			replies[i] = node.Reply{Err: &node.Error{Node: "far", Op: ops[i].Kind.String(), Reason: node.ErrUnreachable}}
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (s *sender) inspectLocked(f *flight, now time.Duration) {
 		}
 		undoes := f.batch[i].Until > 0 || kind == node.ForceRelease // an undo that the server has done is done
 		if twin != "" && (r.Err == nil || isAnswer(r.Err)) && !undoes {
-			*r = node.Reply{Err: &node.Error{Node: s.node.Name(), Op: kind, Reason: node.ErrSameServer, Err: sameServerError(twin)}}
+			*r = node.Reply{Err: &node.Error{Node: s.node.Name(), Op: kind.String(), Reason: node.ErrSameServer, Err: sameServerError(twin)}}
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestNewsOfANodeComeInOrder(t *testing.T) {
 		require.Equal(t, node.Granted, a.of(t, "again").Outcome)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		down := &node.Error{Node: "scripted", Op: node.Acquire, Reason: node.ErrUnreachable}
+		down := &node.Error{Node: "scripted", Op: node.Acquire.String(), Reason: node.ErrUnreachable}
 		require.Equal(t, []string{"down scripted: " + down.Error(), "up scripted"}, e.news)
 	})
 }

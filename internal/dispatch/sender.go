@@ -108,7 +108,7 @@ func (s *sender) submit(c *Call) error {
 	defer s.mu.Unlock()
 	c.setNode(s.index)
 	if reason, err := s.refusalLocked(c); reason != nil {
-		refused := &node.Error{Node: s.node.Name(), Op: c.Op.Kind, Reason: reason, Err: err}
+		refused := &node.Error{Node: s.node.Name(), Op: c.Op.Kind.String(), Reason: reason, Err: err}
 		if c.Until > 0 {
 			c.answered = true
 			s.deferUndoLocked(c)

@@ -45,7 +45,7 @@ func (s *scripted) Do(_ context.Context, ops []node.Op, replies []node.Reply) {
 			replies[i] = node.Reply{Outcome: node.Released}
 		}
 		if err != nil {
-			replies[i] = node.Reply{Err: &node.Error{Node: "scripted", Op: ops[i].Kind, Reason: err}}
+			replies[i] = node.Reply{Err: &node.Error{Node: "scripted", Op: ops[i].Kind.String(), Reason: err}}
 		}
 	}
 }

@@ -110,7 +110,7 @@ func (s *sender) refuseQueueLocked(now time.Duration) (refused []*Call) {
 func (s *sender) fail(calls []*Call, reason, err error, unsent bool) {
 	for _, c := range calls {
 		c.To.Answer(c, &node.Reply{
-			Err:    &node.Error{Node: s.node.Name(), Op: c.Op.Kind, Reason: reason, Err: err},
+			Err:    &node.Error{Node: s.node.Name(), Op: c.Op.Kind.String(), Reason: reason, Err: err},
 			Unsent: unsent,
 		})
 	}

@@ -49,7 +49,7 @@ func (w *Wire) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 // refuse fails all operations for a reason.
 func refuse(name string, ops []node.Op, replies []node.Reply, reason error, unsent bool) {
 	for i, op := range ops {
-		replies[i] = node.Reply{Err: &node.Error{Node: name, Op: op.Kind, Reason: reason}, Unsent: unsent}
+		replies[i] = node.Reply{Err: &node.Error{Node: name, Op: op.Kind.String(), Reason: reason}, Unsent: unsent}
 	}
 }
 

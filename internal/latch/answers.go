@@ -155,7 +155,7 @@ var errForgotten = errors.New("the node lost its memory after the latch was set,
 
 // forgotten is the error of node i for errForgotten.
 func (as *answers) forgotten(i int) error {
-	return &node.Error{Node: as.env.Nodes.Name(i), Op: node.Latch, Reason: node.ErrRejected, Err: errForgotten}
+	return &node.Error{Node: as.env.Nodes.Name(i), Op: node.Latch.String(), Reason: node.ErrRejected, Err: errForgotten}
 }
 
 // shortage says why too few nodes agree with a view. again are the errors of nodes that were asked once

@@ -254,9 +254,9 @@ func (a *attempt) plausible(i int, token uint64, r *node.Reply) *node.Reply {
 	switch {
 	case a.proposal.Implausible(answerOf(token, r), uint64(g.engine.Limits.Recovery().Microseconds())):
 		ahead := time.Duration(min(max(r.Token, token)-token, uint64(Never/time.Microsecond))) * time.Microsecond
-		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire, Reason: node.ErrClock, Err: errImplausible(ahead)}}
+		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire.String(), Reason: node.ErrClock, Err: errImplausible(ahead)}}
 	case g.spec.Reads && r.Outcome == node.Granted && r.Token == 0:
-		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire, Reason: node.ErrProtocol, Err: errNoFence}}
+		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire.String(), Reason: node.ErrProtocol, Err: errNoFence}}
 	default:
 		return r
 	}
@@ -358,7 +358,7 @@ func (a *attempt) withdrawFrom(i int) {
 		if g.ticket != nil {
 			g.ticket.Withdrawn(i, never)
 		}
-		err := &node.Error{Node: g.engine.Nodes.Name(i), Op: node.Acquire, Reason: node.ErrBusy, Err: errGivenUp}
+		err := &node.Error{Node: g.engine.Nodes.Name(i), Op: node.Acquire.String(), Reason: node.ErrBusy, Err: errGivenUp}
 		g.reportVote(a.trace, node.Acquire, i, 0, &node.Reply{Err: err, Unsent: true}, quorum.Unknown)
 	}
 }
@@ -416,7 +416,7 @@ func (a *attempt) lossError() (Retry, error) {
 // rejection is the error of a node whose answer does not count.
 func (g *Grant) rejection(i int, kind node.Kind, why error) NodeError {
 	name := g.engine.Nodes.Name(i)
-	return NodeError{name, &node.Error{Node: name, Op: kind, Reason: node.ErrRejected, Err: why}}
+	return NodeError{name, &node.Error{Node: name, Op: kind.String(), Reason: node.ErrRejected, Err: why}}
 }
 
 // errTokenNotTaken explains why the grant of a node did not count.

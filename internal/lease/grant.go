@@ -173,7 +173,7 @@ func (g *Grant) recordReply(i int, sent, ttl time.Duration, r *node.Reply) quoru
 		}
 		if !g.claims.Confirm(i, sent, ttl, now, recovering) {
 			g.refusals.set(i, &node.Reply{Err: &node.Error{
-				Node: g.engine.Nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errHealUncounted,
+				Node: g.engine.Nodes.Name(i), Op: node.Renew.String(), Reason: node.ErrRecovering, Err: errHealUncounted,
 			}})
 			return quorum.Unknown
 		}

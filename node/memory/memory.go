@@ -169,7 +169,7 @@ func (m *Node) Keys() []string {
 func (m *Node) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	if err := m.ready(ctx); err != nil {
 		for i, op := range ops {
-			replies[i] = node.Reply{Err: &node.Error{Node: m.name, Op: op.Kind, Reason: err}, Unsent: !errors.Is(err, node.ErrTimeout)}
+			replies[i] = node.Reply{Err: &node.Error{Node: m.name, Op: op.Kind.String(), Reason: err}, Unsent: !errors.Is(err, node.ErrTimeout)}
 		}
 		return
 	}

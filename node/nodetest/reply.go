@@ -164,7 +164,7 @@ func (x *trial) failed(reason error, op node.Op, r node.Reply, want expected) er
 	}
 	permanent := slices.Contains([]error{node.ErrSettings, node.ErrWrongType, node.ErrClosed}, reason)
 	for what, wrong := range map[string]bool{
-		"node or operation":      err.Node != x.Node.Name() || err.Op != op.Kind,
+		"node or operation":      err.Node != x.Node.Name() || err.Op != op.Kind.String(),
 		"permanence":             err.Permanent() != permanent,
 		"field beside the error": !reflect.DeepEqual(rest, node.Reply{}),
 		"unsent":                 r.Unsent != want.flags["unsent"],

@@ -304,7 +304,7 @@ func (x *trial) refused(err error, parts [][]word) error {
 		return err
 	}
 	var e *node.Error
-	if !errors.Is(err, reasons[parts[1][0].text]) || !errors.As(err, &e) || e.Node != x.Node.Name() || e.Op != 0 {
+	if !errors.Is(err, reasons[parts[1][0].text]) || !errors.As(err, &e) || e.Node != x.Node.Name() || e.Op != "" {
 		return fmt.Errorf("not refused so: %w", err)
 	}
 	return nil

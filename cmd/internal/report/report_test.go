@@ -35,7 +35,7 @@ func held(name, owner string, ttl time.Duration, token uint64) watch.Lock {
 func topper(given ...string) *Topper { return &Topper{Given: given} }
 
 func TestStatesOfALock(t *testing.T) {
-	failed := &node.Error{Node: "n", Op: node.Inspect, Reason: node.ErrUnreachable}
+	failed := &node.Error{Node: "n", Op: node.Inspect.String(), Reason: node.ErrUnreachable}
 	for _, c := range []struct {
 		holders string // of each node; "-" for none, "r" if it recovers too, "s" for another type, "x" for no answer
 		state   string
@@ -78,7 +78,7 @@ func TestStatesOfALock(t *testing.T) {
 			case 'r':
 				n.Recovering = time.Second
 			case 's':
-				n.Locks["k"] = watch.Lock{Err: &node.Error{Node: "n", Op: node.Inspect, Reason: node.ErrWrongType}}
+				n.Locks["k"] = watch.Lock{Err: &node.Error{Node: "n", Op: node.Inspect.String(), Reason: node.ErrWrongType}}
 			default:
 				n.Locks["k"] = held("k", string(h), time.Second, 0)
 			}
@@ -165,7 +165,7 @@ func TestTopShowsUnusualLocks(t *testing.T) {
 
 func TestTopOfNodes(t *testing.T) {
 	facts := &watch.Facts{Names: []string{"job"}, Nodes: nodesWith(5, map[string]watch.Lock{"job": held("job", "C:1", time.Second, 0)})}
-	facts.Nodes[0] = watch.Node{Name: "down", Err: &node.Error{Node: "down", Op: node.Inspect, Reason: node.ErrUnreachable}}
+	facts.Nodes[0] = watch.Node{Name: "down", Err: &node.Error{Node: "down", Op: node.Inspect.String(), Reason: node.ErrUnreachable}}
 	facts.Nodes[1].Recovering = 3 * time.Second
 	facts.Nodes[2].Recovering, facts.Nodes[2].Unmarked = 11*time.Second, true
 	facts.Nodes[3].Unlisted, facts.Nodes[3].Uncounted = errors.New("no\nscan"), errors.New("no zrange")
@@ -250,7 +250,7 @@ func TestStatusText(t *testing.T) {
 		}
 	}
 	facts.Nodes[0].Locks[slot(1)] = held(slot(1), "E:1", time.Second, 0)
-	facts.Nodes[2] = watch.Node{Name: "z", Err: &node.Error{Node: "z", Op: node.Inspect, Reason: node.ErrTimeout}}
+	facts.Nodes[2] = watch.Node{Name: "z", Err: &node.Error{Node: "z", Op: node.Inspect.String(), Reason: node.ErrTimeout}}
 	token, last := fmt.Sprint(tokenAt(noon.Add(-90*time.Second))), fmt.Sprint(tokenAt(noon.Add(-time.Second)))
 	assert.Equal(t, `NODE  HOLDER                 LARGEST TOKEN     TTL LEFT  LATENCY  NOTE
 x     C:1 (web-1/77 report)  `+token+`  7s        1ms      -

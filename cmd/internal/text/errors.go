@@ -119,7 +119,7 @@ func OfNode(err error) string {
 	var e *node.Error
 	if errors.As(err, &e) {
 		text = strings.TrimPrefix(text, Escaped(fmt.Sprintf("node %s: ", e.Node)))
-		text = strings.TrimPrefix(strings.TrimPrefix(text, e.Op.String()+": "), "connect: ")
+		text = strings.TrimPrefix(strings.TrimPrefix(text, e.Op+": "), "connect: ")
 	}
 	return Escaped(text) // it may be a server's own
 }

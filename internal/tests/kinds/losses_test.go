@@ -71,7 +71,7 @@ func TestReleaseReportsDeletedLock(t *testing.T) {
 			require.ErrorAs(t, n.Err, &one, "%v", n.Err)
 			require.Contains(t, []string{"n1", "n2", "n3"}, n.Node)
 			require.Equal(t, n.Node, one.Node)
-			require.Equal(t, node.Release, one.Op)
+			require.Equal(t, node.Release.String(), one.Op)
 		}
 		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased)
 		f.RequireNoKeys()

@@ -26,7 +26,7 @@ func (n refusingNode) Do(ctx context.Context, ops []node.Op, replies []node.Repl
 		return
 	}
 	for i, op := range ops {
-		replies[i] = node.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind, Reason: *reason}}
+		replies[i] = node.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind.String(), Reason: *reason}}
 	}
 }
 

@@ -238,7 +238,7 @@ func (n *forbidding) Do(_ context.Context, ops []node.Op, replies []node.Reply) 
 		if op.Kind == node.Release {
 			n.undos.Add(1)
 		}
-		replies[i] = node.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind, Reason: node.ErrAuth, Err: errors.New(n.text)}}
+		replies[i] = node.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind.String(), Reason: node.ErrAuth, Err: errors.New(n.text)}}
 	}
 }
 

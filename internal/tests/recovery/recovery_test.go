@@ -588,7 +588,7 @@ type lossyOpener struct {
 }
 
 func (s *lossyOpener) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	lost := node.Reply{Err: &node.Error{Node: s.Name(), Op: ops[0].Kind, Reason: node.ErrTimeout}}
+	lost := node.Reply{Err: &node.Error{Node: s.Name(), Op: ops[0].Kind.String(), Reason: node.ErrTimeout}}
 	switch {
 	case ops[0].Kind == node.Open && s.requests > 0:
 		s.requests--

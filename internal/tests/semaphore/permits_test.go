@@ -242,7 +242,7 @@ func TestSetPermitsThatLosesNamesTheNodes(t *testing.T) {
 			require.Equal(t, name, short.Nodes[i].Node)
 			var one *node.Error
 			require.ErrorAs(t, short.Nodes[i].Err, &one)
-			require.Equal(t, node.Resize, one.Op)
+			require.Equal(t, node.Resize.String(), one.Op)
 		}
 	})
 }
