@@ -44,7 +44,7 @@ func canJoin(first *Op, tag bool, next *Op) bool {
 func isBatchable(op *Op) bool {
 	switch op.Kind {
 	case Acquire, Renew, Release:
-		return len(op.Names) == 1 && !op.Reads && !op.ofPool() && op.Waiter.ID == "" && (op.Fair || op.Reserve == 0)
+		return len(op.Names) == 1 && !op.Reads && !usesPoolScript(op) && op.Waiter.ID == "" && (op.Fair || op.Reserve == 0)
 	default:
 		return false
 	}
@@ -129,7 +129,7 @@ func (w *writer) call(ops []Op) call {
 	}
 	op := &ops[0]
 	switch {
-	case op.ofPool():
+	case usesPoolScript(op):
 		return w.ofPool(op)
 	case op.Kind == Refresh:
 		return w.refresh(op)

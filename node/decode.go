@@ -154,9 +154,9 @@ func decodeArray(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 		return Reply{}, err
 	case op.Kind == Mark || op.Kind == Open:
 		return decodeMarker(op, values)
-	case op.ofPool() && len(values) == poolDenialWidth:
+	case usesPoolScript(op) && len(values) == poolDenialWidth:
 		return decodePoolDenial(op, values)
-	case !op.ofPool() && len(values) == denialWidth(op):
+	case !usesPoolScript(op) && len(values) == denialWidth(op):
 		return decodeDenial(op, values)
 	case len(values) == 1 && op.Kind == Acquire:
 		n, err := integers(values)

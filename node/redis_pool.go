@@ -15,12 +15,12 @@ var poolScripts = map[Kind]script{
 	Resize:  newScript("lib/key", "lib/fence", "lib/queue", "lib/pool", "permits_resize"),
 }
 
-// ofPool reports whether the operation uses a script for pools.
-func (o *Op) ofPool() bool {
-	if o.Pool.Name == "" {
+// usesPoolScript reports whether an operation uses a script for pools.
+func usesPoolScript(op *Op) bool {
+	if op.Pool.Name == "" {
 		return false
 	}
-	_, ok := poolScripts[o.Kind]
+	_, ok := poolScripts[op.Kind]
 	return ok
 }
 

@@ -24,7 +24,7 @@ type scriptForm struct {
 
 // scriptFormOf returns the form of an operation's script, if it has one.
 func scriptFormOf(op *Op) (f scriptForm, ok bool) {
-	if op.Kind > Release || op.Reads || op.ofPool() {
+	if op.Kind > Release || op.Reads || usesPoolScript(op) {
 		return scriptForm{}, false
 	}
 	f = scriptForm{kind: op.Kind, tagged: tagged(op.Names[0])}
