@@ -8,7 +8,6 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Run stands for election, leads when elected, and stands again, until ctx ends. It calls lead on its own goroutine,
@@ -104,9 +103,14 @@ func (e *Election) failures(before int, end ending) int {
 	}
 }
 
-// rest pauses to let other candidates lead.
+// rest pauses to let other candidates lead. The pause doubles with each failure in a row. Jitter takes off up to half of it,
+// so that candidates do not all come back at once.
 func (e *Election) rest(ctx context.Context, failures int) error {
-	return sleep(ctx, e.cfg.Clock, quorum.Backoff(max(failures-1, 0), e.cfg.RestMin, e.cfg.RestMax, rand.Float64()))
+	pause := e.cfg.RestMin
+	for i := 1; i < failures && pause < e.cfg.RestMax; i++ {
+		pause += min(pause, e.cfg.RestMax-pause)
+	}
+	return sleep(ctx, e.cfg.Clock, pause-time.Duration(rand.Float64()*float64(pause/2)))
 }
 
 // sleep waits for d, and returns the cause of ctx's end if that comes first, or at the same time.
