@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/internal/latch"
 	"github.com/quorumlock/quorumlock/internal/lease"
@@ -217,7 +218,7 @@ func (c *Client) endCall() { c.pendingCalls.Done() }
 // pause waits between two attempts, for longer the more there were. The end of ctx ends it.
 func (c *Client) pause(ctx context.Context, attempts int) {
 	over := make(chan struct{})
-	timer := c.clock.AfterFunc(quorum.Backoff(attempts, c.cfg.RetryMin, c.cfg.RetryMax, c.cfg.Jitter()), func() { close(over) })
+	timer := c.clock.AfterFunc(decision.Backoff(attempts, c.cfg.RetryMin, c.cfg.RetryMax, c.cfg.Jitter()), func() { close(over) })
 	defer timer.Stop()
 	select {
 	case <-over:

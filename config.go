@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -209,10 +211,10 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 
 // Limits returns the settings that clients of the same nodes must agree on, with defaults filled
 // in.
-func (c Config) Limits() node.Limits { return c.withDefaults().limits() }
+func (c Config) Limits() node.Limits { return node.Limits(c.withDefaults().limits()) }
 
-func (c Config) limits() node.Limits {
-	return node.Limits{MaxTTL: c.MaxTTL, MaxClockSkew: c.MaxClockSkew}
+func (c Config) limits() wire.Limits {
+	return wire.Limits{MaxTTL: c.MaxTTL, MaxClockSkew: c.MaxClockSkew}
 }
 
 // problems lists everything that is invalid in a Config whose defaults are filled in.
@@ -269,7 +271,7 @@ func (c Config) ttlProblems(ttl time.Duration) []string {
 // minHoldProblems lists the problems of a lock's MinHold under this Config. The acquisition must be
 // able to make the nodes keep the lock for all of it.
 func (c Config) minHoldProblems(s *lease.Spec) []string {
-	longest := func(ttl time.Duration) time.Duration { return ttl - quorum.Drift(ttl) }
+	longest := func(ttl time.Duration) time.Duration { return ttl - decision.Drift(ttl) }
 	switch {
 	case s.MinHold < 0:
 		return []string{fmt.Sprintf("MinHold %v is negative", s.MinHold)}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -29,7 +30,7 @@ type remote struct {
 	breaks bool
 }
 
-func (r *remote) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (r *remote) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	r.mu.Lock()
 	breaks := r.breaks
 	r.breaks = false
@@ -39,7 +40,7 @@ func (r *remote) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 		return
 	}
 	for i := range ops {
-		replies[i] = node.Reply{Err: &node.Error{Node: r.Name(), Op: ops[i].Kind.String(), Reason: node.ErrUnreachable, Err: io.EOF}}
+		replies[i] = wire.Reply{Err: &node.Error{Node: r.Name(), Op: ops[i].Kind.String(), Reason: node.ErrUnreachable, Err: io.EOF}}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -95,7 +96,7 @@ func (l *Lock) Inspect(ctx context.Context) (*Status, error) {
 	if err := l.validate(ctx); err != nil {
 		return nil, err
 	}
-	return l.inspectAll(ctx, node.Op{Kind: node.Inspect, Names: l.spec.Names, Limits: l.client.cfg.limits()})
+	return l.inspectAll(ctx, wire.Op{Kind: wire.Inspect, Names: l.spec.Names, Limits: l.client.cfg.limits()})
 }
 
 // ForceRelease takes the lock from its holder, and keeps that lease from renewing. The lease ends
@@ -116,8 +117,8 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 	if err != nil && !errors.Is(err, ErrNoQuorum) {
 		return nil, err // it has removed nothing yet
 	}
-	return l.inspectAll(ctx, node.Op{
-		Kind:   node.ForceRelease,
+	return l.inspectAll(ctx, wire.Op{
+		Kind:   wire.ForceRelease,
 		Names:  l.spec.Names,
 		TTL:    max(l.client.cfg.MaxTTL, min(before.longest(), maxMaxTTL)),
 		Buried: before.Owners(),
@@ -146,14 +147,14 @@ func (l *Lock) ReleaseOwner(ctx context.Context, owner string) (*Status, error) 
 	case l.spec.Reads:
 		return nil, invalid("ReleaseOwner is not for readers")
 	}
-	return l.inspectAll(ctx, node.Op{
-		Kind: node.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: l.client.cfg.MaxTTL,
+	return l.inspectAll(ctx, wire.Op{
+		Kind: wire.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: l.client.cfg.MaxTTL,
 		Announce: l.client.cfg.Redisson,
 	})
 }
 
 // inspectAll sends one operation to every node and waits for all answers.
-func (l *Lock) inspectAll(ctx context.Context, op node.Op) (*Status, error) {
+func (l *Lock) inspectAll(ctx context.Context, op wire.Op) (*Status, error) {
 	if err := l.beginInspect(ctx); err != nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ type gather struct {
 
 // timedReply is the reply of one node. Its latency is 0 if it has an error.
 type timedReply struct {
-	node.Reply
+	wire.Reply
 	latency time.Duration
 }
 
@@ -209,7 +210,7 @@ var errNoAnswer = errors.New("no answer yet")
 
 // ask sends one operation to every node, and waits for all replies, or for enough. If the context or the
 // client ends first, it returns that error, and the replies so far.
-func (c *Client) ask(ctx context.Context, op node.Op, enough func([]timedReply) bool) ([]timedReply, error) {
+func (c *Client) ask(ctx context.Context, op wire.Op, enough func([]timedReply) bool) ([]timedReply, error) {
 	n := c.nodes.Len()
 	g := &gather{client: c, done: make(chan struct{}), enough: enough, left: n, replies: make([]timedReply, n)}
 	g.calls.Aim(n, op)
@@ -218,7 +219,7 @@ func (c *Client) ask(ctx context.Context, op node.Op, enough func([]timedReply) 
 		g.calls.To(i).To, g.calls.To(i).Urgent = g, true
 	}
 	c.nodes.Send(&g.calls, c.nodes.All(), func(i int, err error) bool {
-		g.Answer(g.calls.To(i), &node.Reply{Err: err, Unsent: true})
+		g.Answer(g.calls.To(i), &wire.Reply{Err: err, Unsent: true})
 		return true
 	})
 	var err error
@@ -240,7 +241,7 @@ func (c *Client) ask(ctx context.Context, op node.Op, enough func([]timedReply) 
 }
 
 // Answer implements dispatch.Receiver.
-func (g *gather) Answer(c *dispatch.Call, r *node.Reply) {
+func (g *gather) Answer(c *dispatch.Call, r *wire.Reply) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	reply := timedReply{Reply: *r}
@@ -256,7 +257,7 @@ func (g *gather) Answer(c *dispatch.Call, r *node.Reply) {
 }
 
 // checkQuorum returns an error if fewer nodes have replied than the rule of the lock needs.
-func (l *Lock) checkQuorum(kind node.Kind, replies []timedReply) error {
+func (l *Lock) checkQuorum(kind wire.Kind, replies []timedReply) error {
 	e := l.noQuorumError(kind, replies)
 	if e.Agreed >= l.spec.Need {
 		return nil
@@ -265,7 +266,7 @@ func (l *Lock) checkQuorum(kind node.Kind, replies []timedReply) error {
 }
 
 // noQuorumError returns the error for an operation on which too few nodes agreed.
-func (l *Lock) noQuorumError(kind node.Kind, replies []timedReply) *NoQuorumError {
+func (l *Lock) noQuorumError(kind wire.Kind, replies []timedReply) *NoQuorumError {
 	e := &NoQuorumError{Op: Operation(kind.String()), Names: l.Names(), Need: l.spec.Need, Total: len(replies)}
 	for i, r := range replies {
 		if r.Err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -20,9 +21,9 @@ func TestJoinGrantedAfterALoss(t *testing.T) {
 		cfg := Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)}
 		m := memory.New("n", cfg.Clock)
 		cfg.Nodes = []node.Node{m}
-		replies := make([]node.Reply, 1)
-		m.Do(t.Context(), []node.Op{{Kind: node.Mark, Limits: cfg.Limits()}}, replies)
-		m.Do(t.Context(), []node.Op{{Kind: node.Open, Limits: cfg.Limits(), Marker: replies[0].Marker}}, replies)
+		replies := make([]wire.Reply, 1)
+		m.Do(t.Context(), []wire.Op{{Kind: wire.Mark, Limits: wire.Limits(cfg.Limits())}}, replies)
+		m.Do(t.Context(), []wire.Op{{Kind: wire.Open, Limits: wire.Limits(cfg.Limits()), Marker: replies[0].Marker}}, replies)
 		c, err := New(cfg)
 		require.NoError(t, err)
 		var first *Lease

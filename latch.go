@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/latch"
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/wait"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Latch is a count-down latch: it is set to a number once, that many ids count down, and then all
@@ -71,7 +71,7 @@ const (
 	// they are delayed.
 	MinLatchTTL = 10 * time.Second
 	// MaxLatchCount is the largest number to which a latch can be set: a node lists all ids in one reply.
-	MaxLatchCount = node.MaxLatchCount
+	MaxLatchCount = wire.MaxLatchCount
 )
 
 // Latch describes the latch with a name: not empty, no longer than MaxNameLength, and not beginning

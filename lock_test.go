@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 func TestAcquireAndRelease(t *testing.T) {
@@ -65,7 +65,7 @@ func TestAcquireWaitsForTheRelease(t *testing.T) {
 		waited := f.Elapsed(func() {
 			lease, err := second.Acquire(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, quorumlock.DefaultTTL-quorum.Drift(quorumlock.DefaultTTL), lease.Remaining(), "the TTL counts from the last attempt")
+			require.Equal(t, quorumlock.DefaultTTL-decision.Drift(quorumlock.DefaultTTL), lease.Remaining(), "the TTL counts from the last attempt")
 			require.NoError(t, lease.Release(t.Context()))
 		})
 		require.GreaterOrEqual(t, waited, time.Minute, "while the first holder renewed")

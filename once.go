@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -275,12 +276,12 @@ func (o *Once) ask(ctx context.Context, text string, left time.Duration, enough 
 		return nil, err
 	}
 	defer o.lock.client.endCall()
-	op := node.Op{Kind: node.Once, Names: o.lock.spec.Names, Owner: text, TTL: left, Limits: o.lock.client.cfg.limits()}
+	op := wire.Op{Kind: wire.Once, Names: o.lock.spec.Names, Owner: text, TTL: left, Limits: o.lock.client.cfg.limits()}
 	return o.lock.client.ask(ctx, op, func(replies []timedReply) bool { return enough(countOnce(replies)) })
 }
 
 func (o *Once) shortage(replies []timedReply, agreed, need int) error {
-	e := o.lock.noQuorumError(node.Once, replies)
+	e := o.lock.noQuorumError(wire.Once, replies)
 	e.Need, e.Agreed = need, agreed
 	return e
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -39,7 +40,7 @@ func (c *Config) addTag(nodes []node.Node) []string {
 			tags[i] = t.Tag()
 		}
 	}
-	prefix, err := node.TagPrefix(c.Prefix, tags...)
+	prefix, err := wire.TagPrefix(c.Prefix, tags...)
 	if err != nil {
 		return []string{strings.TrimPrefix(err.Error(), "node: ")}
 	}
@@ -67,13 +68,10 @@ func (c *Client) onNodes(names []string) []string {
 }
 
 // shortHolders returns holders of locks with the names that the program knows.
-func (c *Client) shortHolders(holders []node.Holder) []node.Holder {
-	if c.cfg.Prefix == "" {
-		return holders
-	}
-	short := slices.Clone(holders)
-	for i := range short {
-		short[i].Name = strings.TrimPrefix(short[i].Name, c.cfg.Prefix)
+func (c *Client) shortHolders(holders []wire.Holder) (short []node.Holder) {
+	for _, h := range holders {
+		h.Name = strings.TrimPrefix(h.Name, c.cfg.Prefix)
+		short = append(short, node.Holder(h))
 	}
 	return short
 }
@@ -93,8 +91,8 @@ func (s *Semaphore) shortSlots(holders []node.Holder) []node.Holder {
 // shortSlot returns the name that a slot would have without the prefix. So the slot belongs to the name of the
 // semaphore that the program knows. It returns the name of anything else unchanged.
 func shortSlot(pool, semaphore, name string) string {
-	if slot := node.SlotOf(pool, name); slot >= 0 {
-		return node.SlotName(node.PoolName(semaphore), slot)
+	if slot := wire.SlotOf(pool, name); slot >= 0 {
+		return wire.SlotName(wire.PoolName(semaphore), slot)
 	}
 	return name
 }

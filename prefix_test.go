@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -69,7 +70,7 @@ var everyKind = map[string]struct {
 			return c.Semaphore("job", 1).With(quorumlock.LockOptions{TTL: time.Second}).TryAcquire(ctx, 1)
 		},
 		[]string{"job"},
-		[]string{node.SlotName(node.PoolName("billing:job"), 0)},
+		[]string{wire.SlotName(wire.PoolName("billing:job"), 0)},
 	},
 }
 

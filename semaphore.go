@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/slots"
 	"github.com/quorumlock/quorumlock/internal/wait"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -191,7 +193,7 @@ func slotNumbers(s *lease.Spec) []int {
 	}
 	numbers := make([]int, len(s.Names))
 	for i, name := range s.Names {
-		numbers[i] = node.SlotOf(s.Slots.Pool.Name(), name)
+		numbers[i] = wire.SlotOf(s.Slots.Pool.Name(), name)
 	}
 	slices.Sort(numbers)
 	return numbers
@@ -269,12 +271,12 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 	_, seen := l.spec.Slots.Size()
 	var last *sizeRound
 	for range maxSizeAttempts {
-		version := quorum.NextToken(l.client.engine.Tokens.Now(), seen)
-		r, err := l.askSize(ctx, node.Pool{Name: l.spec.Slots.Pool.Name(), Size: permits, Version: version})
+		version := decision.NextToken(l.client.engine.Tokens.Now(), seen)
+		r, err := l.askSize(ctx, wire.Pool{Name: l.spec.Slots.Pool.Name(), Size: permits, Version: version})
 		if err != nil {
 			return err
 		}
-		if r.tally.Result() == quorum.Won {
+		if r.tally.Result() == decision.Won {
 			l.spec.Slots.Pool.SetSize(permits, version)
 			return nil
 		}
@@ -293,9 +295,9 @@ var errOtherSize = errors.New("another call has set the number of permits meanwh
 func (r *sizeRound) overtaken(c *Client) error {
 	r.short.Agreed = r.tally.Granted()
 	for i := range r.tally.Nodes() {
-		if r.tally.Vote(i) == quorum.Denied {
+		if r.tally.Vote(i) == decision.Denied {
 			name := c.nodes.Name(i)
-			r.short.Nodes = append(r.short.Nodes, NodeError{name, &node.Error{Node: name, Op: node.Resize.String(), Reason: node.ErrRejected, Err: errOtherSize}})
+			r.short.Nodes = append(r.short.Nodes, NodeError{name, &node.Error{Node: name, Op: wire.Resize.String(), Reason: node.ErrRejected, Err: errOtherSize}})
 		}
 	}
 	return r.short
@@ -309,7 +311,7 @@ func (s *Semaphore) Permits(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer l.client.endCall()
-	r, err := l.askSize(ctx, node.Pool{Name: l.spec.Slots.Pool.Name()})
+	r, err := l.askSize(ctx, wire.Pool{Name: l.spec.Slots.Pool.Name()})
 	if err != nil {
 		return 0, err
 	}
@@ -323,31 +325,31 @@ func (s *Semaphore) Permits(ctx context.Context) (int, error) {
 
 // sizeRound has the answers of the nodes to a new size.
 type sizeRound struct {
-	tally quorum.Tally
+	tally decision.Tally
 	// latest is the latest setting that a node reported.
-	latest node.PoolState
+	latest wire.PoolState
 	// short is the error if too few nodes agreed.
 	short *NoQuorumError
 }
 
 // askSize sends a size to all nodes, and waits for their answers.
-func (l *Lock) askSize(ctx context.Context, p node.Pool) (*sizeRound, error) {
-	replies, err := l.client.ask(ctx, node.Op{Kind: node.Resize, Names: []string{p.Name}, Pool: p, Limits: l.client.cfg.limits()}, nil)
+func (l *Lock) askSize(ctx context.Context, p wire.Pool) (*sizeRound, error) {
+	replies, err := l.client.ask(ctx, wire.Op{Kind: wire.Resize, Names: []string{p.Name}, Pool: p, Limits: l.client.cfg.limits()}, nil)
 	if err != nil {
 		return nil, err
 	}
-	r := &sizeRound{tally: quorum.NewTally(len(replies), l.spec.Need), short: l.noQuorumError(node.Resize, replies)}
+	r := &sizeRound{tally: decision.NewTally(len(replies), l.spec.Need), short: l.noQuorumError(wire.Resize, replies)}
 	for i, reply := range replies {
 		switch reply.Outcome {
-		case node.Granted:
-			r.tally.Record(i, quorum.Granted)
-		case node.Denied:
-			r.tally.Record(i, quorum.Denied)
+		case wire.Granted:
+			r.tally.Record(i, decision.Granted)
+		case wire.Denied:
+			r.tally.Record(i, decision.Denied)
 			if reply.Pool.Version > r.latest.Version {
 				r.latest = reply.Pool
 			}
 		default:
-			r.tally.Record(i, quorum.Unknown)
+			r.tally.Record(i, decision.Unknown)
 		}
 	}
 	return r, nil
@@ -377,7 +379,7 @@ type PermitHolder struct {
 
 // Holders returns all owners that have permits on enough nodes, sorted by owner id.
 func (s *SemaphoreStatus) Holders() []PermitHolder {
-	pool := node.PoolName(s.Name)
+	pool := wire.PoolName(s.Name)
 	slots := make(map[string][]int)
 	type claim struct {
 		owner string
@@ -386,7 +388,7 @@ func (s *SemaphoreStatus) Holders() []PermitHolder {
 	nodes := make(map[claim]int)
 	for _, n := range s.Nodes {
 		for _, h := range n.Holders {
-			c := claim{h.Owner, node.SlotOf(pool, h.Name)}
+			c := claim{h.Owner, wire.SlotOf(pool, h.Name)}
 			if nodes[c]++; nodes[c] == s.Need {
 				slots[c.owner] = append(slots[c.owner], c.slot)
 			}
@@ -403,7 +405,7 @@ func (s *SemaphoreStatus) Holders() []PermitHolder {
 
 // Available returns how many permits are free on enough of the nodes that answered.
 func (s *SemaphoreStatus) Available() (n int) {
-	pool := node.PoolName(s.Name)
+	pool := wire.PoolName(s.Name)
 	held := make([]int, s.Permits)
 	answered := 0
 	for _, nd := range s.Nodes {
@@ -412,7 +414,7 @@ func (s *SemaphoreStatus) Available() (n int) {
 		}
 		answered++
 		for _, h := range nd.Holders {
-			if i := node.SlotOf(pool, h.Name); i >= 0 && i < len(held) {
+			if i := wire.SlotOf(pool, h.Name); i >= 0 && i < len(held) {
 				held[i]++
 			}
 		}
@@ -448,9 +450,9 @@ func (s *Semaphore) Inspect(ctx context.Context) (*SemaphoreStatus, error) {
 	l := s.lockFor(1)
 	names := make([]string, l.heldSlots(permits))
 	for i := range names {
-		names[i] = node.SlotName(l.spec.Slots.Pool.Name(), i)
+		names[i] = wire.SlotName(l.spec.Slots.Pool.Name(), i)
 	}
-	status, err := l.inspectAll(ctx, node.Op{Kind: node.Inspect, Names: names, Limits: l.client.cfg.limits()})
+	status, err := l.inspectAll(ctx, wire.Op{Kind: wire.Inspect, Names: names, Limits: l.client.cfg.limits()})
 	if status == nil {
 		return nil, err
 	}

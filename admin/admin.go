@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -66,7 +67,7 @@ type NodeReport struct {
 	// Err explains the state Failed.
 	Err error
 
-	marker *node.Marker
+	marker *wire.Marker
 	target node.Node
 }
 
@@ -146,7 +147,7 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = n.Close() }() //nolint:contextcheck // it is bounded by the node's timeouts
+		defer func() { _ = n.Close() }()
 		nodes = append(nodes, n)
 	}
 	r := &Report{Nodes: make([]NodeReport, len(nodes))}
@@ -154,7 +155,7 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 		r.Nodes[i] = NodeReport{Node: n.Name(), target: n}
 	}
 	r.each(func(n *NodeReport) { // a node without a marker gets one, which begins a recovery
-		if reply := n.do(ctx, node.Op{Kind: node.Mark, Limits: cfg.Limits()}); reply.Err == nil {
+		if reply := n.do(ctx, wire.Op{Kind: wire.Mark, Limits: wire.Limits(cfg.Limits())}); reply.Err == nil {
 			n.found(reply.Marker)
 		}
 	})
@@ -166,7 +167,7 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 // client's timeouts: no lock depends on these calls, and Init fails if one node is slow.
 const patience = 5 * time.Second
 
-func openNode(address string, allowEviction bool) (*node.Redis, error) {
+func openNode(address string, allowEviction bool) (node.Node, error) {
 	opt, err := node.ParseOptions(address)
 	if err != nil {
 		return nil, err
@@ -188,11 +189,11 @@ func (r *Report) each(fn func(*NodeReport)) {
 
 // open asks the node to open, or to take the limits, if it is still in the state in which it was found.
 func (n *NodeReport) open(ctx context.Context, limits node.Limits) {
-	reply := n.do(ctx, node.Op{Kind: node.Open, Limits: limits, Marker: n.marker})
+	reply := n.do(ctx, wire.Op{Kind: wire.Open, Limits: wire.Limits(limits), Marker: n.marker})
 	switch {
 	case reply.Err != nil:
 		return
-	case reply.Outcome == node.Denied:
+	case reply.Outcome == wire.Denied:
 		before, recovered := n.Limits, n.marker.Left > 0
 		n.found(reply.Marker)
 		// Its answer was lost, or another administrator did it. New limits begin a recovery.
@@ -212,17 +213,17 @@ func (n *NodeReport) open(ctx context.Context, limits node.Limits) {
 	n.Err = nil
 }
 
-func (n *NodeReport) do(ctx context.Context, op node.Op) node.Reply {
-	replies := make([]node.Reply, 1)
-	n.target.Do(ctx, []node.Op{op}, replies)
+func (n *NodeReport) do(ctx context.Context, op wire.Op) wire.Reply {
+	replies := make([]wire.Reply, 1)
+	n.target.Do(ctx, []wire.Op{op}, replies)
 	if replies[0].Err != nil {
 		n.State, n.Err = Failed, replies[0].Err
 	}
 	return replies[0]
 }
 
-func (n *NodeReport) found(m *node.Marker) {
-	n.marker, n.Limits, n.Left, n.HadMarker = m, m.Limits, m.Left, m.HadMarker && m.Left > 0
+func (n *NodeReport) found(m *wire.Marker) {
+	n.marker, n.Limits, n.Left, n.HadMarker = m, node.Limits(m.Limits), m.Left, m.HadMarker && m.Left > 0
 	n.State = Open
 	if m.Left > 0 {
 		n.State = Recovering
@@ -236,7 +237,7 @@ func (r *Report) tellTwins() {
 		n := &r.Nodes[i]
 		id := n.target.Identity()
 		if first, ok := seen[id]; ok && n.State != Failed {
-			n.State, n.Err = Failed, &node.Error{Node: n.Node, Op: node.Mark.String(), Reason: node.ErrSameServer, Err: fmt.Errorf("it is %s by another address", first)}
+			n.State, n.Err = Failed, &node.Error{Node: n.Node, Op: wire.Mark.String(), Reason: node.ErrSameServer, Err: fmt.Errorf("it is %s by another address", first)}
 		} else {
 			seen[id] = n.Node
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/election"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
@@ -20,10 +20,10 @@ type granting struct {
 	granted *atomic.Bool
 }
 
-func (g granting) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (g granting) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	g.Node.Do(ctx, ops, replies)
 	for i, op := range ops {
-		if op.Kind == node.Acquire && replies[i].Outcome == node.Granted {
+		if op.Kind == wire.Acquire && replies[i].Outcome == wire.Granted {
 			g.granted.Store(true)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/election"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 func TestLeader(t *testing.T) {
@@ -73,8 +73,8 @@ func TestWatchCorrectsTheToken(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		propose := func(token uint64, nodes ...int) {
 			for _, i := range nodes {
-				w.Do(i, node.Granted, node.Op{
-					Kind: node.Acquire, Names: []string{"office"}, Owner: "leader:1", TTL: quorumlock.DefaultTTL, Token: token,
+				w.Do(i, wire.Granted, wire.Op{
+					Kind: wire.Acquire, Names: []string{"office"}, Owner: "leader:1", TTL: quorumlock.DefaultTTL, Token: token,
 				})
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -23,9 +24,9 @@ type Exchange struct {
 	// Probe marks a call of Probe; otherwise it is a call of Do.
 	Probe bool
 	// Ops are the operations, none for a probe. They must not be changed. A busy client sends many in one exchange.
-	Ops []node.Op
+	Ops []wire.Op
 	// Replies are the answers: Replies[i] answers Ops[i]. A probe has one reply, of which only Err counts.
-	Replies []node.Reply
+	Replies []wire.Reply
 
 	node *Node
 }
@@ -36,7 +37,7 @@ var errUnanswered = errors.New("faultinject: an effect has not answered")
 // Run runs the call on the inner node, which fills the Replies. To run it twice is a duplicate.
 func (x *Exchange) Run(ctx context.Context) {
 	if x.Probe {
-		x.Replies[0] = node.Reply{Err: x.node.inner.Probe(ctx)}
+		x.Replies[0] = wire.Reply{Err: x.node.inner.Probe(ctx)}
 		return
 	}
 	x.node.inner.Do(ctx, x.Ops, x.Replies)
@@ -61,7 +62,7 @@ func (x *Exchange) fail(i int, reason error, unsent bool) {
 	if !x.Probe {
 		failure.Op = x.Ops[i].Kind.String()
 	}
-	x.Replies[i] = node.Reply{Err: failure, Unsent: unsent}
+	x.Replies[i] = wire.Reply{Err: failure, Unsent: unsent}
 }
 
 // lose replaces answers by an error. Operations that did not reach the node, and failed probes, keep their error.
@@ -74,9 +75,9 @@ func (x *Exchange) lose(reason error) {
 }
 
 // Only lets an effect see the calls that have an operation of one of the kinds. Others, and probes, run.
-func Only(e Effect, kinds ...node.Kind) Effect {
+func Only(e Effect, kinds ...wire.Kind) Effect {
 	return func(ctx context.Context, x *Exchange) {
-		if slices.ContainsFunc(x.Ops, func(op node.Op) bool { return slices.Contains(kinds, op.Kind) }) {
+		if slices.ContainsFunc(x.Ops, func(op wire.Op) bool { return slices.Contains(kinds, op.Kind) }) {
 			e(ctx, x)
 			return
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -40,9 +41,9 @@ func newBehindProxy(t *testing.T) behindProxy {
 	return behindProxy{t, p, n}
 }
 
-func (b behindProxy) inspect(ctx context.Context, name string) node.Reply {
-	replies := make([]node.Reply, 1)
-	b.node.Do(ctx, []node.Op{{Kind: node.Inspect, Names: []string{name}}}, replies)
+func (b behindProxy) inspect(ctx context.Context, name string) wire.Reply {
+	replies := make([]wire.Reply, 1)
+	b.node.Do(ctx, []wire.Op{{Kind: wire.Inspect, Names: []string{name}}}, replies)
 	return replies[0]
 }
 
@@ -50,13 +51,13 @@ func (b behindProxy) inspect(ctx context.Context, name string) node.Reply {
 // first question.
 func (b behindProxy) knows(name string) {
 	b.t.Helper()
-	var r node.Reply
+	var r wire.Reply
 	for range 2 {
-		if r = b.inspect(b.t.Context(), name); r.Outcome != node.Unknown {
+		if r = b.inspect(b.t.Context(), name); r.Outcome != wire.Unknown {
 			break
 		}
 	}
-	require.Equalf(b.t, node.Inspected, r.Outcome, "%v", r.Err)
+	require.Equalf(b.t, wire.Inspected, r.Outcome, "%v", r.Err)
 	require.Len(b.t, r.Holders, 1)
 	require.Equal(b.t, name, r.Holders[0].Name)
 	require.Equal(b.t, "owner-of-"+name, r.Holders[0].Owner)
@@ -85,7 +86,7 @@ func TestReplyCutInMidFrameIsNoAnswer(t *testing.T) {
 				b.proxy.CutAfter(faultinject.ToClient, n, then)
 				r := b.inspect(t.Context(), "a")
 				// The node asks once more, on a new connection. The answer is to that question.
-				require.Equalf(t, node.Inspected, r.Outcome, "%v", r.Err)
+				require.Equalf(t, wire.Inspected, r.Outcome, "%v", r.Err)
 				require.True(t, r.Repeated)
 				require.Len(t, r.Holders, 1)
 				require.Equal(t, "owner-of-a", r.Holders[0].Owner)
@@ -105,7 +106,7 @@ func TestLateReplyInTwoPartsAnswersNoOtherCommand(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		r := b.inspect(ctx, "a")
 		cancel()
-		require.Equalf(t, node.Unknown, r.Outcome, "after %d of %d bytes", n, size)
+		require.Equalf(t, wire.Unknown, r.Outcome, "after %d of %d bytes", n, size)
 		require.ErrorIs(t, r.Err, node.ErrTimeout)
 		b.proxy.Heal()
 		b.knows("b")

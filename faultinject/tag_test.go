@@ -12,7 +12,7 @@ import (
 
 // A wrapped slot of a cluster still tells clients the hash tag that all names need.
 func TestWrappedSlotHasItsTag(t *testing.T) {
-	inner, err := node.OpenRedis("redis://127.0.0.1:1?tag=ql")
+	inner, err := node.Open("redis://127.0.0.1:1?tag=ql")
 	require.NoError(t, err)
 	n := faultinject.Wrap(inner)
 	defer func() { require.NoError(t, n.Close()) }()

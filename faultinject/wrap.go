@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/quorumlock/quorumlock/internal/inbox"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -20,7 +22,7 @@ type Node struct {
 
 var (
 	_ node.Node     = (*Node)(nil)
-	_ node.Listener = (*Node)(nil)
+	_ wire.Listener = (*Node)(nil)
 )
 
 // Wrap puts a decorator without an effect in front of a node. The decorator has the node's name and identity, and
@@ -67,13 +69,13 @@ func (n *Node) Tag() string {
 }
 
 // Do implements node.Node.
-func (n *Node) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (n *Node) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	n.pass(ctx, &Exchange{Node: n.Name(), Ops: ops, Replies: replies, node: n})
 }
 
 // Probe implements node.Node.
 func (n *Node) Probe(ctx context.Context) error {
-	var reply [1]node.Reply
+	var reply [1]wire.Reply
 	n.pass(ctx, &Exchange{Node: n.Name(), Probe: true, Replies: reply[:], node: n})
 	return reply[0].Err
 }
@@ -89,10 +91,10 @@ func (n *Node) pass(ctx context.Context, x *Exchange) {
 	(*e)(ctx, x)
 }
 
-// Listen implements node.Listener if the inner node does: see [node.Listen]. Effects see neither the call nor the
+// Listen implements wire.Listener if the inner node does: see [inbox.Listen]. Effects see neither the call nor the
 // messages.
-func (n *Node) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
-	return node.Listen(ctx, n.inner, client, deliver)
+func (n *Node) Listen(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
+	return inbox.Listen(ctx, n.inner, client, deliver)
 }
 
 // Close implements node.Node. It frees calls that are delayed, with node.ErrClosed, and closes the inner node. Closing

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -38,7 +39,7 @@ func Example() {
 	// Three nodes of five run renewals, and their answers get lost: all, until the nodes are
 	// healed. If only one got lost, the lease would not: renewals are tried again.
 	for _, n := range faulty[:3] {
-		n.Set(faultinject.Only(faultinject.FailAfter(node.ErrUnreachable), node.Renew))
+		n.Set(faultinject.Only(faultinject.FailAfter(node.ErrUnreachable), wire.Renew))
 	}
 	err = client.RedLock("nightly-report").Do(ctx, func(ctx context.Context) error {
 		<-ctx.Done() // the work of the service
@@ -68,13 +69,13 @@ func ExampleEffect() {
 		arrived <- x.Ops[0].Names
 		<-pass
 		x.Run(ctx)
-	}, node.Inspect))
+	}, wire.Inspect))
 
-	replies := make([]node.Reply, 1)
+	replies := make([]wire.Reply, 1)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		n.Do(ctx, []node.Op{{Kind: node.Inspect, Names: []string{"invoices"}}}, replies)
+		n.Do(ctx, []wire.Op{{Kind: wire.Inspect, Names: []string{"invoices"}}}, replies)
 	}()
 	fmt.Println("held:", <-arrived)
 	close(pass)

@@ -13,9 +13,10 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/internal/nodetest"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
-	"github.com/quorumlock/quorumlock/node/nodetest"
 )
 
 // The suite runs on a clock that it sets itself, so delays do not make it miss anything.
@@ -48,11 +49,11 @@ func TestWrappedNodeConforms(t *testing.T) {
 func TestWrappedNodeListens(t *testing.T) {
 	m := memory.New("memory", nil)
 	n := faultinject.Wrap(m)
-	inbox, err := n.Listen(t.Context(), "c", func(node.Message) {})
+	inbox, err := n.Listen(t.Context(), "c", func(wire.Message) {})
 	require.NoError(t, err)
 	require.NoError(t, inbox.Close())
 	deaf := faultinject.Wrap(struct{ node.Node }{m})
-	_, err = deaf.Listen(t.Context(), "c", func(node.Message) {})
+	_, err = deaf.Listen(t.Context(), "c", func(wire.Message) {})
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 	require.NoError(t, n.Close())
 }
@@ -72,7 +73,7 @@ type ledger struct {
 	probes int
 }
 
-func (l *ledger) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (l *ledger) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	l.Node.Do(ctx, ops, replies)
 	for i, op := range ops {
 		if replies[i].Err == nil {
@@ -86,16 +87,16 @@ func (l *ledger) Probe(ctx context.Context) error {
 	return l.Node.Probe(ctx)
 }
 
-var labLimits = node.Limits{MaxTTL: time.Minute, MaxClockSkew: 10 * time.Second}
+var labLimits = wire.Limits{MaxTTL: time.Minute, MaxClockSkew: 10 * time.Second}
 
 // newLab makes a lab with this effect, unless it is nil. It is closed at the end of the test.
 func newLab(t *testing.T, effect faultinject.Effect) *lab {
 	t.Helper()
 	m := memory.New("n1", clock.Process())
-	marked := []node.Reply{{}}
-	m.Do(t.Context(), []node.Op{{Kind: node.Mark, Limits: labLimits}}, marked)
+	marked := []wire.Reply{{}}
+	m.Do(t.Context(), []wire.Op{{Kind: wire.Mark, Limits: labLimits}}, marked)
 	require.NoError(t, marked[0].Err)
-	m.Do(t.Context(), []node.Op{{Kind: node.Open, Limits: labLimits, Marker: marked[0].Marker}}, marked)
+	m.Do(t.Context(), []wire.Op{{Kind: wire.Open, Limits: labLimits, Marker: marked[0].Marker}}, marked)
 	require.NoError(t, marked[0].Err)
 	l := &lab{t: t, memory: m, log: &ledger{Node: m, ran: make(chan string, 100)}}
 	l.Node = faultinject.Wrap(l.log)
@@ -112,16 +113,16 @@ func inLab(t *testing.T, effect faultinject.Effect, test func(t *testing.T, l *l
 	synctest.Test(t, func(t *testing.T) { test(t, newLab(t, effect)) })
 }
 
-func (l *lab) do(ops ...node.Op) []node.Reply {
+func (l *lab) do(ops ...wire.Op) []wire.Reply {
 	l.t.Helper()
 	return l.doWith(context.Background(), ops...)
 }
 
 // doWith makes a client's call: the slices belong to the client, which reuses them.
-func (l *lab) doWith(ctx context.Context, ops ...node.Op) []node.Reply {
+func (l *lab) doWith(ctx context.Context, ops ...wire.Op) []wire.Reply {
 	l.t.Helper()
-	junk := node.Reply{Outcome: node.Granted, Token: 1, Err: errors.New("junk"), Unsent: true}
-	replies := slices.Repeat([]node.Reply{junk}, len(ops))
+	junk := wire.Reply{Outcome: wire.Granted, Token: 1, Err: errors.New("junk"), Unsent: true}
+	replies := slices.Repeat([]wire.Reply{junk}, len(ops))
 	used := slices.Clone(ops)
 	l.Do(ctx, used, replies)
 	clear(used)
@@ -142,7 +143,7 @@ func (l *lab) ran() []string {
 }
 
 // answered demands that operations were answered.
-func (l *lab) answered(replies []node.Reply, outcomes ...node.Outcome) {
+func (l *lab) answered(replies []wire.Reply, outcomes ...wire.Outcome) {
 	l.t.Helper()
 	require.Len(l.t, replies, len(outcomes))
 	for i, r := range replies {
@@ -153,11 +154,11 @@ func (l *lab) answered(replies []node.Reply, outcomes ...node.Outcome) {
 }
 
 // failed demands the form that all failures have.
-func (l *lab) failed(replies []node.Reply, reason error, unsent bool, kinds ...node.Kind) {
+func (l *lab) failed(replies []wire.Reply, reason error, unsent bool, kinds ...wire.Kind) {
 	l.t.Helper()
 	require.Len(l.t, replies, len(kinds))
 	for i, r := range replies {
-		require.Equal(l.t, node.Reply{Err: &node.Error{Node: "n1", Op: kinds[i].String(), Reason: reason}, Unsent: unsent}, r)
+		require.Equal(l.t, wire.Reply{Err: &node.Error{Node: "n1", Op: kinds[i].String(), Reason: reason}, Unsent: unsent}, r)
 	}
 }
 
@@ -173,21 +174,21 @@ func took(what func()) time.Duration {
 }
 
 // op is an operation of an owner that is called like the lock.
-func op(kind node.Kind, name string) node.Op {
-	o := node.Op{Kind: kind, Names: []string{name}, Owner: name, TTL: 10 * time.Second, Limits: labLimits}
+func op(kind wire.Kind, name string) wire.Op {
+	o := wire.Op{Kind: kind, Names: []string{name}, Owner: name, TTL: 10 * time.Second, Limits: labLimits}
 	o.Token = uint64(time.Now().UnixMicro())
 	return o
 }
 
-func acquireOp(name string) node.Op { return op(node.Acquire, name) }
-func renewOp(name string) node.Op   { return op(node.Renew, name) }
-func releaseOp(name string) node.Op { return op(node.Release, name) }
+func acquireOp(name string) wire.Op { return op(wire.Acquire, name) }
+func renewOp(name string) wire.Op   { return op(wire.Renew, name) }
+func releaseOp(name string) wire.Op { return op(wire.Release, name) }
 
 func TestWrapPassesThrough(t *testing.T) {
 	l := newLab(t, nil)
 	require.Equal(t, "n1", l.Name())
 	require.Equal(t, l.memory.Identity(), l.Identity())
-	l.answered(l.do(acquireOp("a"), releaseOp("a")), node.Granted, node.Released)
+	l.answered(l.do(acquireOp("a"), releaseOp("a")), wire.Granted, wire.Released)
 	require.NoError(t, l.Probe(t.Context()))
 	require.Equal(t, 1, l.log.probes)
 	require.Len(t, l.ran(), 2)
@@ -195,29 +196,29 @@ func TestWrapPassesThrough(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	l.Set(faultinject.FailAfter(node.ErrUnreachable))
-	l.failed(l.doWith(ended, acquireOp("a")), node.ErrCanceled, true, node.Acquire)
+	l.failed(l.doWith(ended, acquireOp("a")), node.ErrCanceled, true, wire.Acquire)
 	require.NoError(t, l.Close())
 	require.NoError(t, l.Close())
-	l.failed(l.do(acquireOp("a")), node.ErrClosed, true, node.Acquire)
+	l.failed(l.do(acquireOp("a")), node.ErrClosed, true, wire.Acquire)
 	require.Empty(t, l.ran(), "no effect changes the error of what is not sent")
 }
 
 func TestEffectOfSomeKinds(t *testing.T) {
-	l := newLab(t, faultinject.Only(faultinject.FailBefore(node.ErrUnreachable), node.Renew, node.Release))
-	l.answered(l.do(acquireOp("a")), node.Granted)
-	l.failed(l.do(renewOp("a")), node.ErrUnreachable, true, node.Renew)
-	l.failed(l.do(acquireOp("b"), releaseOp("a")), node.ErrUnreachable, true, node.Acquire, node.Release)
+	l := newLab(t, faultinject.Only(faultinject.FailBefore(node.ErrUnreachable), wire.Renew, wire.Release))
+	l.answered(l.do(acquireOp("a")), wire.Granted)
+	l.failed(l.do(renewOp("a")), node.ErrUnreachable, true, wire.Renew)
+	l.failed(l.do(acquireOp("b"), releaseOp("a")), node.ErrUnreachable, true, wire.Acquire, wire.Release)
 	require.NoError(t, l.Probe(t.Context()))
 	l.Heal()
-	l.answered(l.do(releaseOp("a")), node.Released)
+	l.answered(l.do(releaseOp("a")), wire.Released)
 }
 
 // Calls that are under way go on as they began.
 func TestEffectChangesMeanwhile(t *testing.T) {
 	inLab(t, faultinject.Delay(200*time.Millisecond, 0), func(_ *testing.T, l *lab) {
 		time.AfterFunc(100*time.Millisecond, func() { l.Set(faultinject.FailAfter(node.ErrUnreachable)) })
-		l.answered(l.do(acquireOp("a")), node.Granted)
-		l.failed(l.do(acquireOp("a")), node.ErrUnreachable, false, node.Acquire)
+		l.answered(l.do(acquireOp("a")), wire.Granted)
+		l.failed(l.do(acquireOp("a")), node.ErrUnreachable, false, wire.Acquire)
 	})
 }
 
@@ -234,7 +235,7 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, c.effect)
-			l.failed(l.do(acquireOp("a"), renewOp("a")), c.reason, c.unsent, node.Acquire, node.Renew)
+			l.failed(l.do(acquireOp("a"), renewOp("a")), c.reason, c.unsent, wire.Acquire, wire.Renew)
 			require.Equal(t, c.ran, l.ran())
 			l.probeFailed(c.reason)
 			require.Equal(t, c.probes, l.log.probes)
@@ -246,7 +247,7 @@ func TestFailures(t *testing.T) {
 func TestFailAfterKeepsAnEarlierError(t *testing.T) {
 	l := newLab(t, faultinject.FailAfter(node.ErrTimeout))
 	l.memory.Stop()
-	l.failed(l.do(acquireOp("a")), node.ErrUnreachable, true, node.Acquire)
+	l.failed(l.do(acquireOp("a")), node.ErrUnreachable, true, wire.Acquire)
 	l.probeFailed(node.ErrUnreachable)
 }
 
@@ -267,12 +268,12 @@ func TestDelay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, faultinject.Delay(c.before, c.after), func(t *testing.T, l *lab) {
 				time.AfterFunc(c.before/2, func() { assert.True(t, c.before == 0 || len(l.log.ran) == 0) })
-				var r []node.Reply
+				var r []wire.Reply
 				require.Equal(t, c.took, took(func() { r = l.do(acquireOp("a")) }))
 				if c.reason == nil {
-					l.answered(r, node.Granted)
+					l.answered(r, wire.Granted)
 				} else {
-					l.failed(r, c.reason, false, node.Acquire)
+					l.failed(r, c.reason, false, wire.Acquire)
 				}
 				require.Equal(t, c.took, took(func() { require.ErrorIs(t, l.Probe(t.Context()), c.reason) }))
 				time.Sleep(time.Minute)
@@ -288,11 +289,11 @@ func TestWaitsEnd(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		require.Equal(t, 10*time.Millisecond, took(func() {
-			l.failed(l.doWith(ctx, acquireOp("a")), node.ErrCanceled, true, node.Acquire)
+			l.failed(l.doWith(ctx, acquireOp("a")), node.ErrCanceled, true, wire.Acquire)
 		}))
 		time.AfterFunc(20*time.Millisecond, func() { assert.NoError(t, l.Close()) })
 		require.Equal(t, 20*time.Millisecond, took(func() {
-			l.failed(l.do(acquireOp("a")), node.ErrClosed, true, node.Acquire)
+			l.failed(l.do(acquireOp("a")), node.ErrClosed, true, wire.Acquire)
 		}))
 		require.Empty(t, l.ran())
 	})
@@ -303,9 +304,9 @@ func TestDelayedAnswerIsLost(t *testing.T) {
 	inLab(t, faultinject.Delay(0, 10*time.Millisecond), func(t *testing.T, l *lab) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		l.failed(l.doWith(ctx, acquireOp("a")), node.ErrCanceled, false, node.Acquire)
+		l.failed(l.doWith(ctx, acquireOp("a")), node.ErrCanceled, false, wire.Acquire)
 		time.AfterFunc(time.Millisecond, func() { assert.NoError(t, l.Close()) })
-		l.failed(l.do(renewOp("a")), node.ErrClosed, false, node.Renew)
+		l.failed(l.do(renewOp("a")), node.ErrClosed, false, wire.Renew)
 		require.Equal(t, []string{"acquire a", "renew a"}, l.ran())
 	})
 }
@@ -317,10 +318,10 @@ func TestOwnEffect(t *testing.T) {
 		x.Fail(&node.Error{Reason: node.ErrRecovering, Err: cause}, false)
 	})
 	r := l.do(acquireOp("a"))
-	require.Equal(t, []node.Reply{{Err: &node.Error{Node: "n1", Op: node.Acquire.String(), Reason: node.ErrRecovering, Err: cause}}}, r)
+	require.Equal(t, []wire.Reply{{Err: &node.Error{Node: "n1", Op: wire.Acquire.String(), Reason: node.ErrRecovering, Err: cause}}}, r)
 
 	l.Set(func(ctx context.Context, x *faultinject.Exchange) { x.Run(ctx); x.Run(ctx) })
-	l.answered(l.do(acquireOp("a")), node.Granted)
+	l.answered(l.do(acquireOp("a")), wire.Granted)
 	require.Equal(t, []string{"acquire a", "acquire a"}, l.ran())
 }
 

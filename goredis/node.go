@@ -20,27 +20,6 @@ import (
 // defaultDialTimeout is go-redis' default of DialTimeout.
 const defaultDialTimeout = 5 * time.Second
 
-// Node is a node on a server that go-redis' options describe. It must be closed, as any node: Close also ends the
-// subscription to a StreamingCredentialsProvider.
-type Node struct {
-	*node.Redis
-	credentials *credentials
-}
-
-var (
-	_ node.Node      = (*Node)(nil)
-	_ node.Listener  = (*Node)(nil)
-	_ node.Connector = (*Node)(nil)
-	_ node.Evictor   = (*Node)(nil)
-	_ node.Host      = (*Node)(nil)
-)
-
-// Close closes the node as [node.Redis.Close] does, and ends the subscription to a StreamingCredentialsProvider. The
-// error is the provider's.
-func (n *Node) Close() error {
-	return errors.Join(n.Redis.Close(), n.credentials.close())
-}
-
 // Option is a setting that go-redis does not have, and so its options have no field for it. A
 // second struct of options would be empty in nearly every call.
 type Option func(*settings)
@@ -48,9 +27,10 @@ type Option func(*settings)
 // AllowEviction accepts a server that may evict locks, for locks that only save work: see [node.Options].
 func AllowEviction() Option { return func(s *settings) { s.allowEviction = true } }
 
-// New makes a node from the options of [redis.NewClient]. It does not connect. It does not change the options, and
+// New makes a node from the options of [redis.NewClient]. It must be closed, as any node: Close also ends the subscription
+// to a StreamingCredentialsProvider. New does not connect. It does not change the options, and
 // later changes to them have no effect.
-func New(opt *redis.Options, more ...Option) (*Node, error) {
+func New(opt *redis.Options, more ...Option) (node.Node, error) {
 	if opt == nil {
 		return nil, errors.New("goredis: the options are nil")
 	}
@@ -63,7 +43,7 @@ func New(opt *redis.Options, more ...Option) (*Node, error) {
 
 // NewFailover makes a node from the options of [redis.NewFailoverClient]: the master that Sentinels know by a name.
 // It is one node, however many Sentinels and replicas there are. The rest is as for [New].
-func NewFailover(opt *redis.FailoverOptions, more ...Option) (*Node, error) {
+func NewFailover(opt *redis.FailoverOptions, more ...Option) (node.Node, error) {
 	switch {
 	case opt == nil:
 		return nil, errors.New("goredis: the options are nil")
@@ -93,7 +73,7 @@ func NewFailover(opt *redis.FailoverOptions, more ...Option) (*Node, error) {
 // {tag}. It is one node, however many servers the cluster has. The names of all locks then begin with {tag}: on the
 // servers, which the client adds. See [node.Options], and docs/servers.md for what the cluster needs. The rest is as
 // for [New].
-func NewCluster(opt *redis.ClusterOptions, tag string, more ...Option) (*Node, error) {
+func NewCluster(opt *redis.ClusterOptions, tag string, more ...Option) (node.Node, error) {
 	switch {
 	case opt == nil:
 		return nil, errors.New("goredis: the options are nil")
@@ -119,7 +99,7 @@ func NewCluster(opt *redis.ClusterOptions, tag string, more ...Option) (*Node, e
 
 // NewUniversal makes a node from the options of [redis.NewUniversalClient], which lead to one server or to a master
 // behind Sentinel. Options that lead to a Redis Cluster are unsupported: use [NewCluster], which needs a tag.
-func NewUniversal(opt *redis.UniversalOptions, more ...Option) (*Node, error) {
+func NewUniversal(opt *redis.UniversalOptions, more ...Option) (node.Node, error) {
 	switch {
 	case opt == nil:
 		return nil, errors.New("goredis: the options are nil")
@@ -162,7 +142,7 @@ type settings struct {
 }
 
 // node makes the node.
-func (s *settings) node(more []Option) (*Node, error) {
+func (s *settings) node(more []Option) (node.Node, error) {
 	for _, set := range more {
 		set(s)
 	}
@@ -197,11 +177,11 @@ func (s *settings) node(more []Option) (*Node, error) {
 	if c.change() {
 		opt.AuthCredentialsFn = c.forRueidis
 	}
-	r, err := node.New(node.Options{ClientOption: opt, Tag: s.tag, AllowEviction: s.allowEviction})
+	n, err := node.New(node.Options{ClientOption: opt, Tag: s.tag, AllowEviction: s.allowEviction, OnClose: c.close})
 	if err != nil {
 		return nil, fmt.Errorf("goredis: %s", strings.TrimPrefix(err.Error(), "node: "))
 	}
-	return &Node{Redis: r, credentials: c}, nil
+	return n, nil
 }
 
 // sentUser returns the user to authenticate as. As go-redis does, a node sends no user without a password.

@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -34,7 +35,7 @@ func start(t *testing.T, opts ...redisproc.Option) *redisproc.Server {
 }
 
 // closing closes the node when the test ends.
-func closing(t *testing.T, n *Node, err error) *Node {
+func closing(t *testing.T, n node.Node, err error) node.Node {
 	t.Helper()
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, n.Close()) })
@@ -169,7 +170,7 @@ func TestAllowEviction(t *testing.T) {
 	require.ErrorContains(t, err, "AllowEviction")
 	n, err = NewUniversal(&redis.UniversalOptions{Addrs: []string{s.Addr()}}, AllowEviction())
 	require.NoError(t, closing(t, n, err).Probe(t.Context()))
-	assert.Contains(t, n.Eviction(), "maxmemory-policy is volatile-lru")
+	assert.Contains(t, n.(wire.Evictor).Eviction(), "maxmemory-policy is volatile-lru")
 	hold(t, client(t, n), "a")
 }
 
@@ -245,7 +246,7 @@ func TestFailover(t *testing.T) {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	c := redisproc.StartCluster(t, redisproc.WithPatience())
-	marker := node.MarkerKey("ql")
+	marker := wire.MarkerKey("ql")
 	opt := &redis.ClusterOptions{Addrs: []string{c.OtherMaster(marker).Addr()}}
 	n, err := NewCluster(opt, "ql")
 	n = closing(t, n, err)
@@ -256,7 +257,7 @@ func TestCluster(t *testing.T) {
 	_, err = admin.Init(t.Context(), quorumlock.Config{Nodes: []node.Node{n}})
 	require.NoError(t, err)
 	handOn(t, c.Owner(marker), one, other, "one of a cluster")
-	assert.Equal(t, c.Owner(marker).Addr(), n.Address())
+	assert.Equal(t, c.Owner(marker).Addr(), n.(wire.Located).Address())
 }
 
 func TestNodes(t *testing.T) {
@@ -282,50 +283,50 @@ func TestRefusedOptions(t *testing.T) {
 	t.Parallel()
 	hook := func(context.Context, *redis.Conn) error { return nil }
 	sentinels := []string{"a:26379"}
-	for what, ask := range map[string]func() (*Node, error){
-		"OnConnect": func() (*Node, error) { return New(&redis.Options{OnConnect: hook}) },
-		"OnConnect of a failover client": func() (*Node, error) {
+	for what, ask := range map[string]func() (node.Node, error){
+		"OnConnect": func() (node.Node, error) { return New(&redis.Options{OnConnect: hook}) },
+		"OnConnect of a failover client": func() (node.Node, error) {
 			return NewFailover(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: sentinels, OnConnect: hook})
 		},
-		"ReplicaOnly": func() (*Node, error) {
+		"ReplicaOnly": func() (node.Node, error) {
 			return NewFailover(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: sentinels, ReplicaOnly: true})
 		},
-		"Redis Cluster": func() (*Node, error) { return NewUniversal(&redis.UniversalOptions{Addrs: []string{"a:1", "b:2"}}) },
-		"NewCluster": func() (*Node, error) {
+		"Redis Cluster": func() (node.Node, error) { return NewUniversal(&redis.UniversalOptions{Addrs: []string{"a:1", "b:2"}}) },
+		"NewCluster": func() (node.Node, error) {
 			return NewUniversal(&redis.UniversalOptions{Addrs: []string{"a:1"}, IsClusterMode: true})
 		},
-		"RouteRandomly": func() (*Node, error) {
+		"RouteRandomly": func() (node.Node, error) {
 			return NewCluster(&redis.ClusterOptions{Addrs: []string{"a:1"}, RouteRandomly: true}, "ql")
 		},
-		"ClusterSlots": func() (*Node, error) {
+		"ClusterSlots": func() (node.Node, error) {
 			return NewCluster(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return nil, nil }}, "ql")
 		},
 		// The options of such a client reach the master of the moment, and do not follow a failover.
-		"NewFailover": func() (*Node, error) {
+		"NewFailover": func() (node.Node, error) {
 			c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"a:1"}})
 			defer func() { _ = c.Close() }()
 			return New(c.Options())
 		},
-		"not the address of a server": func() (*Node, error) { return New(&redis.Options{Addr: "a"}) },
-		`"b"`: func() (*Node, error) {
+		"not the address of a server": func() (node.Node, error) { return New(&redis.Options{Addr: "a"}) },
+		`"b"`: func() (node.Node, error) {
 			return NewFailover(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"a:1", "b"}})
 		},
-		"ReadOnly": func() (*Node, error) { return NewUniversal(&redis.UniversalOptions{ReadOnly: true}) },
+		"ReadOnly": func() (node.Node, error) { return NewUniversal(&redis.UniversalOptions{ReadOnly: true}) },
 	} {
 		n, err := ask()
 		assert.Nil(t, n)
 		require.ErrorIs(t, err, errors.ErrUnsupported)
 		require.ErrorContains(t, err, strings.Split(what, " of ")[0])
 	}
-	for what, ask := range map[string]func() (*Node, error){
-		"nil":                         func() (*Node, error) { return New(nil) },
-		"are nil":                     func() (*Node, error) { return NewFailover(nil) },
-		"options":                     func() (*Node, error) { return NewUniversal(nil) },
-		"the options are nil":         func() (*Node, error) { return NewCluster(nil, "ql") },
-		"the tag is empty":            func() (*Node, error) { return NewCluster(&redis.ClusterOptions{Addrs: []string{"a:1"}}, "") },
-		"the tag of a cluster's slot": func() (*Node, error) { return NewCluster(&redis.ClusterOptions{Addrs: []string{"a:1"}}, "{ql}") },
-		"MasterName":                  func() (*Node, error) { return NewFailover(&redis.FailoverOptions{SentinelAddrs: sentinels}) },
-		"SentinelAddrs":               func() (*Node, error) { return NewFailover(&redis.FailoverOptions{MasterName: "m"}) },
+	for what, ask := range map[string]func() (node.Node, error){
+		"nil":                         func() (node.Node, error) { return New(nil) },
+		"are nil":                     func() (node.Node, error) { return NewFailover(nil) },
+		"options":                     func() (node.Node, error) { return NewUniversal(nil) },
+		"the options are nil":         func() (node.Node, error) { return NewCluster(nil, "ql") },
+		"the tag is empty":            func() (node.Node, error) { return NewCluster(&redis.ClusterOptions{Addrs: []string{"a:1"}}, "") },
+		"the tag of a cluster's slot": func() (node.Node, error) { return NewCluster(&redis.ClusterOptions{Addrs: []string{"a:1"}}, "{ql}") },
+		"MasterName":                  func() (node.Node, error) { return NewFailover(&redis.FailoverOptions{SentinelAddrs: sentinels}) },
+		"SentinelAddrs":               func() (node.Node, error) { return NewFailover(&redis.FailoverOptions{MasterName: "m"}) },
 	} {
 		_, err := ask()
 		require.ErrorContains(t, err, what)

@@ -11,8 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/inbox"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -20,7 +22,7 @@ func TestRedisPassword(t *testing.T) {
 	const secret = "5ecr+t" // '+' needs no escape in a URL's password
 	server := redisproc.Start(t, redisproc.WithPassword(secret))
 	n := opened(t, open(t, "redis://:"+secret+"@"+server.Addr()))
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 
 	for _, address := range []string{server.Addr(), "redis://:wr0ng@" + server.Addr(), "redis://nobody:" + secret + "@" + server.Addr()} {
 		n := open(t, address)
@@ -35,7 +37,7 @@ func TestRedisPassword(t *testing.T) {
 
 	// Servers of this version accept a password even if none is needed.
 	plain := start(t)
-	want(t, node.Granted, open(t, "redis://:"+secret+"@"+plain.Addr()), acquire("o1", "a"))
+	want(t, wire.Granted, open(t, "redis://:"+secret+"@"+plain.Addr()), acquire("o1", "a"))
 }
 
 // minimalACL holds the rights that a user needs to lock without waiting. CLIENT INFO and CLIENT
@@ -52,25 +54,25 @@ var redissonACL = rulesOf(rights.Redisson())
 func rulesOf(g rights.Group) string { return strings.Join(g.Rules, " ") }
 
 // everything runs every command of the scripts at least once.
-func everything(n node.Node) []node.Reply {
-	replies := do(n, renew("o1", "lock:a"), renew("o1", "lock:a"), release("o1", "lock:a"), node.Op{Kind: node.Mark})
+func everything(n node.Node) []wire.Reply {
+	replies := do(n, renew("o1", "lock:a"), renew("o1", "lock:a"), release("o1", "lock:a"), wire.Op{Kind: wire.Mark})
 	marker := replies[len(replies)-1].Marker
 	replies = append(replies, do(n,
-		node.Op{Kind: node.Open, Marker: marker},
+		wire.Op{Kind: wire.Open, Marker: marker},
 		release("o1", "lock:a"), acquire("o1", "lock:a"), acquire("o2", "lock:a"), renew("o1", "lock:a"),
 		inspect("lock:a"), force("lock:a"), renew("o1", "lock:a"), acquire("o3", "lock:a"), release("o3", "lock:a"),
-		node.Op{Kind: node.Once, Names: []string{"lock:a"}, Owner: "1 o3", TTL: long},
-		node.Op{Kind: node.Once, Names: []string{"lock:a"}})...)
+		wire.Op{Kind: wire.Once, Names: []string{"lock:a"}, Owner: "1 o3", TTL: long},
+		wire.Op{Kind: wire.Once, Names: []string{"lock:a"}})...)
 	err := n.Probe(context.Background())
-	return append(replies, node.Reply{Err: err})
+	return append(replies, wire.Reply{Err: err})
 }
 
 // everyWait runs the commands that only waiting and reading need. It opens the server first.
-func everyWait(t *testing.T, server *redisproc.Server, n node.Node) []node.Reply {
+func everyWait(t *testing.T, server *redisproc.Server, n node.Node) []wire.Reply {
 	t.Helper()
 	admit(t, server)
-	inbox, err := node.Listen(context.Background(), n, "c", func(node.Message) {})
-	replies := []node.Reply{{Err: err}}
+	inbox, err := inbox.Listen(context.Background(), n, "c", func(wire.Message) {})
+	replies := []wire.Reply{{Err: err}}
 	replies = append(replies, do(n,
 		acquire("o1", "lock:a"), waits("c:1", 1, "lock:a"), waits("c:2", 2, "lock:a"), release("o1", "lock:a"),
 		fairly("c:2", 2, "lock:a"), fairly("c:1", 1, "lock:a"), leaves("c:2", "lock:a"), force("lock:a"),
@@ -183,7 +185,7 @@ func TestRedisRefusedCommandDidNotRun(t *testing.T) {
 		command(t, server, "FLUSHALL")
 		admit(t, server)
 		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
-		for _, op := range []node.Op{acquire("o1", "lock:a"), waits("c:1", 1, "lock:a")} {
+		for _, op := range []wire.Op{acquire("o1", "lock:a"), waits("c:1", 1, "lock:a")} {
 			err := failure(t, node.ErrAuth, open(t, "redis://u:secret@"+server.Addr()), op)
 			assert.Equal(t, notRun, err.NotRun(), "%s: %v", rules, err)
 		}
@@ -204,17 +206,17 @@ func TestRedisTLS(t *testing.T) {
 
 	opt.TLSConfig.RootCAs = server.CertPool()
 	n := opened(t, openWith(t, opt))
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	require.NoError(t, n.Probe(context.Background()))
 	server.Restart()
-	want(t, node.Healed, n, renew("o1", "a"))
+	want(t, wire.Healed, n, renew("o1", "a"))
 
 	// The caller sets its own dialler through the library's older hook.
 	opt.DialFn = nil
 	opt.DialCtxFn = nil
 	var dialled []string
 	opt.DialFn = recordingDialFn(&dialled)
-	want(t, node.Granted, openWith(t, opt), renew("o1", "a"))
+	want(t, wire.Granted, openWith(t, opt), renew("o1", "a"))
 	assert.Equal(t, []string{server.TLSAddr()}, dialled)
 
 	// One node speaks TLS to a plain port. The other node speaks plain text to a TLS port.
@@ -228,7 +230,7 @@ func TestRedisTLS(t *testing.T) {
 
 func TestRedisSkippedVerification(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithTLS())
-	want(t, node.Granted, opened(t, open(t, "rediss://"+server.TLSAddr()+"?skip_verify=true")), acquire("o1", "a"))
+	want(t, wire.Granted, opened(t, open(t, "rediss://"+server.TLSAddr()+"?skip_verify=true")), acquire("o1", "a"))
 }
 
 func TestRedisSocket(t *testing.T) {
@@ -236,9 +238,9 @@ func TestRedisSocket(t *testing.T) {
 	for _, address := range []string{server.Socket(), "unix://" + server.Socket()} {
 		n := opened(t, open(t, address))
 		assert.Equal(t, server.Socket(), n.Name())
-		want(t, node.Granted, n, acquire("o1", "a"))
+		want(t, wire.Granted, n, acquire("o1", "a"))
 		server.Restart()
-		want(t, node.Healed, n, renew("o1", "a"))
+		want(t, wire.Healed, n, renew("o1", "a"))
 	}
 }
 
@@ -247,7 +249,7 @@ func TestRedisDatabase(t *testing.T) {
 	for _, address := range []string{"redis://" + server.Addr() + "/3", "unix://" + server.Socket() + "?db=3"} {
 		command(t, server, "FLUSHALL")
 		n := opened(t, open(t, address))
-		want(t, node.Granted, n, acquire("o1", "a"))
+		want(t, wire.Granted, n, acquire("o1", "a"))
 		assert.Empty(t, held(server))
 		assert.Contains(t, command(t, server, "INFO", "keyspace"), "db3:keys=3", "the lock, its fence, and the marker")
 	}

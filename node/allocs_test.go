@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // TestExchangesDoNotAllocate guards the hot path: an acquisition and its release, each alone in its exchange with
@@ -18,7 +18,7 @@ import (
 func TestExchangesDoNotAllocate(t *testing.T) {
 	r := open(t, start(t).Addr())
 	ops := complete(acquire("o1", "a"), release("o1", "a"))
-	replies := make([]node.Reply, 1)
+	replies := make([]wire.Reply, 1)
 	allocs := math.Inf(1)
 	for range 20 {
 		allocs = min(allocs, testing.AllocsPerRun(200, func() {

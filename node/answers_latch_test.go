@@ -5,20 +5,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // The answer about a latch lists as many ids as its size says, each once and in order, if they were asked for.
 func TestRedisListOfALatchFitsItsSize(t *testing.T) {
-	op := func(ask node.LatchOp) node.Op {
-		return node.Op{Kind: node.Latch, Names: []string{"a"}, TTL: long, Latch: &ask}
+	op := func(ask wire.LatchOp) wire.Op {
+		return wire.Op{Kind: wire.Latch, Names: []string{"a"}, TTL: long, Latch: &ask}
 	}
 	told := func(size int, ids ...any) string {
 		return array(append([]any{1, 0, 9, 1, 1, 0, 0, size, 0, 0, 1}, ids...)...)
 	}
-	list, look := op(node.LatchOp{List: true}), op(node.LatchOp{})
+	list, look := op(wire.LatchOp{List: true}), op(wire.LatchOp{})
 	for _, c := range []struct {
-		op     node.Op
+		op     wire.Op
 		answer string
 		ids    int // -1 for a wrong answer
 	}{

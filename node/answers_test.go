@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -64,11 +65,11 @@ var wrong = map[string]string{
 }
 
 var (
-	marks = node.Op{Kind: node.Mark}
-	opens = node.Op{Kind: node.Open, Marker: &node.Marker{Identity: "fake", Until: 1}}
+	marks = wire.Op{Kind: wire.Mark}
+	opens = wire.Op{Kind: wire.Open, Marker: &wire.Marker{Identity: "fake", Until: 1}}
 )
 
-var kinds = []node.Op{
+var kinds = []wire.Op{
 	acquire("o1", "a"), renew("o1", "a"), release("o1", "a"), inspect("a"), force("a"), marks, opens,
 	waits("c:1", 1, "a"), fairly("c:1", 1, "a"), leaves("c:1", "a"), refreshes("c:1", "a"),
 	reads(acquire("o1", "a")), reads(renew("o1", "a")), reads(release("o1", "a")),
@@ -79,7 +80,7 @@ func TestRedisWrongAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := open(t, newFront(t, fake(always(answer))).addr())
 			for _, op := range kinds {
-				if (op.Kind == node.Release || op.Kind == node.Leave) && answer[:2] == ":0" {
+				if (op.Kind == wire.Release || op.Kind == wire.Leave) && answer[:2] == ":0" {
 					continue
 				}
 				garbled(t, n, op)
@@ -87,7 +88,7 @@ func TestRedisWrongAnswers(t *testing.T) {
 		})
 	}
 	for _, c := range []struct {
-		op      node.Op
+		op      wire.Op
 		answers []string
 	}{
 		{acquire("o1", "a"), []string{
@@ -124,7 +125,7 @@ func TestRedisWrongAnswers(t *testing.T) {
 			array(0, "b", "o2", 1, 1), array(0, "a", "o2", 1, 1, "b", "o3", 1, 1), array(0, "a", "o2", 1, 1, "a", "o2", 1, 1),
 		}},
 		{inspect("a", "b"), []string{
-			array(0, "b", "o2", 1, 1, "a", "o2", 1, 1), array(0, "a", node.Readers, 1, 1, "b", "o2", 1, 1, "a", "o3", 1, 1, "b", "o2", 1, 1),
+			array(0, "b", "o2", 1, 1, "a", "o2", 1, 1), array(0, "a", wire.Readers, 1, 1, "b", "o2", 1, 1, "a", "o3", 1, 1, "b", "o2", 1, 1),
 			array(0, "", "o2", 1, 1),
 		}},
 		{force("a"), []string{
@@ -158,13 +159,13 @@ func TestRedisAbsurdLengths(t *testing.T) {
 		garbled(t, n, acquire("o1", "a"))
 		garbled(t, n, acquire("o1", "a"))
 		f.replace(forward(server.Addr()))
-		eventually(t, node.Granted, n, acquire("o1", "a"))
-		eventually(t, node.Released, n, release("o1", "a"))
+		eventually(t, wire.Granted, n, acquire("o1", "a"))
+		eventually(t, wire.Released, n, release("o1", "a"))
 	}
 }
 
 // garbled requires that the node rejects an answer as malformed and does not use any part of it.
-func garbled(t *testing.T, n node.Node, op node.Op) {
+func garbled(t *testing.T, n node.Node, op wire.Op) {
 	t.Helper()
 	r := do(n, op)[0]
 	require.ErrorIs(t, r.Err, node.ErrProtocol, "%v: %+v", op.Kind, r)
@@ -172,55 +173,55 @@ func garbled(t *testing.T, n node.Node, op node.Op) {
 	require.ErrorAs(t, r.Err, &err)
 	assert.True(t, err.Permanent(), "%v: %v", op.Kind, err)
 	assert.Equal(t, op.Kind.String(), err.Op)
-	assert.Equal(t, node.Reply{Err: r.Err}, r)
+	assert.Equal(t, wire.Reply{Err: r.Err}, r)
 }
 
 // The answers have all forms that the scripts' headers define.
 func TestRedisRightAnswers(t *testing.T) {
 	const ms = time.Millisecond
 	var (
-		marker = &node.Marker{
-			Identity: "id", Until: 7, Limits: node.Limits{MaxTTL: 3 * ms, MaxClockSkew: 2 * ms}, Left: 4 * ms, HadMarker: true,
+		marker = &wire.Marker{
+			Identity: "id", Until: 7, Limits: wire.Limits{MaxTTL: 3 * ms, MaxClockSkew: 2 * ms}, Left: 4 * ms, HadMarker: true,
 		}
-		holder = node.Holder{Name: "a", Owner: "o2", TTL: 5 * ms, Token: 6}
+		holder = wire.Holder{Name: "a", Owner: "o2", TTL: 5 * ms, Token: 6}
 		most   = time.Duration(1<<63-1) / ms * ms
 	)
 	for _, c := range []struct {
-		op     node.Op
+		op     wire.Op
 		answer string
-		reply  node.Reply
+		reply  wire.Reply
 	}{
-		{acquire("o1", "a"), ":1\r\n", node.Reply{Outcome: node.Granted}},
-		{acquire("o1", "a"), array(5), node.Reply{Outcome: node.Granted, Token: 5}},
-		{acquire("o1", "a"), array("a", "o2", 5, 6), node.Reply{Outcome: node.Denied, Holder: holder}},
-		{acquire("o1", "b", "a"), array("a", "o2", 5, 6), node.Reply{Outcome: node.Denied, Holder: holder}},
-		{acquire("o1", "a"), array("a", "o2", -1, 0), node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "a", Owner: "o2", TTL: node.NoExpiry}}},
-		{acquire("o1", "a"), array("a", "o2", -2, -1), node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "a", Owner: "o2"}}},
-		{acquire("o1", "a"), "*4\r\n+a\r\n+o2\r\n:9223372036854775807\r\n:6\r\n", node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "a", Owner: "o2", TTL: most, Token: 6}}},
-		{waits("c:1", 1, "a"), array("a", "o2", 5, 6, 7), node.Reply{Outcome: node.Denied, Holder: holder, Rank: 7}},
-		{waits("c:1", 1, "a"), array("a", "o2", 5, 6, -1), node.Reply{Outcome: node.Denied, Holder: holder}},
-		{fairly("c:1", 1, "a"), array("a", "", 5, 6, 1), node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "a", TTL: 5 * ms, Token: 6}, Rank: 1}},
-		{waits("c:1", 1, "a"), ":1\r\n", node.Reply{Outcome: node.Granted}},
-		{leaves("c:1", "a"), ":0\r\n", node.Reply{Outcome: node.Absent}},
-		{leaves("c:1", "a", "b"), ":2\r\n", node.Reply{Outcome: node.Released}},
-		{acquire("o1", "SETTINGS"), array("SETTINGS", "o2", 5, 0), node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "SETTINGS", Owner: "o2", TTL: 5 * ms}}},
-		{renew("o1", "a"), ":1\r\n", node.Reply{Outcome: node.Granted}},
-		{renew("o1", "a"), ":2\r\n", node.Reply{Outcome: node.Healed}},
-		{renew("o1", "a"), array(1, 5, 0), node.Reply{Outcome: node.Granted, Recovering: 5 * ms}},
-		{renew("o1", "a"), array(2, 5, 1), node.Reply{Outcome: node.Healed, Recovering: 5 * ms, HadMarker: true}},
-		{renew("o1", "a"), array("a", "o2", 5, 6), node.Reply{Outcome: node.Denied, Holder: holder}},
-		{renew("o1", "a"), array("a", "", 0, 0), node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "a"}}},
-		{release("o1", "a"), ":0\r\n", node.Reply{Outcome: node.Absent}},
-		{release("o1", "a", "b"), ":2\r\n", node.Reply{Outcome: node.Released}},
-		{inspect("a"), array(0), node.Reply{Outcome: node.Inspected, Holders: []node.Holder{}}},
-		{inspect("a"), array(5), node.Reply{Outcome: node.Inspected, Holders: []node.Holder{}, Recovering: 5 * ms}},
-		{inspect("a"), array(-1, "a", "o2", 5, 6), node.Reply{Outcome: node.Inspected, Holders: []node.Holder{holder}, Recovering: limits.Recovery(), Unmarked: true}},
-		{force("a"), array(), node.Reply{Outcome: node.Absent, Holders: []node.Holder{}}},
-		{force("a"), array("a", "o2", 5), node.Reply{Outcome: node.Released, Holders: []node.Holder{{Name: "a", Owner: "o2", TTL: 5 * ms}}}},
-		{marks, array("id", 7, 3, 2, 4, 1), node.Reply{Outcome: node.Inspected, Marker: marker}},
-		{opens, ":1\r\n", node.Reply{Outcome: node.Granted}},
-		{opens, array(5), node.Reply{Outcome: node.Granted, Recovering: 5 * ms}},
-		{opens, array("id", 7, 3, 2, 4, 1), node.Reply{Outcome: node.Denied, Marker: marker}},
+		{acquire("o1", "a"), ":1\r\n", wire.Reply{Outcome: wire.Granted}},
+		{acquire("o1", "a"), array(5), wire.Reply{Outcome: wire.Granted, Token: 5}},
+		{acquire("o1", "a"), array("a", "o2", 5, 6), wire.Reply{Outcome: wire.Denied, Holder: holder}},
+		{acquire("o1", "b", "a"), array("a", "o2", 5, 6), wire.Reply{Outcome: wire.Denied, Holder: holder}},
+		{acquire("o1", "a"), array("a", "o2", -1, 0), wire.Reply{Outcome: wire.Denied, Holder: wire.Holder{Name: "a", Owner: "o2", TTL: wire.NoExpiry}}},
+		{acquire("o1", "a"), array("a", "o2", -2, -1), wire.Reply{Outcome: wire.Denied, Holder: wire.Holder{Name: "a", Owner: "o2"}}},
+		{acquire("o1", "a"), "*4\r\n+a\r\n+o2\r\n:9223372036854775807\r\n:6\r\n", wire.Reply{Outcome: wire.Denied, Holder: wire.Holder{Name: "a", Owner: "o2", TTL: most, Token: 6}}},
+		{waits("c:1", 1, "a"), array("a", "o2", 5, 6, 7), wire.Reply{Outcome: wire.Denied, Holder: holder, Rank: 7}},
+		{waits("c:1", 1, "a"), array("a", "o2", 5, 6, -1), wire.Reply{Outcome: wire.Denied, Holder: holder}},
+		{fairly("c:1", 1, "a"), array("a", "", 5, 6, 1), wire.Reply{Outcome: wire.Denied, Holder: wire.Holder{Name: "a", TTL: 5 * ms, Token: 6}, Rank: 1}},
+		{waits("c:1", 1, "a"), ":1\r\n", wire.Reply{Outcome: wire.Granted}},
+		{leaves("c:1", "a"), ":0\r\n", wire.Reply{Outcome: wire.Absent}},
+		{leaves("c:1", "a", "b"), ":2\r\n", wire.Reply{Outcome: wire.Released}},
+		{acquire("o1", "SETTINGS"), array("SETTINGS", "o2", 5, 0), wire.Reply{Outcome: wire.Denied, Holder: wire.Holder{Name: "SETTINGS", Owner: "o2", TTL: 5 * ms}}},
+		{renew("o1", "a"), ":1\r\n", wire.Reply{Outcome: wire.Granted}},
+		{renew("o1", "a"), ":2\r\n", wire.Reply{Outcome: wire.Healed}},
+		{renew("o1", "a"), array(1, 5, 0), wire.Reply{Outcome: wire.Granted, Recovering: 5 * ms}},
+		{renew("o1", "a"), array(2, 5, 1), wire.Reply{Outcome: wire.Healed, Recovering: 5 * ms, HadMarker: true}},
+		{renew("o1", "a"), array("a", "o2", 5, 6), wire.Reply{Outcome: wire.Denied, Holder: holder}},
+		{renew("o1", "a"), array("a", "", 0, 0), wire.Reply{Outcome: wire.Denied, Holder: wire.Holder{Name: "a"}}},
+		{release("o1", "a"), ":0\r\n", wire.Reply{Outcome: wire.Absent}},
+		{release("o1", "a", "b"), ":2\r\n", wire.Reply{Outcome: wire.Released}},
+		{inspect("a"), array(0), wire.Reply{Outcome: wire.Inspected, Holders: []wire.Holder{}}},
+		{inspect("a"), array(5), wire.Reply{Outcome: wire.Inspected, Holders: []wire.Holder{}, Recovering: 5 * ms}},
+		{inspect("a"), array(-1, "a", "o2", 5, 6), wire.Reply{Outcome: wire.Inspected, Holders: []wire.Holder{holder}, Recovering: limits.Recovery(), Unmarked: true}},
+		{force("a"), array(), wire.Reply{Outcome: wire.Absent, Holders: []wire.Holder{}}},
+		{force("a"), array("a", "o2", 5), wire.Reply{Outcome: wire.Released, Holders: []wire.Holder{{Name: "a", Owner: "o2", TTL: 5 * ms}}}},
+		{marks, array("id", 7, 3, 2, 4, 1), wire.Reply{Outcome: wire.Inspected, Marker: marker}},
+		{opens, ":1\r\n", wire.Reply{Outcome: wire.Granted}},
+		{opens, array(5), wire.Reply{Outcome: wire.Granted, Recovering: 5 * ms}},
+		{opens, array("id", 7, 3, 2, 4, 1), wire.Reply{Outcome: wire.Denied, Marker: marker}},
 	} {
 		t.Run(fmt.Sprintf("%v %q", c.op.Kind, c.answer), func(t *testing.T) {
 			n := open(t, newFront(t, fake(always(c.answer))).addr())
@@ -232,8 +233,8 @@ func TestRedisRightAnswers(t *testing.T) {
 // The error of a refusal states the reason. The connection stays open.
 func TestRedisRefusals(t *testing.T) {
 	const ms = time.Millisecond
-	set := node.Limits{MaxTTL: 3 * ms, MaxClockSkew: 2 * ms}
-	at := func(token uint64) node.Op {
+	set := wire.Limits{MaxTTL: 3 * ms, MaxClockSkew: 2 * ms}
+	at := func(token uint64) wire.Op {
 		op := acquire("o1", "a")
 		op.Token = token
 		return op
@@ -241,7 +242,7 @@ func TestRedisRefusals(t *testing.T) {
 	same := acquire("o1", "a")
 	same.Limits, same.TTL = set, 4*ms
 	for _, c := range []struct {
-		op     node.Op
+		op     wire.Op
 		answer string
 		reason error
 		cause  error
@@ -249,9 +250,9 @@ func TestRedisRefusals(t *testing.T) {
 	}{
 		{acquire("o1", "a"), array("RECOVERING", 5, 1), node.ErrRecovering, &node.RecoveryError{Left: 5 * ms, Length: limits.Recovery(), HadMarker: true}, 5 * ms},
 		{acquire("o1", "a"), array("RECOVERING", int64(1<<40), 0), node.ErrRecovering, &node.RecoveryError{Left: 1 << 40 * ms, Length: 1 << 40 * ms}, 1 << 40 * ms},
-		{acquire("o1", "a"), array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: set, Client: limits}, 0},
-		{renew("o1", "a"), array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: set, Client: limits}, 0},
-		{same, array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: set, Client: set, TTL: 4 * ms}, 0},
+		{acquire("o1", "a"), array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: node.Limits(set), Client: node.Limits(limits)}, 0},
+		{renew("o1", "a"), array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: node.Limits(set), Client: node.Limits(limits)}, 0},
+		{same, array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: node.Limits(set), Client: node.Limits(set), TTL: 4 * ms}, 0},
 		{at(1_000_000), array("CLOCK", 400_000), node.ErrClock, &node.ClockError{Ahead: 600 * ms, Limit: limits.MaxClockSkew}, 0},
 		{at(1_000_000), array("CLOCK", 1_400_000), node.ErrClock, &node.ClockError{Ahead: -400 * ms, Limit: limits.MaxTTL}, 0},
 	} {
@@ -266,7 +267,7 @@ func TestRedisRefusals(t *testing.T) {
 				assert.Equal(t, &node.Error{Node: n.Name(), Op: c.op.Kind.String(), Reason: c.reason, Err: c.cause}, err)
 				var recovery *node.RecoveryError
 				restarted := errors.As(c.cause, &recovery) && recovery.HadMarker
-				assert.Equal(t, node.Reply{Err: r.Err, Recovering: c.left, HadMarker: restarted}, r)
+				assert.Equal(t, wire.Reply{Err: r.Err, Recovering: c.left, HadMarker: restarted}, r)
 			}
 			assert.EqualValues(t, 1, made.Load())
 		})
@@ -304,20 +305,20 @@ func FuzzRedisAnswers(f *testing.F) {
 }
 
 // possible lists the outcomes of each kind of operation.
-var possible = map[node.Kind][]node.Outcome{
-	node.Acquire:      {node.Granted, node.Denied},
-	node.Renew:        {node.Granted, node.Healed, node.Denied},
-	node.Release:      {node.Released, node.Absent},
-	node.Inspect:      {node.Inspected},
-	node.ForceRelease: {node.Released, node.Absent},
-	node.Mark:         {node.Inspected},
-	node.Open:         {node.Granted, node.Denied},
-	node.Leave:        {node.Released, node.Absent},
-	node.Refresh:      {node.Inspected},
+var possible = map[wire.Kind][]wire.Outcome{
+	wire.Acquire:      {wire.Granted, wire.Denied},
+	wire.Renew:        {wire.Granted, wire.Healed, wire.Denied},
+	wire.Release:      {wire.Released, wire.Absent},
+	wire.Inspect:      {wire.Inspected},
+	wire.ForceRelease: {wire.Released, wire.Absent},
+	wire.Mark:         {wire.Inspected},
+	wire.Open:         {wire.Granted, wire.Denied},
+	wire.Leave:        {wire.Released, wire.Absent},
+	wire.Refresh:      {wire.Inspected},
 }
 
 // sound requires a reply that a caller can rely on.
-func sound(t *testing.T, op node.Op, r node.Reply) {
+func sound(t *testing.T, op wire.Op, r wire.Reply) {
 	t.Helper()
 	if r.Err != nil {
 		var err *node.Error
@@ -325,16 +326,16 @@ func sound(t *testing.T, op node.Op, r node.Reply) {
 		require.Error(t, err.Reason)
 		require.Equal(t, op.Kind.String(), err.Op)
 		require.Equal(t, r.Recovering > 0, errors.Is(err, node.ErrRecovering))
-		require.True(t, r.Recovering == 0 && !r.HadMarker || op.Kind == node.Acquire)
-		require.Equal(t, node.Reply{Err: r.Err, Unsent: r.Unsent, Recovering: r.Recovering, HadMarker: r.HadMarker}, r)
+		require.True(t, r.Recovering == 0 && !r.HadMarker || op.Kind == wire.Acquire)
+		require.Equal(t, wire.Reply{Err: r.Err, Unsent: r.Unsent, Recovering: r.Recovering, HadMarker: r.HadMarker}, r)
 		return
 	}
 	require.Contains(t, possible[op.Kind], r.Outcome)
-	if r.Outcome == node.Denied && op.Kind != node.Open {
+	if r.Outcome == wire.Denied && op.Kind != wire.Open {
 		require.Contains(t, op.Names, r.Holder.Name)
 	}
 	for _, h := range append(r.Holders, r.Holder) {
-		require.GreaterOrEqual(t, h.TTL, node.NoExpiry)
+		require.GreaterOrEqual(t, h.TTL, wire.NoExpiry)
 	}
 	require.GreaterOrEqual(t, r.Recovering, time.Duration(0))
 	require.True(t, r.Recovering > 0 || !r.HadMarker)
@@ -342,9 +343,9 @@ func sound(t *testing.T, op node.Op, r node.Reply) {
 		require.GreaterOrEqual(t, r.Marker.Left, time.Duration(0))
 	}
 	if r.Token != 0 {
-		require.Equal(t, node.Acquire, op.Kind)
+		require.Equal(t, wire.Acquire, op.Kind)
 	}
 	if r.Rank != 0 {
-		require.True(t, r.Rank > 0 && r.Outcome == node.Denied && op.Waiter.ID != "")
+		require.True(t, r.Rank > 0 && r.Outcome == wire.Denied && op.Waiter.ID != "")
 	}
 }

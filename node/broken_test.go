@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -83,8 +84,8 @@ func TestRedisServersOfOtherProtocols(t *testing.T) {
 			assert.Less(t, time.Since(began), soon)
 
 			f.replace(forward(server.Addr()))
-			eventually(t, node.Granted, n, acquire("o1", "a"))
-			eventually(t, node.Released, n, release("o1", "a"))
+			eventually(t, wire.Granted, n, acquire("o1", "a"))
+			eventually(t, wire.Released, n, release("o1", "a"))
 		})
 	}
 }
@@ -165,7 +166,7 @@ func TestRedisServerThatFallsSilent(t *testing.T) {
 	require.ErrorIs(t, n.Probe(context.Background()), node.ErrTimeout, "the server answers nothing after the greeting")
 	assert.Less(t, time.Since(began), soon)
 	f.replace(forward(server.Addr()))
-	eventually(t, node.Granted, n, acquire("o1", "a"))
+	eventually(t, wire.Granted, n, acquire("o1", "a"))
 }
 
 // The node does not use a server that cannot list its connections. The node could not stop the
@@ -194,7 +195,7 @@ func TestRedisServerThatCannotGreet(t *testing.T) {
 		})
 		r := do(open(t, f.addr()), acquire("o1", "a"))[0]
 		if usable {
-			assert.Equal(t, node.Granted, r.Outcome, answer)
+			assert.Equal(t, wire.Granted, r.Outcome, answer)
 			continue
 		}
 		require.ErrorIs(t, r.Err, node.ErrRejected, answer)
@@ -214,15 +215,15 @@ func TestRedisSlowAnswers(t *testing.T) {
 		go func() { _, _ = io.Copy(up, c); _ = up.Close() }()
 		_, _ = io.CopyBuffer(struct{ io.Writer }{c}, struct{ io.Reader }{up}, make([]byte, 1))
 	}).addr())
-	wantAll(t, n, []node.Op{acquire("o1", "a", "b"), acquire("o2", "b"), inspect("a", "b"), release("o1", "a", "b")},
-		node.Granted, node.Denied, node.Inspected, node.Released)
+	wantAll(t, n, []wire.Op{acquire("o1", "a", "b"), acquire("o2", "b"), inspect("a", "b"), release("o1", "a", "b")},
+		wire.Granted, wire.Denied, wire.Inspected, wire.Released)
 }
 
 func TestRedisPushesAreNotAnswers(t *testing.T) {
 	push := ">2\r\n$10\r\ninvalidate\r\n*0\r\n"
 	n := open(t, newFront(t, fake(always(push+":1\r\n"+push))).addr())
 	for range 3 {
-		want(t, node.Granted, n, acquire("o1", "a"))
+		want(t, wire.Granted, n, acquire("o1", "a"))
 	}
 }
 
@@ -245,8 +246,8 @@ func TestRedisConnectionThatBreaksInAnAnswerToMany(t *testing.T) {
 
 // The answer to a batch is a text of digits, or a list that may contain such texts.
 func TestRedisAnswersToMany(t *testing.T) {
-	ops := []node.Op{acquire("o1", "a"), release("o1", "b"), release("o1", "c"), renew("o1", "d"), renew("o1", "e")}
-	granted := []node.Outcome{node.Granted, node.Absent, node.Released, node.Granted, node.Healed}
+	ops := []wire.Op{acquire("o1", "a"), release("o1", "b"), release("o1", "c"), renew("o1", "d"), renew("o1", "e")}
+	granted := []wire.Outcome{wire.Granted, wire.Absent, wire.Released, wire.Granted, wire.Healed}
 	for _, right := range []string{"$5\r\n10112\r\n", "+10112\r\n", array("1", "0", "1", "1", "2"), array(1, 0, 1, 1, 2)} {
 		wantAll(t, open(t, newFront(t, fake(always(right))).addr()), ops, granted...)
 	}
@@ -254,7 +255,7 @@ func TestRedisAnswersToMany(t *testing.T) {
 		n := open(t, newFront(t, fake(always(fmt.Sprintf("$%d\r\n%s\r\n", len(wrong), wrong)))).addr())
 		for _, r := range do(n, ops...) {
 			require.ErrorIs(t, r.Err, node.ErrProtocol, "%q", wrong)
-			require.Equal(t, node.Reply{Err: r.Err}, r)
+			require.Equal(t, wire.Reply{Err: r.Err}, r)
 		}
 	}
 	// Each digit is an answer to its own operation.
@@ -264,7 +265,7 @@ func TestRedisAnswersToMany(t *testing.T) {
 			if j == i {
 				require.ErrorIs(t, r.Err, node.ErrProtocol, "%q", mixed)
 			} else {
-				require.Equal(t, node.Reply{Outcome: granted[j]}, r, "%q", mixed)
+				require.Equal(t, wire.Reply{Outcome: granted[j]}, r, "%q", mixed)
 			}
 		}
 	}

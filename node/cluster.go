@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // A node may be one slot of a Redis Cluster. All its keys have the same hash tag, so they lie in one slot, and every
@@ -183,49 +185,21 @@ func checkTag(tag string) error {
 	return nil
 }
 
-// hashTag returns the hash tag of a key, or the whole key if it has none.
-func hashTag(key string) string {
-	_, rest, _ := strings.Cut(key, "{")
-	if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
-		return tag
-	}
-	return key
-}
-
-// fixedKeys are the keys that a node has once, as they stand in the scripts. For a slot of a cluster, its hash tag
-// follows them.
-var fixedKeys = []string{"quorumlock:node", "quorumlock:fences"}
-
-// fixedKey returns a key of fixedKeys for a node with this tag.
-func fixedKey(name, tag string) string {
-	if tag == "" {
-		return name
-	}
-	return name + ":{" + tag + "}"
-}
-
 // inSlot returns the text of a script with the keys of a node with this tag.
 func inSlot(source, tag string) string {
 	if tag == "" {
 		return source
 	}
-	for _, name := range fixedKeys {
-		source = strings.ReplaceAll(source, "'"+name+"'", "'"+fixedKey(name, tag)+"'")
+	for _, name := range wire.FixedKeys {
+		source = strings.ReplaceAll(source, "'"+name+"'", "'"+wire.FixedKey(name, tag)+"'")
 	}
 	return source
 }
 
-// MarkerKey returns the key of the marker of a node. The tag is [Options.Tag], empty for a node that is no slot
-// of a cluster.
-func MarkerKey(tag string) string { return fixedKey(fixedKeys[0], tag) }
-
-// FencesKey returns the key of the fencing tokens that a node remembers, for a tag as in MarkerKey.
-func FencesKey(tag string) string { return fixedKey(fixedKeys[1], tag) }
-
 // strangers reports whether an operation has a name that lies in another slot.
-func strangers(op *Op, tag string) bool {
-	return slices.ContainsFunc(op.Names, func(name string) bool { return hashTag(name) != tag }) ||
-		op.Pool.Name != "" && hashTag(op.Pool.Name) != tag
+func strangers(op *wire.Op, tag string) bool {
+	return slices.ContainsFunc(op.Names, func(name string) bool { return wire.HashTag(name) != tag }) ||
+		op.Pool.Name != "" && wire.HashTag(op.Pool.Name) != tag
 }
 
 // errOtherSlot is for a name without the hash tag of the node.
@@ -234,7 +208,7 @@ func errOtherSlot(tag string) error {
 }
 
 // doInSlot is Do for a batch with names that lie in other slots. Only the operations on these names fail.
-func (r *Redis) doInSlot(ctx context.Context, ops []Op, replies []Reply) {
+func (r *redisNode) doInSlot(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	for i := range ops {
 		if strangers(&ops[i], r.tag) {
 			failAll(r.name, ops[i:i+1], replies[i:i+1], ErrMisconfigured, errOtherSlot(r.tag), true)

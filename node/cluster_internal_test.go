@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 func TestMovedTo(t *testing.T) {
@@ -141,16 +143,16 @@ func TestFixedKeysOfScripts(t *testing.T) {
 		text, err := files.ReadFile(path)
 		for _, m := range literal.FindAllStringSubmatch(string(text), -1) {
 			found[m[1]] = true
-			if !slices.Contains(fixedKeys, m[1]) {
+			if !slices.Contains(wire.FixedKeys, m[1]) {
 				assert.Contains(t, keyKinds, m[1], "%s has a key that is the same for all names", path)
 			}
 		}
 		return err
 	}))
-	for _, key := range fixedKeys {
+	for _, key := range wire.FixedKeys {
 		assert.True(t, found[key], "no script uses %s", key)
-		moved := fixedKey(key, "ql")
-		assert.Equal(t, "ql", hashTag(moved))
+		moved := wire.FixedKey(key, "ql")
+		assert.Equal(t, "ql", wire.HashTag(moved))
 		assert.Equal(t, "call('"+moved+"')", inSlot("call('"+key+"')", "ql"))
 		assert.Equal(t, "call('"+key+"')", inSlot("call('"+key+"')", ""))
 	}
@@ -159,15 +161,15 @@ func TestFixedKeysOfScripts(t *testing.T) {
 // All keys of a name with the hash tag lie in the slot of the marker.
 func TestKeysOfASlot(t *testing.T) {
 	for _, name := range []string{"{ql}:job", "{ql}:", "{ql}:a}b", "{ql}:{x}", "app:{ql}:job"} {
-		pool := PoolName(name)
-		for _, base := range []string{name, pool, SlotName(pool, 3)} {
-			assert.False(t, strangers(&Op{Names: []string{base}}, "ql"), base)
+		pool := wire.PoolName(name)
+		for _, base := range []string{name, pool, wire.SlotName(pool, 3)} {
+			assert.False(t, strangers(&wire.Op{Names: []string{base}}, "ql"), base)
 			for _, kind := range kinds {
-				assert.Equal(t, "ql", hashTag(key(kind, base)), base)
+				assert.Equal(t, "ql", wire.HashTag(wire.Key(kind, base)), base)
 			}
 		}
 	}
 	for _, name := range []string{"job", "{}{ql}", "{other}:{ql}", "{ql"} {
-		assert.True(t, strangers(&Op{Names: []string{name}}, "ql"), name)
+		assert.True(t, strangers(&wire.Op{Names: []string{name}}, "ql"), name)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -31,7 +32,7 @@ func TestRedisInAHalfMovedSlot(t *testing.T) {
 		h.kept()
 		opened(t, n)
 		h.free()
-		require.ElementsMatch(t, []string{marker, node.FencesKey("ql")}, to.Keys())
+		require.ElementsMatch(t, []string{marker, wire.FencesKey("ql")}, to.Keys())
 	}
 }
 
@@ -39,7 +40,7 @@ func TestRedisInAHalfMovedSlot(t *testing.T) {
 type halfMoved struct {
 	t     *testing.T
 	c     *redisproc.Cluster
-	n     *node.Redis
+	n     serverNode
 	round int
 	// released are the locks whose release was sent, whether it succeeded or not.
 	released []int
@@ -53,31 +54,31 @@ func (h *halfMoved) owner(i int) string { return fmt.Sprintf("o%d-%d", h.round, 
 // shared reports whether a lock is held by a reader.
 func (h *halfMoved) shared(i int) bool { return i%4 == 3 }
 
-func (h *halfMoved) of(i int, op node.Op) node.Op {
+func (h *halfMoved) of(i int, op wire.Op) wire.Op {
 	op.Reads = h.shared(i)
 	return op
 }
 
-func (h *halfMoved) permits(owner string, op func(string, ...string) node.Op) node.Op {
+func (h *halfMoved) permits(owner string, op func(string, ...string) wire.Op) wire.Op {
 	o := op(owner)
-	o.Pool = node.Pool{Name: node.PoolName("{ql}:p"), Size: 2}
-	o.Names = []string{node.SlotName(o.Pool.Name, 0), node.SlotName(o.Pool.Name, 1)}
+	o.Pool = wire.Pool{Name: wire.PoolName("{ql}:p"), Size: 2}
+	o.Names = []string{wire.SlotName(o.Pool.Name, 0), wire.SlotName(o.Pool.Name, 1)}
 	return o
 }
 
 func (h *halfMoved) take() {
 	for i := range movedLocks {
-		want(h.t, node.Granted, h.n, h.of(i, acquire(h.owner(i), h.name(i))))
+		want(h.t, wire.Granted, h.n, h.of(i, acquire(h.owner(i), h.name(i))))
 		if i < movedLocks/2 {
-			want(h.t, node.Denied, h.n, waits(fmt.Sprintf("c:w%d-%d", h.round, i), 1, h.name(i)))
+			want(h.t, wire.Denied, h.n, waits(fmt.Sprintf("c:w%d-%d", h.round, i), 1, h.name(i)))
 		}
 	}
-	want(h.t, node.Granted, h.n, h.permits("holder", acquire))
+	want(h.t, wire.Granted, h.n, h.permits("holder", acquire))
 }
 
 // use runs every kind of operation on all locks, one by one and in batches.
 func (h *halfMoved) use() {
-	var ops []node.Op
+	var ops []wire.Op
 	for i := range movedLocks {
 		ops = append(ops, acquire("thief", h.name(i)), h.of(i, renew(h.owner(i), h.name(i))), fairly("c:thief", 2, h.name(i)), inspect(h.name(i)))
 		if i%3 == 0 {
@@ -86,7 +87,7 @@ func (h *halfMoved) use() {
 		}
 	}
 	ops = append(ops, acquire("thief", h.name(1), h.name(2), "{ql}:new"), reads(acquire("thief", "{ql}:new")), h.permits("thief", acquire),
-		h.permits("holder", renew), node.Op{Kind: node.Mark})
+		h.permits("holder", renew), wire.Op{Kind: wire.Mark})
 	failed := 0
 	for _, batch := range append(slices.Collect(slices.Chunk(ops, 1)), ops) {
 		replies := do(h.n, batch...)
@@ -96,8 +97,8 @@ func (h *halfMoved) use() {
 				failed++
 				continue
 			}
-			require.False(h.t, r.Outcome == node.Granted && op.Kind == node.Acquire, "%s was granted %v: %+v", op.Owner, op.Names, r)
-			require.False(h.t, r.Outcome == node.Denied && op.Kind == node.Renew, "%s lost %v: %+v", op.Owner, op.Names, r)
+			require.False(h.t, r.Outcome == wire.Granted && op.Kind == wire.Acquire, "%s was granted %v: %+v", op.Owner, op.Names, r)
+			require.False(h.t, r.Outcome == wire.Denied && op.Kind == wire.Renew, "%s lost %v: %+v", op.Owner, op.Names, r)
 		}
 	}
 	require.Positive(h.t, failed, "half of the keys are elsewhere")
@@ -107,7 +108,7 @@ func (h *halfMoved) use() {
 func (h *halfMoved) keysEnd(servers ...*redisproc.Server) {
 	for _, s := range servers {
 		for _, key := range s.Keys() {
-			if key != marker && key != node.FencesKey("ql") {
+			if key != marker && key != wire.FencesKey("ql") {
 				ttl, err := s.Command("PTTL", key)
 				require.True(h.t, err != nil || ttl != "-1", "%s has no end", key)
 			}
@@ -121,10 +122,10 @@ func (h *halfMoved) kept() {
 		r := do(h.n, acquire("thief", h.name(i)))[0]
 		require.ErrorIs(h.t, r.Err, node.ErrRecovering)
 		if !slices.Contains(h.released, i) {
-			want(h.t, node.Granted, h.n, h.of(i, renew(h.owner(i), h.name(i))))
+			want(h.t, wire.Granted, h.n, h.of(i, renew(h.owner(i), h.name(i))))
 		}
 	}
-	want(h.t, node.Granted, h.n, h.permits("holder", renew))
+	want(h.t, wire.Granted, h.n, h.permits("holder", renew))
 }
 
 // free ends all that was acquired or asked for, as clients do after an error.
@@ -134,5 +135,5 @@ func (h *halfMoved) free() {
 		_ = do(h.n, leaves("c:thief", h.name(i)))
 		_ = do(h.n, h.of(i, release(h.owner(i), h.name(i))))
 	}
-	want(h.t, node.Released, h.n, h.permits("holder", release))
+	want(h.t, wire.Released, h.n, h.permits("holder", release))
 }

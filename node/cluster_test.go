@@ -15,18 +15,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // slotOf returns a node that is the slot of the tag ql, and asks these servers for it first.
-func slotOf(t *testing.T, seeds ...string) *node.Redis {
+func slotOf(t *testing.T, seeds ...string) serverNode {
 	t.Helper()
 	opt := node.Options{ClientOption: rueidis.ClientOption{InitAddress: seeds, ConnWriteTimeout: patience}, Tag: "ql"}
 	opt.Dialer.Timeout = patience
 	n, err := node.New(opt)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })
-	return n
+	return n.(serverNode)
 }
 
 const marker = "quorumlock:node:{ql}"
@@ -43,13 +44,13 @@ func TestRedisFollowsTheSlotOfACluster(t *testing.T) {
 	require.Equal(t, owner.Addr(), seed.Address())
 
 	// All operations, and batches of them, stay in the slot.
-	for i, r := range do(n, node.Op{Kind: node.Mark}, acquire("o1", "{ql}:x", "{ql}:y"), renew("o1", "{ql}:x", "{ql}:y"),
+	for i, r := range do(n, wire.Op{Kind: wire.Mark}, acquire("o1", "{ql}:x", "{ql}:y"), renew("o1", "{ql}:x", "{ql}:y"),
 		inspect("{ql}:x", "{ql}:y"), release("o1", "{ql}:x", "{ql}:y"), force("{ql}:x"),
 		reads(acquire("r1", "{ql}:z")), reads(renew("r1", "{ql}:z")), reads(release("r1", "{ql}:z"))) {
 		require.NoError(t, r.Err, "operation %d", i)
 	}
-	wantAll(t, seed, []node.Op{acquire("o1", "{ql}:a"), acquire("o1", "{ql}:b"), renew("o1", "{ql}:a"), release("o1", "{ql}:b")},
-		node.Granted, node.Granted, node.Granted, node.Released)
+	wantAll(t, seed, []wire.Op{acquire("o1", "{ql}:a"), acquire("o1", "{ql}:b"), renew("o1", "{ql}:a"), release("o1", "{ql}:b")},
+		wire.Granted, wire.Granted, wire.Granted, wire.Released)
 	for _, key := range owner.Keys() {
 		require.Equal(t, c.Slot(marker), c.Slot(key), key)
 	}
@@ -57,11 +58,11 @@ func TestRedisFollowsTheSlotOfACluster(t *testing.T) {
 	killsOldConnection(t, c)
 
 	var resubscribed, woken atomic.Int64
-	inbox, err := n.Listen(t.Context(), "c", func(m node.Message) {
+	inbox, err := n.Listen(t.Context(), "c", func(m wire.Message) {
 		switch m.Kind {
-		case node.Resubscribed:
+		case wire.Resubscribed:
 			resubscribed.Add(1)
-		case node.Woken:
+		case wire.Woken:
 			woken.Add(1)
 		default:
 		}
@@ -69,8 +70,8 @@ func TestRedisFollowsTheSlotOfACluster(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = inbox.Close() })
 	waits := acquire("o9", "{ql}:a")
-	waits.Waiter = node.Waiter{ID: "c:w1", Ticket: 1, Keep: long}
-	want(t, node.Denied, n, waits)
+	waits.Waiter = wire.Waiter{ID: "c:w1", Ticket: 1, Keep: long}
+	want(t, wire.Denied, n, waits)
 
 	follows := func(event string, to *redisproc.Server, move func()) {
 		t.Helper()
@@ -79,16 +80,16 @@ func TestRedisFollowsTheSlotOfACluster(t *testing.T) {
 		poll(t, func() bool { return n.Probe(context.Background()) == nil && do(n, inspect("{ql}:a"))[0].Err == nil }, func() any { return event })
 		require.Equal(t, to.Addr(), n.Address(), event)
 		require.ErrorIs(t, do(n, acquire("o2", "{ql}:c"))[0].Err, node.ErrRecovering, event)
-		assert.Positive(t, want(t, node.Granted, n, renew("o1", "{ql}:a")).Recovering, event)
+		assert.Positive(t, want(t, wire.Granted, n, renew("o1", "{ql}:a")).Recovering, event)
 		// The seed's connection still leads to the old owner. Its operations follow the slot within the call.
 		followed := do(seed, renew("o1", "{ql}:a"), acquire("o2", "{ql}:d"), reads(acquire("r2", "{ql}:e")))
 		require.NoError(t, followed[0].Err, event)
-		require.Equal(t, node.Granted, followed[0].Outcome, event)
+		require.Equal(t, wire.Granted, followed[0].Outcome, event)
 		require.ErrorIs(t, followed[1].Err, node.ErrRecovering, event)
 		require.ErrorIs(t, followed[2].Err, node.ErrRecovering, event)
 		poll(t, func() bool { return resubscribed.Load() > before }, func() any { return event + ": the inbox" })
 		opened(t, n)
-		eventually(t, node.Granted, seed, acquire("o2", "{ql}:"+strings.ReplaceAll(event, " ", "")))
+		eventually(t, wire.Granted, seed, acquire("o2", "{ql}:"+strings.ReplaceAll(event, " ", "")))
 	}
 	replica := c.ReplicaOf(owner)
 	follows("failover", replica, func() {
@@ -106,7 +107,7 @@ func TestRedisFollowsTheSlotOfACluster(t *testing.T) {
 	})
 	require.NotContains(t, other.Keys(), "{ql}:new")
 	follows("move back", replica, func() { c.Move(marker, replica, nil) })
-	want(t, node.Released, n, release("o1", "{ql}:a"))
+	want(t, wire.Released, n, release("o1", "{ql}:a"))
 	poll(t, func() bool { return woken.Load() > 0 }, func() any { return "the waiter" })
 }
 
@@ -159,13 +160,13 @@ func killsOldConnection(t *testing.T, c *redisproc.Cluster) {
 	t.Cleanup(func() { _ = n.Close() })
 	connections := func(of *redisproc.Server) int { return strings.Count(command(t, of, "CLIENT", "LIST"), "name=silent ") }
 
-	want(t, node.Granted, n, acquire("o1", "{ql}:silent"))
+	want(t, wire.Granted, n, acquire("o1", "{ql}:silent"))
 	require.Equal(t, []string{owner.Addr()}, dialled)
 	silent.Store(true)
 	fails(t, node.ErrTimeout, n, renew("o1", "{ql}:silent"))
 	require.Equal(t, 1, connections(owner), "the server still has the old connection")
 	silent.Store(false)
-	want(t, node.Released, n, release("o1", "{ql}:silent"))
+	want(t, wire.Released, n, release("o1", "{ql}:silent"))
 	require.Equal(t, []string{owner.Addr(), seed.Addr(), owner.Addr()}, dialled)
 	require.Equal(t, 1, connections(owner), "the server has the new connection only")
 	require.Zero(t, connections(seed))

@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // opRange is a range of the operations of an exchange that one command carries: from the first up to, but not
@@ -17,11 +19,11 @@ const maxSpan = 256
 //
 // One script call for a range reads the marker and the clock once. That costs the server and this side a
 // fraction of one call for each operation.
-func spans(into []opRange, ops []Op) []opRange {
+func spans(into []opRange, ops []wire.Op) []opRange {
 	for from := 0; from < len(ops); {
 		to := from + 1
 		if first := &ops[from]; isBatchable(first) {
-			tag := tagged(first.Names[0])
+			tag := wire.Tagged(first.Names[0])
 			for to < min(len(ops), from+maxSpan) && canJoin(first, tag, &ops[to]) {
 				to++
 			}
@@ -34,16 +36,16 @@ func spans(into []opRange, ops []Op) []opRange {
 
 // canJoin reports whether next can share a command with first, whose name has a hash tag or not. A release
 // has no TTL, so it can join any.
-func canJoin(first *Op, tag bool, next *Op) bool {
+func canJoin(first *wire.Op, tag bool, next *wire.Op) bool {
 	return isBatchable(next) && first.Limits == next.Limits &&
-		(first.TTL == next.TTL || next.Kind == Release) && tagged(next.Names[0]) == tag
+		(first.TTL == next.TTL || next.Kind == wire.Release) && wire.Tagged(next.Names[0]) == tag
 }
 
 // isBatchable reports whether an operation is of a frequent kind that the script many supports: for one lock,
 // without a waiter, and with a block of tokens only in FIFO order.
-func isBatchable(op *Op) bool {
+func isBatchable(op *wire.Op) bool {
 	switch op.Kind {
-	case Acquire, Renew, Release:
+	case wire.Acquire, wire.Renew, wire.Release:
 		return len(op.Names) == 1 && !op.Reads && !usesPoolScript(op) && op.Waiter.ID == "" && (op.Fair || op.Reserve == 0)
 	default:
 		return false
@@ -89,15 +91,15 @@ func (w *writer) ofSlot(s *script) *script {
 
 // evalsha makes the command that names the operations' script by its digest; eval makes the one with the full
 // text.
-func evalsha(b rueidis.Builder, w *writer, ops []Op) rueidis.Completed {
+func evalsha(b rueidis.Builder, w *writer, ops []wire.Op) rueidis.Completed {
 	return w.command(b, ops, "EVALSHA", func(s *script) string { return s.sha })
 }
 
-func eval(b rueidis.Builder, w *writer, ops []Op) rueidis.Completed {
+func eval(b rueidis.Builder, w *writer, ops []wire.Op) rueidis.Completed {
 	return w.command(b, ops, "EVAL", func(s *script) string { return s.source })
 }
 
-func (w *writer) command(b rueidis.Builder, ops []Op, verb string, text func(*script) string) rueidis.Completed {
+func (w *writer) command(b rueidis.Builder, ops []wire.Op, verb string, text func(*script) string) rueidis.Completed {
 	c := w.call(ops)
 	command := b.Arbitrary(verb, text(c.script), strconv.Itoa(c.numKeys()))
 	if c.pool != "" {
@@ -121,7 +123,7 @@ func (c call) numKeys() int {
 }
 
 // call returns the call for operations, and leaves its ARGV in w.args.
-func (w *writer) call(ops []Op) call {
+func (w *writer) call(ops []wire.Op) call {
 	w.args = w.args[:0]
 	if len(ops) > 1 {
 		w.add(w.packed(ops))
@@ -131,7 +133,7 @@ func (w *writer) call(ops []Op) call {
 	switch {
 	case usesPoolScript(op):
 		return w.ofPool(op)
-	case op.Kind == Refresh:
+	case op.Kind == wire.Refresh:
 		return w.refresh(op)
 	}
 	w.single(op)
@@ -148,13 +150,13 @@ func (w *writer) ownKeys() []string {
 	if w.tag == "" {
 		return nil
 	}
-	return []string{MarkerKey(w.tag)}
+	return []string{wire.MarkerKey(w.tag)}
 }
 
 func (w *writer) add(args ...string) { w.args = append(w.args, args...) }
 
 // packed makes the argument of the script many, as its header describes.
-func (w *writer) packed(ops []Op) string {
+func (w *writer) packed(ops []wire.Op) string {
 	p := &w.packer
 	p.begin()
 	p.add(milliseconds(ops[0].TTL))
@@ -163,27 +165,27 @@ func (w *writer) packed(ops []Op) string {
 		p.add(scriptWord(op))
 		p.add(op.Names[0])
 		p.add(op.Owner)
-		if op.Kind != Release {
+		if op.Kind != wire.Release {
 			p.addNumber(op.Token)
 		}
 		p.addNumber(fenceOffset(op.Names[0]))
-		if op.Kind == Acquire && op.Reserve > 0 {
-			p.addNumber(op.end())
+		if op.Kind == wire.Acquire && op.Reserve > 0 {
+			p.addNumber(op.End())
 		}
 	}
 	return p.end()
 }
 
 // scriptWord returns the word for the operation in the argument of the script many.
-func scriptWord(op *Op) string {
+func scriptWord(op *wire.Op) string {
 	switch {
-	case op.Kind == Acquire && op.Reserve > 0:
+	case op.Kind == wire.Acquire && op.Reserve > 0:
 		return "reserve"
-	case op.Kind == Acquire && op.Fair:
+	case op.Kind == wire.Acquire && op.Fair:
 		return "acquire"
-	case op.Kind == Acquire:
+	case op.Kind == wire.Acquire:
 		return "barge"
-	case op.Kind == Renew:
+	case op.Kind == wire.Renew:
 		return "renew"
 	case op.Announce:
 		return "announce"
@@ -193,58 +195,58 @@ func scriptWord(op *Op) string {
 }
 
 // single adds the ARGV in the header of the operation's own script.
-func (w *writer) single(op *Op) {
-	if op.Reads && op.Kind <= Release {
+func (w *writer) single(op *wire.Op) {
+	if op.Reads && op.Kind <= wire.Release {
 		w.singleReader(op)
 		return
 	}
 	switch op.Kind {
-	case Acquire:
+	case wire.Acquire:
 		w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token), w.fences(op))
 		if op.Reserve > 0 || op.Waiter.ID != "" {
-			w.add(w.numerals.unsigned(op.end()))
+			w.add(w.numerals.unsigned(op.End()))
 		}
 		if op.Waiter.ID != "" {
 			w.add(op.Waiter.ID, w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
 		}
-	case Renew:
+	case wire.Renew:
 		w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token), w.fences(op))
-	case Release:
+	case wire.Release:
 		w.add(op.Owner, w.fences(op))
 		w.rejoining(op)
-	case Inspect:
+	case wire.Inspect:
 		w.add(w.fences(op))
-	case Shorten:
+	case wire.Shorten:
 		w.add(op.Owner, milliseconds(op.TTL), flag(op.Announce))
-	case Leave:
+	case wire.Leave:
 		w.add(op.Waiter.ID)
-	case ForceRelease:
+	case wire.ForceRelease:
 		w.add(milliseconds(op.TTL), flag(op.Announce), op.Owner)
 		w.add(op.Buried...)
-	case Mark:
+	case wire.Mark:
 		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew))
-	case Once:
+	case wire.Once:
 		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), op.Owner, milliseconds(op.TTL))
-	case Latch, Unlatch:
+	case wire.Latch, wire.Unlatch:
 		w.latch(op)
-	case Open:
-		found := op.found()
+	case wire.Open:
+		found := op.Found()
 		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew),
 			found.Identity, w.numerals.signed(found.Until))
 	}
 }
 
 // singleReader adds the ARGV for the operations of a reader.
-func (w *writer) singleReader(op *Op) {
+func (w *writer) singleReader(op *wire.Op) {
 	w.add(op.Owner)
 	switch op.Kind {
-	case Acquire:
+	case wire.Acquire:
 		w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), flag(op.Fair),
 			w.numerals.unsigned(op.Token), w.numerals.unsigned(op.Floor), w.fences(op))
 		if op.Waiter.ID != "" {
 			w.add(op.Waiter.ID, w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
 		}
-	case Renew:
+	case wire.Renew:
 		w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), w.numerals.unsigned(op.Token), w.fences(op))
 		if op.Waiter.ID != "" {
 			w.add(op.Waiter.ID)
@@ -256,7 +258,7 @@ func (w *writer) singleReader(op *Op) {
 }
 
 // rejoining adds the waiter of a release, and whether it keeps waiting.
-func (w *writer) rejoining(op *Op) {
+func (w *writer) rejoining(op *wire.Op) {
 	if op.Waiter.ID != "" {
 		w.add(op.Waiter.ID)
 	}

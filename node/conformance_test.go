@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/nodetest"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
-	"github.com/quorumlock/quorumlock/node/nodetest"
 )
 
 func TestMemoryConforms(t *testing.T) {

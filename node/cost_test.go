@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // costBatch is the number of operations that are sent at once.
@@ -79,10 +80,10 @@ func TestCommandsOfAPass(t *testing.T) {
 			what string
 			run  func()
 		}{
-			{"release", func() { x.run(Released, x.release(from)) }},
-			{"acquire", func() { x.run(Granted, x.acquire(to)) }},
-			{"queue", func() { x.run(Denied, x.acquire(from)) }},
-			{"ask again", func() { x.run(Denied, x.acquire(from)) }},
+			{"release", func() { x.run(wire.Released, x.release(from)) }},
+			{"acquire", func() { x.run(wire.Granted, x.acquire(to)) }},
+			{"queue", func() { x.run(wire.Denied, x.acquire(from)) }},
+			{"ask again", func() { x.run(wire.Denied, x.acquire(from)) }},
 		} {
 			cost := count(step.run)
 			costs[step.what] = min(cost, cmp.Or(costs[step.what], cost))
@@ -117,41 +118,41 @@ func commandsOf(costs map[string]cost) (calls int) {
 // passes are two waiters that pass a lock to each other.
 type passes struct {
 	testing.TB
-	node   *Redis
-	limits Limits
+	node   *redisNode
+	limits wire.Limits
 	turn   int
 	fresh  int
 }
 
 func newPasses(b testing.TB, server *redisproc.Server) *passes {
 	b.Helper()
-	x := &passes{TB: b, limits: Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}}
+	x := &passes{TB: b, limits: wire.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}}
 	x.node = costNode(b, server, x.limits)
-	inbox, err := x.node.Listen(context.Background(), "6CXZKXDRDNPVLCWLEUMJ3GMSNH", func(Message) {})
+	inbox, err := x.node.Listen(context.Background(), "6CXZKXDRDNPVLCWLEUMJ3GMSNH", func(wire.Message) {})
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = inbox.Close() })
 	return x
 }
 
 // waiter returns a waiter. Its ids have the usual length.
-func (x *passes) waiter(number int) Waiter {
-	return Waiter{ID: WaiterID(fmt.Sprint("6CXZKXDRDNPVLCWLEUMJ3GMSNH:", 100000+number), 50*time.Millisecond), Ticket: time.Now().UnixMicro(), Keep: 4 * time.Second}
+func (x *passes) waiter(number int) wire.Waiter {
+	return wire.Waiter{ID: wire.WaiterID(fmt.Sprint("6CXZKXDRDNPVLCWLEUMJ3GMSNH:", 100000+number), 50*time.Millisecond), Ticket: time.Now().UnixMicro(), Keep: 4 * time.Second}
 }
 
-func (x *passes) acquire(w Waiter) Op {
-	return Op{
-		Kind: Acquire, Names: []string{"a"}, Owner: w.ID + "'s", TTL: 10 * time.Second, Limits: x.limits, Fair: true, Waiter: w,
+func (x *passes) acquire(w wire.Waiter) wire.Op {
+	return wire.Op{
+		Kind: wire.Acquire, Names: []string{"a"}, Owner: w.ID + "'s", TTL: 10 * time.Second, Limits: x.limits, Fair: true, Waiter: w,
 		Token: uint64(time.Now().UnixMicro()),
 	}
 }
 
-func (x *passes) release(w Waiter) Op {
-	return Op{Kind: Release, Names: []string{"a"}, Owner: w.ID + "'s", Waiter: Waiter{ID: w.ID}}
+func (x *passes) release(w wire.Waiter) wire.Op {
+	return wire.Op{Kind: wire.Release, Names: []string{"a"}, Owner: w.ID + "'s", Waiter: wire.Waiter{ID: w.ID}}
 }
 
 // run runs operations together.
-func (x *passes) run(want Outcome, ops ...Op) {
-	replies := make([]Reply, len(ops))
+func (x *passes) run(want wire.Outcome, ops ...wire.Op) {
+	replies := make([]wire.Reply, len(ops))
 	x.node.Do(context.Background(), ops, replies)
 	for _, r := range replies {
 		require.NoError(x, r.Err)
@@ -161,36 +162,36 @@ func (x *passes) run(want Outcome, ops ...Op) {
 
 // begin lets the first waiter take the lock, and the second one queue.
 func (x *passes) begin() {
-	x.run(Granted, x.acquire(x.waiter(0)))
-	x.run(Denied, x.acquire(x.waiter(1)))
+	x.run(wire.Granted, x.acquire(x.waiter(0)))
+	x.run(wire.Denied, x.acquire(x.waiter(1)))
 }
 
 // pass passes the lock to the other waiter. The first one queues again.
 func (x *passes) pass() {
 	from, to := x.waiter(x.turn%2), x.waiter((x.turn+1)%2)
-	x.run(Released, x.release(from))
-	x.run(Granted, x.acquire(to))
-	x.run(Denied, x.acquire(from))
+	x.run(wire.Released, x.release(from))
+	x.run(wire.Granted, x.acquire(to))
+	x.run(wire.Denied, x.acquire(from))
 	x.turn++
 }
 
 // ask repeats the attempt of a waiter in the queue.
 func (x *passes) ask() {
-	ops := make([]Op, costBatch)
+	ops := make([]wire.Op, costBatch)
 	for i := range ops {
 		ops[i] = x.acquire(x.waiter(1))
 	}
-	x.run(Denied, ops...)
+	x.run(wire.Denied, ops...)
 }
 
 // enter adds new waiters.
 func (x *passes) enter() {
-	ops := make([]Op, costBatch)
+	ops := make([]wire.Op, costBatch)
 	for i := range ops {
 		x.fresh++
 		ops[i] = x.acquire(x.waiter(1 + x.fresh))
 	}
-	x.run(Denied, ops...)
+	x.run(wire.Denied, ops...)
 }
 
 // processorOf returns the processor time that a server has used so far, in microseconds.
@@ -211,19 +212,19 @@ func processorOf(b *testing.B, server *redisproc.Server) (us float64) {
 }
 
 // costNode returns a node that is connected and open.
-func costNode(b testing.TB, server *redisproc.Server, limits Limits) *Redis {
+func costNode(b testing.TB, server *redisproc.Server, limits wire.Limits) *redisNode {
 	b.Helper()
 	const patient = time.Minute // costs are counted, so a busy machine only takes longer
-	n, err := NewRedis(rueidis.ClientOption{
+	n, err := newRedis(Options{ClientOption: rueidis.ClientOption{
 		InitAddress: []string{server.Addr()}, ConnWriteTimeout: patient, Dialer: net.Dialer{Timeout: patient},
-	})
+	}})
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = n.Close() })
-	replies := make([]Reply, 1)
-	n.Do(context.Background(), []Op{{Kind: Mark, Limits: limits}}, replies)
+	replies := make([]wire.Reply, 1)
+	n.Do(context.Background(), []wire.Op{{Kind: wire.Mark, Limits: limits}}, replies)
 	require.NoError(b, replies[0].Err)
-	n.Do(context.Background(), []Op{{Kind: Open, Limits: limits, Marker: replies[0].Marker}}, replies)
-	require.Equal(b, Granted, replies[0].Outcome)
+	n.Do(context.Background(), []wire.Op{{Kind: wire.Open, Limits: limits, Marker: replies[0].Marker}}, replies)
+	require.Equal(b, wire.Granted, replies[0].Outcome)
 	return n
 }
 

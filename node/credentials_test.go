@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/inbox"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -36,7 +38,7 @@ func TestRedisSentinelGetsItsOwnCredentials(t *testing.T) {
 		opt.Sentinel.MasterSet, opt.Sentinel.Password = "mymaster", sentinelPassword
 		opt.AuthCredentialsFn = credentials(func() (string, string) { return "locker", "secret" })
 		n := openWith(t, opt)
-		want(t, node.Granted, n, acquire("o1", "a"))
+		want(t, wire.Granted, n, acquire("o1", "a"))
 		wakes(t, n, "c:1", listen(t, n, "c"))
 		assert.Contains(t, command(t, server, "CLIENT", "LIST"), "user=locker")
 	}
@@ -57,13 +59,13 @@ func TestRedisInboxWithSlowCredentials(t *testing.T) {
 		return "locker", "secret"
 	})
 	n := openWith(t, opt)
-	eventually(t, node.Granted, n, acquire("o1", "a"))
+	eventually(t, wire.Granted, n, acquire("o1", "a"))
 	slow.Store(true)
 	var err error
 	poll(t, func() bool {
-		var inbox node.Inbox
-		if inbox, err = node.Listen(t.Context(), n, "c", func(node.Message) {}); err == nil {
-			require.NoError(t, inbox.Close())
+		var in wire.Inbox
+		if in, err = inbox.Listen(t.Context(), n, "c", func(wire.Message) {}); err == nil {
+			require.NoError(t, in.Close())
 		}
 		return err == nil
 	}, func() any { return err })
@@ -79,7 +81,7 @@ func TestRedisCredentialsThatRotate(t *testing.T) {
 	opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}}
 	opt.AuthCredentialsFn = credentials(func() (string, string) { return "locker", password.Load().(string) })
 	n := openWith(t, opt)
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	heard := listen(t, n, "c")
 	wakes(t, n, "c:1", heard)
 
@@ -89,11 +91,11 @@ func TestRedisCredentialsThatRotate(t *testing.T) {
 	}
 	password.Store("second")
 	rotate("second")
-	want(t, node.Granted, n, renew("o1", "a"))
+	want(t, wire.Granted, n, renew("o1", "a"))
 
 	// Without the present password, the server refuses the node, which says so.
 	rotate("third")
 	fails(t, node.ErrAuth, n, renew("o1", "a"))
 	password.Store("third")
-	want(t, node.Granted, n, renew("o1", "a"))
+	want(t, wire.Granted, n, renew("o1", "a"))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // The server runs the same number of commands for a reader in a crowd of any size. This holds
@@ -29,18 +30,18 @@ func crowdCosts(t *testing.T, n int) map[string]float64 {
 	t.Helper()
 	x := newCrowd(t, n)
 	costs := map[string]float64{}
-	x.do(x.writer("holder", Waiter{}))
+	x.do(x.writer("holder", wire.Waiter{}))
 	costs["queue behind a holder"] = x.cost(func() { x.do(x.readers...) })
-	x.do(Op{Kind: Release, Names: []string{"a"}, Owner: "holder"})
+	x.do(wire.Op{Kind: wire.Release, Names: []string{"a"}, Owner: "holder"})
 	rand.Shuffle(n, func(i, j int) { x.readers[i], x.readers[j] = x.readers[j], x.readers[i] })
 	ranks := costOf(t, x.server)["zrank"].calls
 	costs["come in, in any order"] = x.cost(func() {
 		for _, r := range x.do(x.readers...) {
-			require.Equal(t, Granted, r.Outcome)
+			require.Equal(t, wire.Granted, r.Outcome)
 		}
 	})
 	require.Equal(t, ranks, costOf(t, x.server)["zrank"].calls, "without a waiting writer, the rank of a reader does not matter")
-	x.do(x.writer("waiting", Waiter{ID: "c:w", Ticket: int64(n / 2), Keep: time.Hour}))
+	x.do(x.writer("waiting", wire.Waiter{ID: "c:w", Ticket: int64(n / 2), Keep: time.Hour}))
 	for i := range x.readers {
 		x.readers[i].Owner += " again"
 	}
@@ -53,35 +54,35 @@ func crowdCosts(t *testing.T, n int) map[string]float64 {
 type crowd struct {
 	t       *testing.T
 	server  *redisproc.Server
-	node    *Redis
-	limits  Limits
-	readers []Op
+	node    *redisNode
+	limits  wire.Limits
+	readers []wire.Op
 }
 
 func newCrowd(t *testing.T, n int) *crowd {
 	t.Helper()
-	x := &crowd{t: t, server: redisproc.Start(t), limits: Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}}
+	x := &crowd{t: t, server: redisproc.Start(t), limits: wire.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}}
 	x.node = costNode(t, x.server, x.limits)
-	inbox, err := x.node.Listen(context.Background(), "c", func(Message) {})
+	inbox, err := x.node.Listen(context.Background(), "c", func(wire.Message) {})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = inbox.Close() })
 	for i := range n {
-		op := x.writer(fmt.Sprint("reader ", i), Waiter{ID: ReaderID(fmt.Sprint("c:", i), 0), Ticket: int64(i), Keep: time.Hour})
+		op := x.writer(fmt.Sprint("reader ", i), wire.Waiter{ID: wire.ReaderID(fmt.Sprint("c:", i), 0), Ticket: int64(i), Keep: time.Hour})
 		op.Reads = true
 		x.readers = append(x.readers, op)
 	}
 	return x
 }
 
-func (x *crowd) writer(owner string, w Waiter) Op {
-	return Op{Kind: Acquire, Names: []string{"a"}, Owner: owner, TTL: time.Hour, Limits: x.limits, Fair: true, Waiter: w}
+func (x *crowd) writer(owner string, w wire.Waiter) wire.Op {
+	return wire.Op{Kind: wire.Acquire, Names: []string{"a"}, Owner: owner, TTL: time.Hour, Limits: x.limits, Fair: true, Waiter: w}
 }
 
 // do runs operations, a few at a time.
-func (x *crowd) do(ops ...Op) []Reply {
+func (x *crowd) do(ops ...wire.Op) []wire.Reply {
 	x.t.Helper()
 	const together = 50
-	replies := make([]Reply, len(ops))
+	replies := make([]wire.Reply, len(ops))
 	for from := 0; from < len(ops); from += together {
 		to := min(from+together, len(ops))
 		for i := from; i < to; i++ {

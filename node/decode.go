@@ -8,22 +8,24 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // decodeAll decodes the reply to the operations of one command.
-func decodeAll(ops []Op, result rueidis.RedisResult, replies []Reply) {
+func decodeAll(ops []wire.Op, result rueidis.RedisResult, replies []wire.Reply) {
 	msg, err := result.ToMessage()
 	if err == nil {
 		decodeMessages(ops, msg, replies)
 		return
 	}
 	for i := range replies {
-		replies[i] = Reply{Err: err}
+		replies[i] = wire.Reply{Err: err}
 	}
 }
 
 // decodeMessages is decodeAll for a message.
-func decodeMessages(ops []Op, msg rueidis.RedisMessage, replies []Reply) {
+func decodeMessages(ops []wire.Op, msg rueidis.RedisMessage, replies []wire.Reply) {
 	err := msg.Error()
 	switch {
 	case err != nil:
@@ -35,14 +37,14 @@ func decodeMessages(ops []Op, msg rueidis.RedisMessage, replies []Reply) {
 	}
 	for i := range replies {
 		if err != nil {
-			replies[i] = Reply{Err: err}
+			replies[i] = wire.Reply{Err: err}
 		}
 	}
 }
 
 // decodeMany decodes the reply of the script many: one item for each operation, or one text if all are
 // digits.
-func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
+func decodeMany(ops []wire.Op, msg *rueidis.RedisMessage, replies []wire.Reply) error {
 	if msg.IsString() {
 		digits, err := msg.ToString()
 		if err != nil || len(digits) != len(ops) {
@@ -59,7 +61,7 @@ func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
 	}
 	for i := range ops {
 		if err := answers[i].Error(); err != nil {
-			replies[i] = Reply{Err: err}
+			replies[i] = wire.Reply{Err: err}
 		} else if digit, err := answers[i].ToString(); err == nil && len(digit) == 1 {
 			replies[i] = decodeDigit(&ops[i], digit[0])
 		} else {
@@ -70,38 +72,38 @@ func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
 }
 
 // decodeDigit decodes a number that is written as a digit.
-func decodeDigit(op *Op, digit byte) Reply {
+func decodeDigit(op *wire.Op, digit byte) wire.Reply {
 	outcome := outcomeOf(op, int64(digit)-'0')
-	if outcome == Unknown {
-		return Reply{Err: malformed(nil)}
+	if outcome == wire.Unknown {
+		return wire.Reply{Err: malformed(nil)}
 	}
-	return Reply{Outcome: outcome}
+	return wire.Reply{Outcome: outcome}
 }
 
 // decode decodes a reply as the header of the operation's script describes it.
-func decode(op *Op, msg *rueidis.RedisMessage) Reply {
-	var r Reply
+func decode(op *wire.Op, msg *rueidis.RedisMessage) wire.Reply {
+	var r wire.Reply
 	var err error
 	switch {
-	case op.Kind == Resize:
+	case op.Kind == wire.Resize:
 		r, err = decodeResize(msg)
-	case op.Kind == Inspect || op.Kind == ForceRelease:
+	case op.Kind == wire.Inspect || op.Kind == wire.ForceRelease:
 		r, err = decodeFound(op, msg)
-	case op.Kind == Latch || op.Kind == Unlatch:
+	case op.Kind == wire.Latch || op.Kind == wire.Unlatch:
 		r, err = decodeLatch(op, msg)
-	case op.Kind == Once:
+	case op.Kind == wire.Once:
 		r, err = decodeRecord(op, msg)
-	case op.Kind == Refresh:
+	case op.Kind == wire.Refresh:
 		r, err = decodeStandings(op, msg)
 	case msg.IsInt64():
 		r, err = decodeNumber(op, msg)
-	case op.Kind == Release || op.Kind == Leave:
+	case op.Kind == wire.Release || op.Kind == wire.Leave:
 		err = errForm
 	default:
 		r, err = decodeArray(op, msg)
 	}
 	if err != nil {
-		return Reply{Err: malformed(err)}
+		return wire.Reply{Err: malformed(err)}
 	}
 	return r
 }
@@ -116,79 +118,79 @@ var errForm = errors.New("wrong form")
 func malformed(err error) error { return fmt.Errorf("%w: %w", errProtocol, cmp.Or(err, errForm)) }
 
 // decodeNumber decodes a reply that is one number.
-func decodeNumber(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
+func decodeNumber(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 	n, err := msg.AsInt64()
-	r := Reply{Outcome: outcomeOf(op, n)}
-	if err != nil || r.Outcome == Unknown {
-		return Reply{}, errors.Join(err, errForm)
+	r := wire.Reply{Outcome: outcomeOf(op, n)}
+	if err != nil || r.Outcome == wire.Unknown {
+		return wire.Reply{}, errors.Join(err, errForm)
 	}
-	r.Partial = (op.Kind == Release || op.Kind == Shorten) && r.Outcome == Released && n < int64(len(op.Names))
+	r.Partial = (op.Kind == wire.Release || op.Kind == wire.Shorten) && r.Outcome == wire.Released && n < int64(len(op.Names))
 	return r, nil
 }
 
 // outcomeOf returns the meaning of a reply that is one number; Unknown if no script gives that number.
-func outcomeOf(op *Op, n int64) Outcome {
-	removes := op.Kind == Release || op.Kind == Leave || op.Kind == Shorten
+func outcomeOf(op *wire.Op, n int64) wire.Outcome {
+	removes := op.Kind == wire.Release || op.Kind == wire.Leave || op.Kind == wire.Shorten
 	switch {
 	case removes && n == 0:
-		return Absent
+		return wire.Absent
 	case removes && n > 0 && n <= int64(len(op.Names)):
-		return Released
+		return wire.Released
 	case removes:
-		return Unknown
-	case n == 1 && op.Kind != Mark && (op.Kind != Acquire || !op.Reads): // a reader gets the fence
-		return Granted
-	case n == 2 && op.Kind == Renew:
-		return Healed
+		return wire.Unknown
+	case n == 1 && op.Kind != wire.Mark && (op.Kind != wire.Acquire || !op.Reads): // a reader gets the fence
+		return wire.Granted
+	case n == 2 && op.Kind == wire.Renew:
+		return wire.Healed
 	default:
-		return Unknown
+		return wire.Unknown
 	}
 }
 
 // decodeArray decodes the other replies of the scripts that give rights. The length of a reply tells its
 // meaning, or the word at its beginning does.
-func decodeArray(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
+func decodeArray(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 	values, err := msg.ToArray()
 	switch {
 	case err != nil:
-		return Reply{}, err
-	case op.Kind == Mark || op.Kind == Open:
+		return wire.Reply{}, err
+	case op.Kind == wire.Mark || op.Kind == wire.Open:
 		return decodeMarker(op, values)
 	case usesPoolScript(op) && len(values) == poolDenialWidth:
 		return decodePoolDenial(op, values)
 	case !usesPoolScript(op) && len(values) == denialWidth(op):
 		return decodeDenial(op, values)
-	case len(values) == 1 && op.Kind == Acquire:
+	case len(values) == 1 && op.Kind == wire.Acquire:
 		n, err := integers(values)
 		if err != nil || n[0] <= 0 {
-			return Reply{}, errForm
+			return wire.Reply{}, errForm
 		}
-		return Reply{Outcome: Granted, Token: uint64(n[0])}, nil
+		return wire.Reply{Outcome: wire.Granted, Token: uint64(n[0])}, nil
 	case len(values) > 1 && values[0].IsString():
 		return decodeRefusal(op, values)
-	case len(values) == 3 && op.Kind == Renew:
+	case len(values) == 3 && op.Kind == wire.Renew:
 		return decodeReassertion(op, values)
 	default:
-		return Reply{}, errForm
+		return wire.Reply{}, errForm
 	}
 }
 
 // denialWidth returns the number of values in a denial.
-func denialWidth(op *Op) int {
-	if op.Kind == Acquire && op.Waiter.ID != "" {
+func denialWidth(op *wire.Op) int {
+	if op.Kind == wire.Acquire && op.Waiter.ID != "" {
 		return 5
 	}
 	return 4
 }
 
 // decodeDenial decodes {name, owner, pttl, fence}, and the rank of a waiter.
-func decodeDenial(op *Op, values []rueidis.RedisMessage) (Reply, error) {
+func decodeDenial(op *wire.Op, values []rueidis.RedisMessage) (wire.Reply, error) {
 	holders, err1 := decodeHolders(op, values[:4], 4)
 	rank, err2 := integers(values[4:])
 	if err := errors.Join(err1, err2); err != nil {
-		return Reply{}, err
+		return wire.Reply{}, err
 	}
-	r := Reply{Outcome: Denied, Holder: holders[0]}
+	r := wire.Reply{Outcome: wire.Denied, Holder: holders[0]}
 	if len(rank) > 0 {
 		r.Rank = int(max(rank[0], 0))
 	}
@@ -196,10 +198,10 @@ func decodeDenial(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 }
 
 // decodeReassertion decodes {1 or 2, left, restarted}.
-func decodeReassertion(op *Op, values []rueidis.RedisMessage) (Reply, error) {
+func decodeReassertion(op *wire.Op, values []rueidis.RedisMessage) (wire.Reply, error) {
 	n, err := integers(values)
 	if err != nil || n[1] <= 0 {
-		return Reply{}, errors.Join(err, errForm)
+		return wire.Reply{}, errors.Join(err, errForm)
 	}
 	r, err := decodeNumber(op, &values[0])
 	r.Recovering, r.HadMarker = milli(n[1]), n[2] != 0
@@ -207,110 +209,110 @@ func decodeReassertion(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 }
 
 // decodeRefusal decodes the replies that begin with a word.
-func decodeRefusal(op *Op, values []rueidis.RedisMessage) (Reply, error) {
+func decodeRefusal(op *wire.Op, values []rueidis.RedisMessage) (wire.Reply, error) {
 	word, _ := values[0].ToString()
 	n, err := integers(values[1:])
 	switch {
 	case err != nil:
-		return Reply{}, err
-	case word == "RECOVERING" && (op.Kind == Acquire || op.Kind == Latch || op.Kind == Once) && len(n) == 2 && n[0] > 0:
+		return wire.Reply{}, err
+	case word == "RECOVERING" && (op.Kind == wire.Acquire || op.Kind == wire.Latch || op.Kind == wire.Once) && len(n) == 2 && n[0] > 0:
 		return recoveringRefusal(milli(n[0]), op.Limits.Recovery(), n[1] != 0), nil
 	case word == "SETTINGS" && len(n) == 2:
-		return settingsRefusal(*op, Limits{milli(n[0]), milli(n[1])}), nil
-	case word == "CLOCK" && (op.Kind == Acquire || op.Kind == Latch || op.Kind == Unlatch) && len(n) == 1:
+		return settingsRefusal(*op, wire.Limits{MaxTTL: milli(n[0]), MaxClockSkew: milli(n[1])}), nil
+	case word == "CLOCK" && (op.Kind == wire.Acquire || op.Kind == wire.Latch || op.Kind == wire.Unlatch) && len(n) == 1:
 		return clockRefusal(n[0], *op), nil
 	default:
-		return Reply{}, errForm
+		return wire.Reply{}, errForm
 	}
 }
 
 // decodeRecord decodes the replies of once.
-func decodeRecord(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
+func decodeRecord(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 	values, err := msg.ToArray()
 	switch {
 	case err != nil || len(values) == 0:
-		return Reply{Outcome: Inspected}, err
+		return wire.Reply{Outcome: wire.Inspected}, err
 	case len(values) == 2:
 		text, err1 := values[0].ToString()
 		left, err2 := integers(values[1:])
 		if err := errors.Join(err1, err2); err != nil {
-			return Reply{}, err
+			return wire.Reply{}, err
 		}
-		return Reply{Outcome: Inspected, Holders: []Holder{{Name: op.Names[0], Owner: text, TTL: leftOf(left[0])}}}, nil
+		return wire.Reply{Outcome: wire.Inspected, Holders: []wire.Holder{{Name: op.Names[0], Owner: text, TTL: leftOf(left[0])}}}, nil
 	default:
 		return decodeRefusal(op, values)
 	}
 }
 
 // decodeMarker decodes the replies of mark and open, except a plain 1.
-func decodeMarker(op *Op, values []rueidis.RedisMessage) (Reply, error) {
-	if op.Kind == Open && len(values) == 1 {
+func decodeMarker(op *wire.Op, values []rueidis.RedisMessage) (wire.Reply, error) {
+	if op.Kind == wire.Open && len(values) == 1 {
 		n, err := integers(values)
 		if err != nil || n[0] <= 0 {
-			return Reply{}, errForm
+			return wire.Reply{}, errForm
 		}
-		return Reply{Outcome: Granted, Recovering: milli(n[0])}, nil
+		return wire.Reply{Outcome: wire.Granted, Recovering: milli(n[0])}, nil
 	}
 	if len(values) != 6 {
-		return Reply{}, errForm
+		return wire.Reply{}, errForm
 	}
 	identity, err1 := values[0].ToString()
 	n, err2 := integers(values[1:])
 	if err := errors.Join(err1, err2); err != nil {
-		return Reply{}, err
+		return wire.Reply{}, err
 	}
-	r := Reply{Outcome: Inspected, Marker: &Marker{
+	r := wire.Reply{Outcome: wire.Inspected, Marker: &wire.Marker{
 		Identity:  identity,
 		Until:     n[0],
-		Limits:    Limits{milli(n[1]), milli(n[2])},
+		Limits:    wire.Limits{MaxTTL: milli(n[1]), MaxClockSkew: milli(n[2])},
 		Left:      milli(n[3]),
 		HadMarker: n[4] != 0,
 	}}
-	if op.Kind == Open {
-		r.Outcome = Denied
+	if op.Kind == wire.Open {
+		r.Outcome = wire.Denied
 	}
 	return r, nil
 }
 
 // decodeFound decodes the replies that list holders.
-func decodeFound(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
+func decodeFound(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 	values, err := msg.ToArray()
 	if err != nil {
-		return Reply{}, err
+		return wire.Reply{}, err
 	}
-	if op.Kind == ForceRelease {
+	if op.Kind == wire.ForceRelease {
 		holders, err := decodeHolders(op, values, 3)
-		return Reply{Outcome: forcedOutcome(len(holders)), Holders: oneReader(holders)}, err
+		return wire.Reply{Outcome: forcedOutcome(len(holders)), Holders: wire.WithoutReaders(holders)}, err
 	}
 	if len(values) == 0 {
-		return Reply{}, errForm
+		return wire.Reply{}, errForm
 	}
 	left, err1 := integers(values[:1])
 	holders, err2 := decodeHolders(op, values[1:], 4)
 	if err := errors.Join(err1, err2); err != nil {
-		return Reply{}, err
+		return wire.Reply{}, err
 	}
-	r := Reply{Outcome: Inspected, Holders: oneReader(holders), Recovering: milli(left[0])}
+	r := wire.Reply{Outcome: wire.Inspected, Holders: wire.WithoutReaders(holders), Recovering: milli(left[0])}
 	if left[0] < 0 {
 		r.Recovering, r.Unmarked = op.Limits.Recovery(), true
 	}
 	return r, nil
 }
 
-func forcedOutcome(found int) Outcome {
+func forcedOutcome(found int) wire.Outcome {
 	if found == 0 {
-		return Absent
+		return wire.Absent
 	}
-	return Released
+	return wire.Released
 }
 
 // decodeHolders decodes {name, owner, pttl, ...} or {name, owner, pttl, fence, ...}. The names are some of
 // the operation's, in its order. After an item that stands for all readers of a name, each reader follows.
-func decodeHolders(op *Op, values []rueidis.RedisMessage, width int) ([]Holder, error) {
+func decodeHolders(op *wire.Op, values []rueidis.RedisMessage, width int) ([]wire.Holder, error) {
 	if len(values)%width != 0 {
 		return nil, fmt.Errorf("%d values cannot be split into groups of %d", len(values), width)
 	}
-	holders := make([]Holder, 0, len(values)/width)
+	holders := make([]wire.Holder, 0, len(values)/width)
 	read := "" // the name whose readers follow
 	for names := op.Names; len(values) > 0; values = values[width:] {
 		name, err1 := values[0].ToString()
@@ -319,7 +321,7 @@ func decodeHolders(op *Op, values []rueidis.RedisMessage, width int) ([]Holder, 
 		if err := errors.Join(err1, err2, err3); err != nil {
 			return nil, err
 		}
-		h := Holder{Name: name, Owner: owner, TTL: leftOf(n[0]), Reads: read != "" && name == read}
+		h := wire.Holder{Name: name, Owner: owner, TTL: leftOf(n[0]), Reads: read != "" && name == read}
 		if !h.Reads {
 			i := slices.Index(names, name)
 			if i < 0 {
@@ -327,7 +329,7 @@ func decodeHolders(op *Op, values []rueidis.RedisMessage, width int) ([]Holder, 
 			}
 			names = names[i+1:]
 		}
-		if owner == Readers {
+		if owner == wire.Readers {
 			read = name
 		}
 		if width == 4 {
@@ -353,7 +355,7 @@ func integers(values []rueidis.RedisMessage) ([]int64, error) {
 // leftOf turns a PTTL into a duration. -2 means that the key has just expired, so nothing is left.
 func leftOf(pttl int64) time.Duration {
 	if pttl == -1 {
-		return NoExpiry
+		return wire.NoExpiry
 	}
 	return milli(pttl)
 }

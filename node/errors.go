@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // The reasons for which an operation on one node fails. errors.Is finds them in an [*Error].
@@ -129,7 +131,7 @@ func (e *Error) NotRun() bool {
 
 // newError makes an [*Error] from a cause. A timeout or a cancellation below is not the caller's own, so
 // errors.Is does not find it. For a key of another type the reason says it all.
-func newError(node string, op Kind, reason, err error) *Error {
+func newError(node string, op wire.Kind, reason, err error) *Error {
 	switch {
 	case errors.Is(reason, ErrWrongType):
 		err = nil
@@ -155,9 +157,9 @@ func (e longError) Error() string {
 func (e longError) Unwrap() error { return e.error }
 
 // failAll stores the same failure in all replies.
-func failAll(node string, ops []Op, replies []Reply, reason, err error, unsent bool) {
+func failAll(node string, ops []wire.Op, replies []wire.Reply, reason, err error, unsent bool) {
 	for i := range ops {
-		replies[i] = Reply{
+		replies[i] = wire.Reply{
 			Err:    newError(node, ops[i].Kind, reason, err),
 			Unsent: unsent,
 		}

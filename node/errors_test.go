@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -20,13 +21,13 @@ func TestErrorText(t *testing.T) {
 	cause := errors.New("EOF")
 	for want, err := range map[string]*node.Error{
 		"node a:1: connect: unreachable: EOF":        {Node: "a:1", Reason: node.ErrUnreachable, Err: cause},
-		"node a:1: acquire: timeout":                 {Node: "a:1", Op: node.Acquire.String(), Reason: node.ErrTimeout},
-		"node a:1: renew: canceled":                  {Node: "a:1", Op: node.Renew.String(), Reason: node.ErrCanceled},
-		"node a:1: release: rejected: EOF":           {Node: "a:1", Op: node.Release.String(), Reason: node.ErrRejected, Err: cause},
-		"node a:1: inspect: access denied":           {Node: "a:1", Op: node.Inspect.String(), Reason: node.ErrAuth},
-		"node a:1: force-release: node is closed":    {Node: "a:1", Op: node.ForceRelease.String(), Reason: node.ErrClosed},
-		"node a:1: open: rejected":                   {Node: "a:1", Op: node.Open.String(), Reason: node.ErrRejected},
-		"node a:1: unknown operation: access denied": {Node: "a:1", Op: node.Kind(99).String(), Reason: node.ErrAuth},
+		"node a:1: acquire: timeout":                 {Node: "a:1", Op: wire.Acquire.String(), Reason: node.ErrTimeout},
+		"node a:1: renew: canceled":                  {Node: "a:1", Op: wire.Renew.String(), Reason: node.ErrCanceled},
+		"node a:1: release: rejected: EOF":           {Node: "a:1", Op: wire.Release.String(), Reason: node.ErrRejected, Err: cause},
+		"node a:1: inspect: access denied":           {Node: "a:1", Op: wire.Inspect.String(), Reason: node.ErrAuth},
+		"node a:1: force-release: node is closed":    {Node: "a:1", Op: wire.ForceRelease.String(), Reason: node.ErrClosed},
+		"node a:1: open: rejected":                   {Node: "a:1", Op: wire.Open.String(), Reason: node.ErrRejected},
+		"node a:1: unknown operation: access denied": {Node: "a:1", Op: wire.Kind(99).String(), Reason: node.ErrAuth},
 	} {
 		assert.EqualError(t, err, want)
 	}
@@ -62,7 +63,7 @@ func TestErrorsCutTheTextOfAServer(t *testing.T) {
 
 func TestErrorUnwraps(t *testing.T) {
 	cause := &node.Error{Node: "a:1", Reason: node.ErrTimeout}
-	err := error(&node.Error{Node: "a:1", Op: node.Acquire.String(), Reason: node.ErrDown, Err: cause})
+	err := error(&node.Error{Node: "a:1", Op: wire.Acquire.String(), Reason: node.ErrDown, Err: cause})
 	require.ErrorIs(t, err, node.ErrDown)
 	require.ErrorIs(t, err, node.ErrTimeout)
 	require.NotErrorIs(t, err, node.ErrAuth)
@@ -97,15 +98,15 @@ func TestErrorPermanent(t *testing.T) {
 }
 
 func TestStrings(t *testing.T) {
-	for o, want := range map[node.Outcome]string{
-		node.Unknown: "unknown", node.Granted: "granted", node.Healed: "healed", node.Denied: "denied",
-		node.Released: "released", node.Absent: "absent", node.Inspected: "inspected", 99: "invalid outcome",
+	for o, want := range map[wire.Outcome]string{
+		wire.Unknown: "unknown", wire.Granted: "granted", wire.Healed: "healed", wire.Denied: "denied",
+		wire.Released: "released", wire.Absent: "absent", wire.Inspected: "inspected", 99: "invalid outcome",
 	} {
 		assert.Equal(t, want, o.String())
 	}
-	for k, want := range map[node.Kind]string{
-		node.Acquire: "acquire", node.Renew: "renew", node.Release: "release", node.Inspect: "inspect",
-		node.ForceRelease: "force-release", node.Mark: "mark", node.Open: "open", 0: "unknown operation", 99: "unknown operation",
+	for k, want := range map[wire.Kind]string{
+		wire.Acquire: "acquire", wire.Renew: "renew", wire.Release: "release", wire.Inspect: "inspect",
+		wire.ForceRelease: "force-release", wire.Mark: "mark", wire.Open: "open", 0: "", 99: "unknown operation",
 	} {
 		assert.Equal(t, want, k.String())
 	}

@@ -7,17 +7,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Evictor is a [Node] that knows whether its server may evict locks. Only [Options].AllowEviction accepts such a
-// server.
-type Evictor interface {
-	Node
-	// Eviction says by which settings the server may evict locks, as of the last connect or later. It returns "" if
-	// the server evicts nothing, or was never connected. It does not block.
-	Eviction() string
-}
-
-// Eviction implements [Evictor].
-func (r *Redis) Eviction() string {
+// Eviction implements [wire.Evictor].
+func (r *redisNode) Eviction() string {
 	if reason := r.link.eviction.Load(); reason != nil {
 		return *reason
 	}

@@ -11,14 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // watching makes a node that looks at the memory policy with every exchange, if it looks at all.
-func watching(t *testing.T, server *redisproc.Server, allow bool) *Redis {
+func watching(t *testing.T, server *redisproc.Server, allow bool) *redisNode {
 	t.Helper()
 	opt := Options{ClientOption: rueidis.ClientOption{InitAddress: []string{server.Addr()}}, AllowEviction: allow}
 	opt.ConnWriteTimeout, opt.Dialer.Timeout = 30*time.Second, 30*time.Second
-	n, err := New(opt)
+	n, err := newRedis(opt)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })
 	n.link.evictions.every = 0
@@ -26,12 +27,12 @@ func watching(t *testing.T, server *redisproc.Server, allow bool) *Redis {
 }
 
 // looks runs an operation and returns how many INFO the server ran for it, apart from those in scripts.
-func looks(t *testing.T, server *redisproc.Server, n *Redis) (count int, err error) {
+func looks(t *testing.T, server *redisproc.Server, n *redisNode) (count int, err error) {
 	t.Helper()
 	_, e := server.Command("CONFIG", "RESETSTAT")
 	require.NoError(t, e)
-	replies := make([]Reply, 1)
-	n.Do(context.Background(), []Op{{Kind: Release, Names: []string{"a"}, Owner: "o"}}, replies)
+	replies := make([]wire.Reply, 1)
+	n.Do(context.Background(), []wire.Op{{Kind: wire.Release, Names: []string{"a"}, Owner: "o"}}, replies)
 	stats, e := server.Command("INFO", "commandstats")
 	require.NoError(t, e)
 	if calls := infoField(stats, "cmdstat_info"); calls != "" {

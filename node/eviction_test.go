@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -30,15 +31,15 @@ func TestPolicyWithoutLimitIsAccepted(t *testing.T) {
 		n := open(t, server.Addr())
 		require.NoError(t, n.Probe(context.Background()), policy)
 		assert.Empty(t, n.Eviction(), policy)
-		want(t, node.Granted, n, acquire("o1", "a"))
-		want(t, node.Released, n, release("o1", "a"))
+		want(t, wire.Granted, n, acquire("o1", "a"))
+		want(t, wire.Released, n, release("o1", "a"))
 	}
 }
 
 func TestLimitWithNoEvictionIsAccepted(t *testing.T) {
 	server := start(t, redisproc.WithArgs("--maxmemory", "100mb"))
 	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	assert.Empty(t, n.Eviction())
 }
 
@@ -67,7 +68,7 @@ func TestEvictingServerIsRefused(t *testing.T) {
 func TestLimitThatAppearsIsRefusedAtReconnect(t *testing.T) {
 	server := start(t, redisproc.WithArgs("--maxmemory-policy", "volatile-lru"))
 	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 
 	server.Config("maxmemory", "100mb")
 	command(t, server, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
@@ -76,31 +77,31 @@ func TestLimitThatAppearsIsRefusedAtReconnect(t *testing.T) {
 	require.ErrorContains(t, r.Err, "maxmemory is 104857600 bytes")
 
 	server.Config("maxmemory", "0")
-	want(t, node.Granted, n, acquire("o2", "b"))
+	want(t, wire.Granted, n, acquire("o2", "b"))
 }
 
 // allowing makes a node that may be on a server that evicts keys.
-func allowing(t *testing.T, server *redisproc.Server) *node.Redis {
+func allowing(t *testing.T, server *redisproc.Server) serverNode {
 	t.Helper()
 	opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}, ConnWriteTimeout: patience}
 	opt.Dialer.Timeout = patience
 	n, err := node.New(node.Options{ClientOption: opt, AllowEviction: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })
-	return n
+	return n.(serverNode)
 }
 
 func TestAllowEviction(t *testing.T) {
 	server := evicting(t, "volatile-lru")
 	n := allowing(t, server)
 	assert.Empty(t, n.Eviction(), "the node has not connected")
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	assert.Equal(t, "maxmemory-policy is volatile-lru and maxmemory is 104857600 bytes", n.Eviction())
-	want(t, node.Released, n, release("o1", "a"))
+	want(t, wire.Released, n, release("o1", "a"))
 
 	server.Config("maxmemory-policy", "noeviction")
 	command(t, server, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-	want(t, node.Granted, n, acquire("o2", "a"))
+	want(t, wire.Granted, n, acquire("o2", "a"))
 	assert.Empty(t, n.Eviction(), "after the reconnect")
 }
 
@@ -120,29 +121,29 @@ func TestEvictedLockIsForgotten(t *testing.T) {
 	server := start(t, redisproc.WithArgs("--maxmemory-policy", "volatile-random"))
 	n := allowing(t, server)
 	first := with(now()+uint64(limits.MaxClockSkew.Microseconds()/2), acquire("o1", "a"))
-	want(t, node.Granted, n, first)
+	want(t, wire.Granted, n, first)
 	require.Equal(t, []string{"a"}, held(server))
 
 	server.Config("maxmemory", "1")
 	_, _ = server.Command("SET", "filler", "x") // it is refused, after everything that can be evicted has gone
 	server.Config("maxmemory", "0")
 	require.Empty(t, held(server), "the server has evicted the lock")
-	require.Equal(t, "1", command(t, server, "EXISTS", node.MarkerKey("")), "the marker has no TTL")
+	require.Equal(t, "1", command(t, server, "EXISTS", wire.MarkerKey("")), "the marker has no TTL")
 
-	second := want(t, node.Granted, n, acquire("o2", "a"))
+	second := want(t, wire.Granted, n, acquire("o2", "a"))
 	assert.Equal(t, first.Token, second.Token, "the second owner needs a larger token")
-	want(t, node.Denied, n, renew("o1", "a")) // the first holder learns of its loss
+	want(t, wire.Denied, n, renew("o1", "a")) // the first holder learns of its loss
 }
 
 // A policy for all keys may evict the marker. The node then recovers, as after any loss of memory.
 func TestEvictedMarkerIsNoticed(t *testing.T) {
 	server := start(t, redisproc.WithArgs("--maxmemory-policy", "allkeys-random"))
 	n := allowing(t, server)
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	server.Config("maxmemory", "1")
 	_, _ = server.Command("SET", "filler", "x")
 	server.Config("maxmemory", "0")
-	require.Equal(t, "0", command(t, server, "EXISTS", node.MarkerKey("")))
+	require.Equal(t, "0", command(t, server, "EXISTS", wire.MarkerKey("")))
 	recovering(t, n, acquire("o2", "a"))
 }
 
@@ -152,12 +153,12 @@ func TestLossOfTheFencesAloneIsNotNoticed(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	token := now()
-	want(t, node.Granted, n, with(token, acquire("o1", "a")))
-	want(t, node.Released, n, release("o1", "a"))
-	want(t, node.Granted, n, with(token, acquire("o2", "b")))
+	want(t, wire.Granted, n, with(token, acquire("o1", "a")))
+	want(t, wire.Released, n, release("o1", "a"))
+	want(t, wire.Granted, n, with(token, acquire("o2", "b")))
 
 	command(t, server, "DEL", "quorumlock:fences")
 	earlier := with(token-uint64(time.Second.Microseconds()), acquire("o3", "a"))
-	assert.Zero(t, want(t, node.Granted, n, earlier).Token, "no larger token is known")
-	want(t, node.Denied, n, acquire("o4", "b"))
+	assert.Zero(t, want(t, wire.Granted, n, earlier).Token, "no larger token is known")
+	want(t, wire.Denied, n, acquire("o4", "b"))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // detours are the edits that remove all fast paths from a script.
@@ -33,7 +34,7 @@ type twins struct {
 	clients [2]rueidis.Client
 	writer  writer
 	now     int64
-	limits  Limits
+	limits  wire.Limits
 	// history lists the commands and their answers. taken counts the runs of each detour and each
 	// answer.
 	history []string
@@ -59,10 +60,10 @@ func (w *twins) begin(seed uint64) {
 	w.Rand = rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // any numbers will do
 	w.history = []string{fmt.Sprint("seed ", seed)}
 	w.now = time.Now().Add(time.Minute).UnixMicro() // so that no key is gone meanwhile
-	w.limits = Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}
+	w.limits = wire.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}
 	w.both("CONFIG", "SET", "maxmemory", "0")
 	w.both("FLUSHDB")
-	w.run(Op{Kind: Mark, Limits: w.limits})
+	w.run(wire.Op{Kind: wire.Mark, Limits: w.limits})
 	w.both("HSET", "quorumlock:node", "until", "0")
 }
 
@@ -80,7 +81,7 @@ func (w *twins) both(args ...string) {
 }
 
 // run runs operations in both databases and compares their answers.
-func (w *twins) run(ops ...Op) {
+func (w *twins) run(ops ...wire.Op) {
 	frozen := fmt.Sprintf(`
 		local real = redis
 		local redis = setmetatable({call = function(verb, ...)
@@ -210,9 +211,9 @@ func (w *twins) token() uint64 {
 	return uint64(at + oneOf(w, 0, 0, 0, 1, -1, 999, -999_999, 1e6, -1e6, int64(w.IntN(1e7))-5e6))
 }
 
-func (w *twins) op() Op {
-	op := Op{
-		Kind:   oneOf(w, Acquire, Acquire, Acquire, Renew, Renew, Release),
+func (w *twins) op() wire.Op {
+	op := wire.Op{
+		Kind:   oneOf(w, wire.Acquire, wire.Acquire, wire.Acquire, wire.Renew, wire.Renew, wire.Release),
 		Names:  []string{oneOf(w, "a", "a", "{b}", "c'\n]]\x00\"", "quorumlock:d e")},
 		Owner:  oneOf(w, "c:1", "c:2", "d:1", "it's]]\n\x00"),
 		TTL:    oneOf(w, 30*time.Second, 40*time.Second, w.limits.MaxTTL, w.limits.MaxTTL+time.Millisecond),
@@ -220,10 +221,10 @@ func (w *twins) op() Op {
 		Limits: w.limits,
 		Fair:   w.IntN(2) == 0,
 	}
-	if op.Kind == Acquire && w.IntN(5) == 0 {
+	if op.Kind == wire.Acquire && w.IntN(5) == 0 {
 		op.Reserve = oneOf[uint64](w, 1, 1000, 5e6, 1<<63, 1<<64-1)
 	}
-	op.Announce = op.Kind == Release && w.IntN(10) == 0
+	op.Announce = op.Kind == wire.Release && w.IntN(10) == 0
 	return op
 }
 
@@ -238,11 +239,11 @@ func (w *twins) step() {
 		w.spoil()
 	case 3, 4:
 		op := w.op()
-		if op.Kind == Renew {
-			op.Kind = Leave
+		if op.Kind == wire.Renew {
+			op.Kind = wire.Leave
 		}
-		op.Waiter = Waiter{ID: oneOf(w, "c:1@80", "c:2@90", "d:1@50"), Ticket: w.now + int64(w.IntN(1000)), Keep: time.Minute}
-		if op.Kind == Release && w.IntN(2) == 0 {
+		op.Waiter = wire.Waiter{ID: oneOf(w, "c:1@80", "c:2@90", "d:1@50"), Ticket: w.now + int64(w.IntN(1000)), Keep: time.Minute}
+		if op.Kind == wire.Release && w.IntN(2) == 0 {
 			op.Waiter.Keep = 0
 		}
 		w.run(op)
@@ -253,7 +254,7 @@ func (w *twins) step() {
 		w.run(op)
 	case 6:
 		op := w.op()
-		op.Kind, op.Names = oneOf(w, ForceRelease, Acquire, Renew, Release), []string{"a", "{b}"}
+		op.Kind, op.Names = oneOf(w, wire.ForceRelease, wire.Acquire, wire.Renew, wire.Release), []string{"a", "{b}"}
 		w.run(op)
 	case 7, 8, 9, 10, 11:
 		w.run(w.many()...)
@@ -265,12 +266,12 @@ func (w *twins) step() {
 }
 
 // many returns operations that are sent as one command.
-func (w *twins) many() []Op {
-	ops := []Op{w.op()}
+func (w *twins) many() []wire.Op {
+	ops := []wire.Op{w.op()}
 	for range 6 {
 		next := w.op()
 		next.TTL = ops[0].TTL
-		if isBatchable(&ops[0]) && canJoin(&ops[0], tagged(ops[0].Names[0]), &next) {
+		if isBatchable(&ops[0]) && canJoin(&ops[0], wire.Tagged(ops[0].Names[0]), &next) {
 			ops = append(ops, next)
 		}
 	}
@@ -288,10 +289,10 @@ func (w *twins) disturb() {
 		w.now += 3700e6
 	case 3:
 		w.limits = oneOf(w,
-			Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute},
-			Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute},
-			Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: 1999 * time.Millisecond},
-			Limits{MaxTTL: 90_500 * time.Millisecond, MaxClockSkew: 500 * time.Millisecond})
+			wire.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute},
+			wire.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute},
+			wire.Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: 1999 * time.Millisecond},
+			wire.Limits{MaxTTL: 90_500 * time.Millisecond, MaxClockSkew: 500 * time.Millisecond})
 	case 4:
 		w.both("CONFIG", "SET", "maxmemory", oneOf(w, "1", "0"))
 	case 5:
@@ -302,12 +303,12 @@ func (w *twins) disturb() {
 	if w.IntN(2) == 0 {
 		return // operations find it out
 	}
-	found := Marker{}
+	found := wire.Marker{}
 	if values, err := w.raw(0, "HMGET", "quorumlock:node", "identity", "until").ToArray(); err == nil {
 		found.Identity, _ = values[0].ToString()
 		found.Until, _ = values[1].AsInt64()
 	}
-	w.run(Op{Kind: oneOf(w, Mark, Open, Open), Limits: w.limits, Marker: &found})
+	w.run(wire.Op{Kind: oneOf(w, wire.Mark, wire.Open, wire.Open), Limits: w.limits, Marker: &found})
 }
 
 // spoil changes a key.
@@ -367,16 +368,16 @@ func (w *twins) listens(client string) {
 // turn runs a random operation of a few clients that wait for a name in FIFO order.
 func (w *twins) turn() {
 	id := oneOf(w, "c:1@80", "c:2@90", "c:3", "c:4@500", "d:1@50")
-	op := Op{
-		Kind: oneOf(w, Acquire, Acquire, Acquire, Release, Release, Leave), Names: []string{"a"}, Owner: "of " + id, TTL: 40 * time.Second,
+	op := wire.Op{
+		Kind: oneOf(w, wire.Acquire, wire.Acquire, wire.Acquire, wire.Release, wire.Release, wire.Leave), Names: []string{"a"}, Owner: "of " + id, TTL: 40 * time.Second,
 		Token: uint64(w.now), Limits: w.limits, Fair: true,
-		Waiter: Waiter{ID: id, Ticket: w.now + int64(w.IntN(100_000)), Keep: oneOf(w, time.Minute, time.Minute, 30*time.Second)},
+		Waiter: wire.Waiter{ID: id, Ticket: w.now + int64(w.IntN(100_000)), Keep: oneOf(w, time.Minute, time.Minute, 30*time.Second)},
 	}
-	if op.Kind == Release && w.IntN(4) > 0 {
+	if op.Kind == wire.Release && w.IntN(4) > 0 {
 		op.Waiter.Keep = 0
 	}
 	if w.IntN(12) == 0 {
-		op.Kind, op.Owner, op.Waiter = oneOf(w, Acquire, ForceRelease, ForceRelease), "other", Waiter{}
+		op.Kind, op.Owner, op.Waiter = oneOf(w, wire.Acquire, wire.ForceRelease, wire.ForceRelease), "other", wire.Waiter{}
 	}
 	if w.IntN(12) == 0 {
 		w.both("DEL", "a") // as if it had expired

@@ -3,6 +3,8 @@ package node
 import (
 	"strconv"
 	"strings"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // The fence of a name is the largest token that a node has taken for it. A node keeps all fences in one text of
@@ -31,7 +33,7 @@ func fencePlace(name string) uint16 {
 func fenceOffset(name string) uint64 { return uint64(fencePlace(name)) * fenceWidth }
 
 // fences makes the argument with the offsets of an operation's names.
-func (w *writer) fences(op *Op) string {
+func (w *writer) fences(op *wire.Op) string {
 	if len(op.Names) == 1 {
 		return w.numerals.unsigned(fenceOffset(op.Names[0]))
 	}

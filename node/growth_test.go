@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
@@ -19,7 +19,7 @@ type history struct {
 	*rapid.T
 	clock  *clock.Manual
 	node   *memory.Node
-	limits node.Limits
+	limits wire.Limits
 	// taken is the largest token that the node accepted. tokens are the tokens for renewals.
 	taken  uint64
 	tokens []uint64
@@ -35,7 +35,7 @@ func recall(t *rapid.T) *history {
 	h := &history{
 		T:      t,
 		clock:  clock.NewManual(time.UnixMicro(1_700_000_000_000_000 + rapid.Int64Range(0, 999).Draw(t, "µs"))),
-		limits: node.Limits{MaxTTL: 40 * ms, MaxClockSkew: rapid.SampledFrom([]time.Duration{0, ms, 20 * ms}).Draw(t, "skew")},
+		limits: wire.Limits{MaxTTL: 40 * ms, MaxClockSkew: rapid.SampledFrom([]time.Duration{0, ms, 20 * ms}).Draw(t, "skew")},
 		claims: make(map[string]time.Duration),
 	}
 	h.node = memory.New("m", h.clock)
@@ -43,21 +43,21 @@ func recall(t *rapid.T) *history {
 	return h
 }
 
-func (h *history) do(op node.Op) node.Reply {
+func (h *history) do(op wire.Op) wire.Reply {
 	op.Limits = h.limits
-	if op.Kind != node.Mark && op.Kind != node.Open && op.Names == nil {
+	if op.Kind != wire.Mark && op.Kind != wire.Open && op.Names == nil {
 		op.Names = []string{"a"}
 	}
-	replies := make([]node.Reply, 1)
-	h.node.Do(h.Context(), []node.Op{op}, replies)
+	replies := make([]wire.Reply, 1)
+	h.node.Do(h.Context(), []wire.Op{op}, replies)
 	return replies[0]
 }
 
 // open marks the node under its current limits and opens it with other limits.
-func (h *history) open(limits node.Limits) {
-	m := h.do(node.Op{Kind: node.Mark}).Marker
+func (h *history) open(limits wire.Limits) {
+	m := h.do(wire.Op{Kind: wire.Mark}).Marker
 	h.limits = limits
-	require.Equal(h, node.Granted, h.do(node.Op{Kind: node.Open, Marker: m}).Outcome)
+	require.Equal(h, wire.Granted, h.do(wire.Op{Kind: wire.Open, Marker: m}).Outcome)
 }
 
 func (h *history) pass(t *rapid.T) {
@@ -84,10 +84,10 @@ func (h *history) ttl(t *rapid.T) time.Duration {
 }
 
 func (h *history) acquire(t *rapid.T) {
-	op := node.Op{Kind: node.Acquire, Owner: rapid.SampledFrom(owners).Draw(t, "owner"), TTL: h.ttl(t), Token: h.token(t)}
+	op := wire.Op{Kind: wire.Acquire, Owner: rapid.SampledFrom(owners).Draw(t, "owner"), TTL: h.ttl(t), Token: h.token(t)}
 	op.Reserve = rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64Range(0, 20), rapid.Uint64Range(0, uint64(h.limits.Recovery().Microseconds()))).Draw(t, "reserve")
 	r := h.do(op)
-	if r.Outcome != node.Granted {
+	if r.Outcome != wire.Granted {
 		return
 	}
 	if r.Token == 0 {
@@ -103,31 +103,31 @@ func (h *history) acquire(t *rapid.T) {
 // renew repeats the end of any block that was ever taken. A recovering node counts the renewal
 // only for its current owners.
 func (h *history) renew(t *rapid.T) {
-	op := node.Op{Kind: node.Renew, Owner: rapid.SampledFrom(owners).Draw(t, "owner"), TTL: h.ttl(t)}
+	op := wire.Op{Kind: wire.Renew, Owner: rapid.SampledFrom(owners).Draw(t, "owner"), TTL: h.ttl(t)}
 	if len(h.tokens) > 0 {
 		op.Token = rapid.SampledFrom(h.tokens).Draw(t, "token")
 	}
 	r := h.do(op)
 	switch r.Outcome {
-	case node.Granted, node.Healed:
+	case wire.Granted, wire.Healed:
 		if r.Recovering == 0 || h.counts(op.Owner) {
 			h.claim(t, op)
 		}
-	case node.Denied:
+	case wire.Denied:
 		delete(h.claims, op.Owner)
 	}
 }
 
 func (h *history) release(t *rapid.T) {
 	owner := rapid.SampledFrom(owners).Draw(t, "owner")
-	h.do(node.Op{Kind: node.Release, Owner: owner})
+	h.do(wire.Op{Kind: wire.Release, Owner: owner})
 	delete(h.claims, owner)
 }
 
 // neighbour lets another owner use a name that shares the place of its fence.
 func (h *history) neighbour(t *rapid.T) {
-	op := node.Op{
-		Kind:  rapid.SampledFrom([]node.Kind{node.Acquire, node.Renew, node.Release}).Draw(t, "kind"),
+	op := wire.Op{
+		Kind:  rapid.SampledFrom([]wire.Kind{wire.Acquire, wire.Renew, wire.Release}).Draw(t, "kind"),
 		Names: []string{"a229734"}, Owner: "another", TTL: h.ttl(t), Token: h.token(t), Reads: rapid.Bool().Draw(t, "reads"),
 	}
 	h.do(op)
@@ -137,12 +137,12 @@ func (h *history) counts(owner string) bool { return h.claims[owner] > h.clock.N
 
 // claim records the owner for whom the node counts. The node must count for no other owner at that
 // time.
-func (h *history) claim(t *rapid.T, op node.Op) {
+func (h *history) claim(t *rapid.T, op wire.Op) {
 	for _, owner := range owners {
 		require.True(t, owner == op.Owner || !h.counts(owner), "the node counts for %s and for %s", owner, op.Owner)
 	}
 	until := h.clock.Now() + op.TTL
-	if op.Kind == node.Renew {
+	if op.Kind == wire.Renew {
 		until = max(until, h.claims[op.Owner])
 	}
 	h.claims[op.Owner] = until
@@ -175,8 +175,8 @@ func TestTokensGrowAcrossMemoryLosses(t *testing.T) {
 		actions["flush"] = func(*rapid.T) { h.node.Flush() }
 		actions["crash"] = func(*rapid.T) { h.node.Crash() }
 		actions["save"] = func(*rapid.T) { h.node.Save() }
-		actions["inspect"] = func(*rapid.T) { h.do(node.Op{Kind: node.Inspect}) }
-		actions["mark"] = func(*rapid.T) { h.do(node.Op{Kind: node.Mark}) }
+		actions["inspect"] = func(*rapid.T) { h.do(wire.Op{Kind: wire.Inspect}) }
+		actions["mark"] = func(*rapid.T) { h.do(wire.Op{Kind: wire.Mark}) }
 		t.Repeat(actions)
 	})
 }
@@ -193,7 +193,7 @@ func TestTokensGrowAcrossChangesOfLimits(t *testing.T) {
 		}
 		actions["limits"] = func(t *rapid.T) {
 			ms := rapid.IntRange(0, 100)
-			l := node.Limits{
+			l := wire.Limits{
 				MaxTTL:       time.Duration(1+ms.Draw(t, "MaxTTL")) * time.Millisecond,
 				MaxClockSkew: time.Duration(ms.Draw(t, "MaxClockSkew")) * time.Millisecond,
 			}

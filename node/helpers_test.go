@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -32,16 +33,16 @@ const (
 )
 
 // limits apply to the operations of tests that set none.
-var limits = node.Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Minute}
+var limits = wire.Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Minute}
 
 // tokens makes every token unique.
 var tokens atomic.Uint64
 
 // complete fills in the fields that all operations share.
-func complete(ops ...node.Op) []node.Op {
+func complete(ops ...wire.Op) []wire.Op {
 	ops = slices.Clone(ops)
 	for i := range ops {
-		if ops[i].Limits == (node.Limits{}) {
+		if ops[i].Limits == (wire.Limits{}) {
 			ops[i].Limits = limits
 		}
 		if ops[i].Token == 0 {
@@ -68,21 +69,35 @@ func admit(t testing.TB, server *redisproc.Server) {
 // opened opens the node's server and returns the node.
 func opened[N node.Node](t testing.TB, n N) N {
 	t.Helper()
-	m := eventually(t, node.Inspected, n, node.Op{Kind: node.Mark}).Marker
-	eventually(t, node.Granted, n, node.Op{Kind: node.Open, Marker: m})
+	m := eventually(t, wire.Inspected, n, wire.Op{Kind: wire.Mark}).Marker
+	eventually(t, wire.Granted, n, wire.Op{Kind: wire.Open, Marker: m})
 	return n
 }
 
 // open makes a node from an address and closes it when the test ends. It does not time
 // out on a busy machine.
-func open(t testing.TB, address string) *node.Redis {
+// serverNode is all that a node on a server can do.
+type serverNode interface {
+	node.Node
+	wire.Listener
+	wire.Connector
+	wire.Host
+	wire.Pipeliner
+	wire.Evictor
+	wire.Located
+	Tag() string
+	Sharers() int
+	WrapClient(wrap func(rueidis.Client) rueidis.Client)
+}
+
+func open(t testing.TB, address string) serverNode {
 	t.Helper()
 	opt, err := node.ParseAddress(address)
 	require.NoError(t, err)
 	return openWith(t, opt)
 }
 
-func openWith(t testing.TB, opt rueidis.ClientOption) *node.Redis {
+func openWith(t testing.TB, opt rueidis.ClientOption) serverNode {
 	t.Helper()
 	if opt.ConnWriteTimeout == 0 {
 		opt.ConnWriteTimeout = patience
@@ -93,7 +108,7 @@ func openWith(t testing.TB, opt rueidis.ClientOption) *node.Redis {
 	n, err := node.NewRedis(opt)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })
-	return n
+	return n.(serverNode)
 }
 
 // hasty returns the options of a node with a short timeout.
@@ -136,41 +151,41 @@ func held(server *redisproc.Server) []string {
 	return slices.DeleteFunc(server.Keys(), func(key string) bool { return strings.HasPrefix(key, "quorumlock:") })
 }
 
-func acquire(owner string, names ...string) node.Op {
-	return node.Op{Kind: node.Acquire, Names: names, Owner: owner, TTL: long}
+func acquire(owner string, names ...string) wire.Op {
+	return wire.Op{Kind: wire.Acquire, Names: names, Owner: owner, TTL: long}
 }
 
-func renew(owner string, names ...string) node.Op {
-	return node.Op{Kind: node.Renew, Names: names, Owner: owner, TTL: long}
+func renew(owner string, names ...string) wire.Op {
+	return wire.Op{Kind: wire.Renew, Names: names, Owner: owner, TTL: long}
 }
 
-func release(owner string, names ...string) node.Op {
-	return node.Op{Kind: node.Release, Names: names, Owner: owner}
+func release(owner string, names ...string) wire.Op {
+	return wire.Op{Kind: wire.Release, Names: names, Owner: owner}
 }
 
 // reads turns an operation into a reader's.
-func reads(op node.Op) node.Op {
+func reads(op wire.Op) wire.Op {
 	op.Reads = true
 	return op
 }
 
-func inspect(names ...string) node.Op {
-	return node.Op{Kind: node.Inspect, Names: names}
+func inspect(names ...string) wire.Op {
+	return wire.Op{Kind: wire.Inspect, Names: names}
 }
 
-func force(names ...string) node.Op {
-	return node.Op{Kind: node.ForceRelease, Names: names, TTL: long}
+func force(names ...string) wire.Op {
+	return wire.Op{Kind: wire.ForceRelease, Names: names, TTL: long}
 }
 
 // do runs one batch.
-func do(n node.Node, ops ...node.Op) []node.Reply {
-	replies := make([]node.Reply, len(ops))
+func do(n node.Node, ops ...wire.Op) []wire.Reply {
+	replies := make([]wire.Reply, len(ops))
 	n.Do(context.Background(), complete(ops...), replies)
 	return replies
 }
 
 // want runs one operation and requires its outcome.
-func want(t testing.TB, outcome node.Outcome, n node.Node, op node.Op) node.Reply {
+func want(t testing.TB, outcome wire.Outcome, n node.Node, op wire.Op) wire.Reply {
 	t.Helper()
 	r := do(n, op)[0]
 	require.NoError(t, r.Err)
@@ -179,7 +194,7 @@ func want(t testing.TB, outcome node.Outcome, n node.Node, op node.Op) node.Repl
 }
 
 // wantAll runs one batch and requires its outcomes.
-func wantAll(t testing.TB, n node.Node, ops []node.Op, outcomes ...node.Outcome) {
+func wantAll(t testing.TB, n node.Node, ops []wire.Op, outcomes ...wire.Outcome) {
 	t.Helper()
 	for i, r := range do(n, ops...) {
 		require.NoError(t, r.Err)
@@ -188,17 +203,17 @@ func wantAll(t testing.TB, n node.Node, ops []node.Op, outcomes ...node.Outcome)
 }
 
 // fails runs one operation that must fail for the given reason.
-func fails(t testing.TB, reason error, n node.Node, op node.Op) {
+func fails(t testing.TB, reason error, n node.Node, op wire.Op) {
 	t.Helper()
 	_ = failure(t, reason, n, op)
 }
 
 // failure runs one operation that must fail and returns its error.
-func failure(t testing.TB, reason error, n node.Node, op node.Op) *node.Error {
+func failure(t testing.TB, reason error, n node.Node, op wire.Op) *node.Error {
 	t.Helper()
 	r := do(n, op)[0]
 	require.ErrorIs(t, r.Err, reason)
-	require.Equal(t, node.Unknown, r.Outcome)
+	require.Equal(t, wire.Unknown, r.Outcome)
 	var err *node.Error
 	require.ErrorAs(t, r.Err, &err)
 	return err
@@ -206,9 +221,9 @@ func failure(t testing.TB, reason error, n node.Node, op node.Op) *node.Error {
 
 // eventually repeats an operation until the node answers, and requires the outcome. After a lost
 // answer, the outcome of a repetition also counts.
-func eventually(t testing.TB, outcome node.Outcome, n node.Node, op node.Op) node.Reply {
+func eventually(t testing.TB, outcome wire.Outcome, n node.Node, op wire.Op) wire.Reply {
 	t.Helper()
-	var last node.Reply
+	var last wire.Reply
 	lost := false
 	poll(t, func() bool {
 		last = do(n, op)[0]
@@ -223,7 +238,7 @@ func eventually(t testing.TB, outcome node.Outcome, n node.Node, op node.Op) nod
 }
 
 // repeated maps the outcome of an operation to the outcome of its repetition.
-var repeated = map[node.Outcome]node.Outcome{node.Released: node.Absent, node.Healed: node.Granted}
+var repeated = map[wire.Outcome]wire.Outcome{wire.Released: wire.Absent, wire.Healed: wire.Granted}
 
 // poll repeats a check at a short interval until it succeeds.
 func poll(t testing.TB, ask func() bool, why func() any) {

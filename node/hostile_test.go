@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/respguard"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -231,8 +232,8 @@ func TestRedisUsesAHostileServerAgain(t *testing.T) {
 				assert.Equal(t, c.err, broken)
 			}
 			f.replace(forward(server.Addr()))
-			eventually(t, node.Granted, n, acquire("o1", "a"))
-			eventually(t, node.Released, n, release("o1", "a"))
+			eventually(t, wire.Granted, n, acquire("o1", "a"))
+			eventually(t, wire.Released, n, release("o1", "a"))
 		})
 	}
 }

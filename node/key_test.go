@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // kinds lists the kinds of keys that the scripts keep for a name.
@@ -34,18 +35,18 @@ func everyName(alphabet string) (names []string) {
 func TestEveryNameHasKeysOfItsOwn(t *testing.T) {
 	of := make(map[string]string)
 	for _, name := range everyName("a{}:0") {
-		pool := PoolName(name)
-		keys := []string{name, pool, SlotName(pool, 0), SlotName(pool, 1), SlotName(pool, 2)}
+		pool := wire.PoolName(name)
+		keys := []string{name, pool, wire.SlotName(pool, 0), wire.SlotName(pool, 1), wire.SlotName(pool, 2)}
 		for _, kind := range kinds {
-			keys = append(keys, key(kind, name), key(kind, pool), key(kind, SlotName(pool, 0)), key(kind, SlotName(pool, 2)))
+			keys = append(keys, wire.Key(kind, name), wire.Key(kind, pool), wire.Key(kind, wire.SlotName(pool, 0)), wire.Key(kind, wire.SlotName(pool, 2)))
 		}
-		stable := hashTag(name) != name || !strings.Contains(name, "}")
+		stable := wire.HashTag(name) != name || !strings.Contains(name, "}")
 		for _, k := range keys {
 			if other, taken := of[k]; taken {
 				t.Fatalf("%q is a key of %q and of %q", k, other, name)
 			}
 			of[k] = name
-			if stable && hashTag(k) != hashTag(name) {
+			if stable && wire.HashTag(k) != wire.HashTag(name) {
 				t.Fatalf("%q is a key of %q, and has another hash tag", k, name)
 			}
 		}
@@ -69,8 +70,8 @@ return table.concat(keys, '\n')`
 	for some := range slices.Chunk(names, 1000) {
 		var keys []string
 		for _, name := range some {
-			pool := PoolName(name)
-			keys = append(keys, key("fence", name), SlotName(pool, 12), slotsName(pool, ""), "12")
+			pool := wire.PoolName(name)
+			keys = append(keys, wire.Key("fence", name), wire.SlotName(pool, 12), wire.SlotsName(pool, ""), "12")
 		}
 		text, err := server.Command(append([]string{"EVAL", script, "0"}, some...)...)
 		require.NoError(t, err)

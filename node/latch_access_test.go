@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -17,17 +18,17 @@ import (
 var latchACL = rulesOf(rights.Latches())
 
 // everyLatch runs every command of the scripts about latches.
-func everyLatch(n node.Node, token uint64) []node.Reply {
-	op := func(kind node.Kind, ask node.LatchOp) node.Op {
+func everyLatch(n node.Node, token uint64) []wire.Reply {
+	op := func(kind wire.Kind, ask wire.LatchOp) wire.Op {
 		token++
-		return node.Op{Kind: kind, Names: []string{"lock:a"}, TTL: long, Token: token, Latch: &ask}
+		return wire.Op{Kind: kind, Names: []string{"lock:a"}, TTL: long, Token: token, Latch: &ask}
 	}
 	return do(
-		n, op(node.Latch, node.LatchOp{Count: 1, First: true, Since: token}),
-		op(node.Latch, node.LatchOp{Inbox: "c", Keep: time.Minute}),
-		op(node.Latch, node.LatchOp{IDs: []string{"x"}}),
-		op(node.Latch, node.LatchOp{List: true}),
-		op(node.Unlatch, node.LatchOp{}),
+		n, op(wire.Latch, wire.LatchOp{Count: 1, First: true, Since: token}),
+		op(wire.Latch, wire.LatchOp{Inbox: "c", Keep: time.Minute}),
+		op(wire.Latch, wire.LatchOp{IDs: []string{"x"}}),
+		op(wire.Latch, wire.LatchOp{List: true}),
+		op(wire.Unlatch, wire.LatchOp{}),
 	)
 }
 
@@ -35,7 +36,7 @@ func everyLatch(n node.Node, token uint64) []node.Reply {
 // of these rights is necessary.
 func TestRedisLatchACL(t *testing.T) {
 	server := start(t)
-	user := func(rules ...string) []node.Reply {
+	user := func(rules ...string) []wire.Reply {
 		command(t, server, "FLUSHALL")
 		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, rules...)...)
 		n := opened(t, open(t, "redis://u:secret@"+server.Addr()))
@@ -45,7 +46,7 @@ func TestRedisLatchACL(t *testing.T) {
 	for _, more := range []string{"", waitingACL} {
 		for i, r := range user(append(slices.Clone(rules), strings.Fields(more)...)...) {
 			require.NoError(t, r.Err, "operation %d", i)
-			require.Equal(t, node.Granted, r.Outcome, "operation %d", i)
+			require.Equal(t, wire.Granted, r.Outcome, "operation %d", i)
 		}
 	}
 	for rule := range strings.FieldsSeq(latchACL) {

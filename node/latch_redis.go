@@ -4,12 +4,14 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // latch adds the ARGV of the scripts for latches.
-func (w *writer) latch(op *Op) {
+func (w *writer) latch(op *wire.Op) {
 	w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), w.numerals.unsigned(op.Token))
-	if op.Kind == Unlatch {
+	if op.Kind == wire.Unlatch {
 		return
 	}
 	l := op.Latch
@@ -19,7 +21,7 @@ func (w *writer) latch(op *Op) {
 }
 
 // latchFlags makes the script's ninth argument.
-func latchFlags(l *LatchOp) string {
+func latchFlags(l *wire.LatchOp) string {
 	var flags strings.Builder
 	for _, f := range []struct {
 		set  bool
@@ -37,45 +39,45 @@ const latchWidth = 11
 
 // decodeLatch reads {done, generation, count, since, last, until, whole, size, left, restarted,
 // born, id, ...}, or a refusal.
-func decodeLatch(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
+func decodeLatch(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 	values, err := msg.ToArray()
 	switch {
 	case err != nil:
-		return Reply{}, err
+		return wire.Reply{}, err
 	case len(values) > 1 && values[0].IsString():
 		return decodeRefusal(op, values)
 	case len(values) < latchWidth:
-		return Reply{}, errForm
+		return wire.Reply{}, errForm
 	}
 	n, err := integers(values[:latchWidth])
 	if err != nil {
-		return Reply{}, err
+		return wire.Reply{}, err
 	}
 	for _, v := range n {
 		if v < 0 {
-			return Reply{}, errForm
+			return wire.Reply{}, errForm
 		}
 	}
-	s := &LatchState{
+	s := &wire.LatchState{
 		Generation: uint64(n[1]), Count: int(n[2]), Since: uint64(n[3]), Last: uint64(n[4]),
 		Until: n[5], Whole: n[6] != 0, Size: int(n[7]), Born: n[10],
 	}
 	for _, v := range values[latchWidth:] {
 		id, err := v.ToString()
 		if err != nil {
-			return Reply{}, err
+			return wire.Reply{}, err
 		}
 		if len(s.IDs) > 0 && id <= s.IDs[len(s.IDs)-1] {
-			return Reply{}, errForm
+			return wire.Reply{}, errForm
 		}
 		s.IDs = append(s.IDs, id)
 	}
 	if lists := op.Latch != nil && op.Latch.List; lists && len(s.IDs) != s.Size || !lists && len(s.IDs) > 0 {
-		return Reply{}, errForm
+		return wire.Reply{}, errForm
 	}
-	r := Reply{Outcome: Denied, Latch: s, Recovering: milli(n[8]), HadMarker: n[9] != 0}
+	r := wire.Reply{Outcome: wire.Denied, Latch: s, Recovering: milli(n[8]), HadMarker: n[9] != 0}
 	if n[0] == 1 {
-		r.Outcome = Granted
+		r.Outcome = wire.Granted
 	}
 	return r, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -25,13 +26,13 @@ const big = 1000
 // warm connects and loads the scripts into the server, because late commands name them by hash.
 func warm(t *testing.T, n node.Node) {
 	t.Helper()
-	eventually(t, node.Granted, n, acquire("o1", "a"))
-	eventually(t, node.Released, n, release("o1", "a"))
+	eventually(t, wire.Granted, n, acquire("o1", "a"))
+	eventually(t, wire.Released, n, release("o1", "a"))
 }
 
 // batch makes one operation for each of many names.
-func batch(n int, op func(owner string, names ...string) node.Op) []node.Op {
-	ops := make([]node.Op, n)
+func batch(n int, op func(owner string, names ...string) wire.Op) []wire.Op {
+	ops := make([]wire.Op, n)
 	for i := range ops {
 		ops[i] = op("o1", fmt.Sprint("n", i))
 	}
@@ -39,9 +40,9 @@ func batch(n int, op func(owner string, names ...string) node.Op) []node.Op {
 }
 
 // timesOut waits for a connection. It then sends a batch that must time out.
-func timesOut(t *testing.T, n node.Node, ops []node.Op) {
+func timesOut(t *testing.T, n node.Node, ops []wire.Op) {
 	t.Helper()
-	var replies []node.Reply
+	var replies []wire.Reply
 	poll(t, func() bool {
 		replies = do(n, ops...)
 		return replies[0].Err != nil && !replies[0].Unsent && errors.Is(replies[0].Err, node.ErrTimeout)
@@ -53,12 +54,12 @@ func timesOut(t *testing.T, n node.Node, ops []node.Op) {
 }
 
 // releases undoes a batch and retries until it gets a connection.
-func releases(t *testing.T, n node.Node, ops []node.Op) {
+func releases(t *testing.T, n node.Node, ops []wire.Op) {
 	t.Helper()
-	var replies []node.Reply
+	var replies []wire.Reply
 	poll(t, func() bool {
 		replies = do(n, ops...)
-		return !slices.ContainsFunc(replies, func(r node.Reply) bool { return r.Err != nil })
+		return !slices.ContainsFunc(replies, func(r wire.Reply) bool { return r.Err != nil })
 	}, func() any { return replies[0].Err })
 }
 
@@ -177,7 +178,7 @@ func TestRedisNothingLateAfterASentinelMovedTheMaster(t *testing.T) {
 	master.Store(after)
 	sentinel.sever() // the library asks again, and follows
 	poll(t, func() bool { return after.count() > 0 }, func() any { return "the library does not follow" })
-	releases(t, n, []node.Op{release("o1", "a")})
+	releases(t, n, []wire.Op{release("o1", "a")})
 
 	before.holding.Store(true)
 	after.holding.Store(true)

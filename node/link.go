@@ -14,9 +14,10 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/internal/respguard"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// link is the one connection of a [Redis], with the facts about the previous one. One call at a time uses
+// link is the one connection of a [redisNode], with the facts about the previous one. One call at a time uses
 // it; the dialler shares the atomics.
 type link struct {
 	client rueidis.Client
@@ -191,7 +192,7 @@ func (l *link) handshake(ctx context.Context) error {
 	}
 	informed := len(cmds)
 	if l.owner != nil { // a server that does not own the slot refuses the question
-		cmds = append(cmds, b.Arbitrary("EXISTS").Keys(MarkerKey(l.writer.tag)).Build())
+		cmds = append(cmds, b.Arbitrary("EXISTS").Keys(wire.MarkerKey(l.writer.tag)).Build())
 	}
 	began := deadline(0)
 	replies := l.call(ctx, cmds...)
@@ -255,7 +256,7 @@ func (l *link) meet(ctx context.Context, identity string) error {
 	}
 	if slices.Contains(l.earlier, identity) {
 		elapsed := deadline(0).Sub(l.served) / 100 * 98 // clocks may run at different rates
-		command := l.client.B().Arbitrary("EVAL", distrust, "1").Keys(MarkerKey(l.writer.tag)).
+		command := l.client.B().Arbitrary("EVAL", distrust, "1").Keys(wire.MarkerKey(l.writer.tag)).
 			Args(strconv.FormatInt(elapsed.Microseconds(), 10)).Build()
 		if err := l.call(ctx, command)[0].Error(); err != nil {
 			return err

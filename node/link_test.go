@@ -40,7 +40,9 @@ func FuzzParseEndpoint(f *testing.F) {
 func TestSentinelConnectionIsNotTheNodesConnection(t *testing.T) {
 	server := redisproc.Start(t)
 	sentinel := redisproc.StartSentinel(t, "mymaster", server)
-	n, err := OpenRedis("redis://" + sentinel.Addr() + "?master_set=mymaster")
+	opt, err := ParseOptions("redis://" + sentinel.Addr() + "?master_set=mymaster")
+	require.NoError(t, err)
+	n, err := newRedis(opt)
 	require.NoError(t, err)
 	defer func() { _ = n.Close() }()
 	server.Kill()

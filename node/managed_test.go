@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -62,13 +63,13 @@ func TestRedisManagedServices(t *testing.T) {
 
 			relay := newRelay(t, server.Addr())
 			through := open(t, relay.addr())
-			want(t, node.Granted, through, acquire("o1", "lock:kept"))
+			want(t, wire.Granted, through, acquire("o1", "lock:kept"))
 			relay.sever()
-			want(t, node.Granted, through, renew("o1", "lock:kept"))
+			want(t, wire.Granted, through, renew("o1", "lock:kept"))
 
 			// Without its memory, the server gives no new rights, and lets the holder renew.
 			server.Restart()
-			want(t, node.Healed, n, renew("o1", "lock:kept"))
+			want(t, wire.Healed, n, renew("o1", "lock:kept"))
 			fails(t, node.ErrRecovering, n, acquire("o2", "lock:other"))
 		})
 	}
@@ -80,16 +81,16 @@ func TestRedisLateCommandsTakeNothing(t *testing.T) {
 	server := start(t, redisproc.WithACL("user mute on >secret ~* &* +@all -client"))
 	other := open(t, server.Addr())
 	names := []string{"a", "b", "c"}
-	each := func(op func(owner string, names ...string) node.Op) (ops []node.Op) {
+	each := func(op func(owner string, names ...string) wire.Op) (ops []wire.Op) {
 		for _, name := range names {
 			ops = append(ops, op("o1", name))
 		}
 		return ops
 	}
-	reading := func(op func(string, ...string) node.Op) func(string, ...string) node.Op {
-		return func(owner string, names ...string) node.Op { return reads(op(owner, names...)) }
+	reading := func(op func(string, ...string) wire.Op) func(string, ...string) wire.Op {
+		return func(owner string, names ...string) wire.Op { return reads(op(owner, names...)) }
 	}
-	for what, late := range map[string][]node.Op{
+	for what, late := range map[string][]wire.Op{
 		"acquisitions":              each(acquire),
 		"renewals":                  each(renew),
 		"releases":                  each(release),
@@ -107,21 +108,21 @@ func TestRedisLateCommandsTakeNothing(t *testing.T) {
 			n := openWith(t, opt)
 			warm(t, n)
 			for _, op := range each(acquire) {
-				eventually(t, node.Granted, n, op)
+				eventually(t, wire.Granted, n, op)
 			}
 			r.holding.Store(true)
 			timesOut(t, n, late)
 			r.holding.Store(false)
 			releases(t, n, each(release))
 			for _, name := range names {
-				want(t, node.Granted, other, acquire("o2", name))
+				want(t, wire.Granted, other, acquire("o2", name))
 			}
 			require.Positive(t, r.deliver(), "nothing was held back")
 			for _, name := range names {
-				holders := want(t, node.Inspected, other, inspect(name)).Holders
+				holders := want(t, wire.Inspected, other, inspect(name)).Holders
 				require.Len(t, holders, 1)
 				assert.Equal(t, "o2", holders[0].Owner)
-				want(t, node.Released, other, release("o2", name))
+				want(t, wire.Released, other, release("o2", name))
 			}
 			assert.Empty(t, held(server))
 		})

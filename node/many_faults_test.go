@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -37,7 +38,7 @@ func TestRedisNoRightLeavesAnImmortalLock(t *testing.T) {
 		}
 		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
 		n := open(t, "redis://u:secret@"+server.Addr())
-		for _, ops := range [][]node.Op{
+		for _, ops := range [][]wire.Op{
 			{acquire("o", "lock:a")},
 			{acquire("o", "lock:a", "lock:b")},
 			{renew("o", "lock:a")},
@@ -62,9 +63,9 @@ func TestManyOperationsOnForbiddenNames(t *testing.T) {
 	n := open(t, "redis://u:secret@"+server.Addr())
 	for range 2 {
 		replies := do(n, acquire("o", "lock:a"), acquire("o", "another"), renew("o", "another"), release("o", "another"), renew("o", "lock:a"), acquire("o2", "lock:a"), release("o", "lock:a"), acquire("o2", "lock:a"), release("o2", "lock:a"))
-		for i, outcome := range []node.Outcome{node.Granted, node.Unknown, node.Unknown, node.Unknown, node.Granted, node.Denied, node.Released, node.Granted, node.Released} {
+		for i, outcome := range []wire.Outcome{wire.Granted, wire.Unknown, wire.Unknown, wire.Unknown, wire.Granted, wire.Denied, wire.Released, wire.Granted, wire.Released} {
 			require.Equal(t, outcome, replies[i].Outcome, "operation %d: %v", i, replies[i].Err)
-			if outcome == node.Unknown {
+			if outcome == wire.Unknown {
 				require.ErrorIs(t, replies[i].Err, node.ErrAuth)
 			}
 		}
@@ -76,26 +77,26 @@ func TestManyOperationsOnForbiddenNames(t *testing.T) {
 func TestManyOperationsWithoutMemory(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	wantAll(t, n, []node.Op{acquire("o", "a"), acquire("o", "b")}, node.Granted, node.Granted)
-	want(t, node.Granted, n, acquire("o", "c"))
+	wantAll(t, n, []wire.Op{acquire("o", "a"), acquire("o", "b")}, wire.Granted, wire.Granted)
+	want(t, wire.Granted, n, acquire("o", "c"))
 	server.Config("maxmemory", "1")
 	// Before the first write, the server refuses every operation that needs memory.
 	replies := do(n, acquire("o", "x"), acquire("o", "y"), renew("o", "gone"), acquire("o2", "a"))
 	for i := range 3 {
 		require.ErrorIs(t, replies[i].Err, node.ErrRejected)
 	}
-	require.Equal(t, node.Denied, replies[3].Outcome)
+	require.Equal(t, wire.Denied, replies[3].Outcome)
 	require.Equal(t, []string{"a", "b", "c"}, held(server))
 	command(t, server, "PEXPIRE", "a", "30000")
 	short := renew("o", "a")
 	replies = do(n, acquire("o", "x"), short, release("o", "b"), acquire("o", "y"), release("o", "c"), acquire("o", "z"))
-	require.Equal(t, node.Granted, replies[1].Outcome, "%v", replies[1].Err)
-	require.Equal(t, node.Released, replies[2].Outcome)
-	require.Equal(t, node.Released, replies[4].Outcome)
+	require.Equal(t, wire.Granted, replies[1].Outcome, "%v", replies[1].Err)
+	require.Equal(t, wire.Released, replies[2].Outcome)
+	require.Equal(t, wire.Released, replies[4].Outcome)
 	have := []string{"a"}
 	for i, name := range map[int]string{0: "x", 3: "y", 5: "z"} {
 		if replies[i].Err == nil {
-			require.Equal(t, node.Granted, replies[i].Outcome)
+			require.Equal(t, wire.Granted, replies[i].Outcome)
 			have = append(have, name)
 		} else {
 			require.ErrorIs(t, replies[i].Err, node.ErrRejected)
@@ -112,7 +113,7 @@ func TestManyOperationsWithoutMemory(t *testing.T) {
 	command(t, server, "PEXPIRE", "a", "30000")
 	server.Config("maxmemory", "1")
 	replies = do(n, acquire("o", "q"), renew("o", "a"), acquire("o", "q"))
-	require.Equal(t, node.Granted, replies[1].Outcome, "%v", replies[1].Err)
+	require.Equal(t, wire.Granted, replies[1].Outcome, "%v", replies[1].Err)
 	require.Positive(t, replies[1].Recovering)
 	require.Error(t, replies[0].Err)
 	require.Error(t, replies[2].Err)
@@ -124,11 +125,11 @@ func TestManyOperationsWithoutMemory(t *testing.T) {
 func TestManyOperationsOnAReplica(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	wantAll(t, n, []node.Op{acquire("o", "a"), acquire("o", "b")}, node.Granted, node.Granted)
+	wantAll(t, n, []wire.Op{acquire("o", "a"), acquire("o", "b")}, wire.Granted, wire.Granted)
 	command(t, server, "REPLICAOF", "127.0.0.1", "1")
 	for i, r := range do(n, acquire("o", "x"), release("o", "a"), renew("o", "b"), acquire("o", "y")) {
-		require.NotEqual(t, node.Granted, r.Outcome, "operation %d", i)
-		require.NotEqual(t, node.Released, r.Outcome, "operation %d", i)
+		require.NotEqual(t, wire.Granted, r.Outcome, "operation %d", i)
+		require.NotEqual(t, wire.Released, r.Outcome, "operation %d", i)
 	}
 	for i, r := range do(n, release("o", "a"), release("o", "b")) {
 		require.Error(t, r.Err, "operation %d", i)
@@ -154,7 +155,7 @@ func TestManyOperationsOnAForgetfulServer(t *testing.T) {
 		first, ops := holdersOn(t, server), exclusive(r)
 		holders := maps.Clone(first)
 		for i, reply := range do(n, ops...) {
-			granted := reply.Outcome == node.Granted || reply.Outcome == node.Healed
+			granted := reply.Outcome == wire.Granted || reply.Outcome == wire.Healed
 			for _, name := range ops[i].Names {
 				holder := holders[name]
 				switch {
@@ -162,13 +163,13 @@ func TestManyOperationsOnAForgetfulServer(t *testing.T) {
 					// An operation later in the batch may run twice, and once before this one. It
 					// must then be a release of a lock that the owner held before the batch or
 					// acquired since.
-					freed := slices.ContainsFunc(ops[i:], func(op node.Op) bool {
-						return op.Kind == node.Release && op.Owner == holder && slices.Contains(op.Names, name)
+					freed := slices.ContainsFunc(ops[i:], func(op wire.Op) bool {
+						return op.Kind == wire.Release && op.Owner == holder && slices.Contains(op.Names, name)
 					})
 					require.True(t, freed || slices.Contains([]string{"", ops[i].Owner, first[name]}, holder),
 						"%q, seed %d, round %d, operation %d%s", holder, seed, round, i, brief(ops))
 					holders[name] = ops[i].Owner
-				case ops[i].Kind == node.Release && reply.Err == nil && holder == ops[i].Owner:
+				case ops[i].Kind == wire.Release && reply.Err == nil && holder == ops[i].Owner:
 					delete(holders, name)
 				}
 			}
@@ -179,10 +180,10 @@ func TestManyOperationsOnAForgetfulServer(t *testing.T) {
 
 // exclusive returns a random batch of acquisitions, renewals and releases, at least one. What takes several names takes the
 // same ones each time. Otherwise a name of a denied operation could be left from its first run, until its owner undoes it.
-func exclusive(r *rand.Rand) (ops []node.Op) {
+func exclusive(r *rand.Rand) (ops []wire.Op) {
 	for len(ops) == 0 {
 		ops = drawn(r, []string{"a", "n1", "n2", "n3"}, []string{"o0", "o1", "o2"}, uint64(time.Now().UnixMicro()))
-		ops = slices.DeleteFunc(ops, func(op node.Op) bool { return op.Kind > node.Release })
+		ops = slices.DeleteFunc(ops, func(op wire.Op) bool { return op.Kind > wire.Release })
 	}
 	for i := range ops {
 		if len(ops[i].Names) > 1 {
@@ -207,30 +208,30 @@ func TestManyOperationsAtTheBeginningOfTime(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithClock(time.Hour-time.Duration(time.Now().UnixNano())))
 	admit(t, server)
 	n := open(t, server.Addr())
-	ops := []node.Op{acquire("o", "a"), acquire("o", "b"), release("o", "a"), renew("o", "b")}
+	ops := []wire.Op{acquire("o", "a"), acquire("o", "b"), release("o", "a"), renew("o", "b")}
 	for i := range ops {
 		ops[i].Token = uint64(time.Hour.Microseconds()) + uint64(i)
 	}
-	wantAll(t, n, ops[:1], node.Granted)
+	wantAll(t, n, ops[:1], wire.Granted)
 	ops[0].Names = []string{"c"}
-	wantAll(t, n, ops, node.Granted, node.Granted, node.Released, node.Granted)
+	wantAll(t, n, ops, wire.Granted, wire.Granted, wire.Released, wire.Granted)
 }
 
 // A damaged fence blocks neither renewals nor answers. A renewal repairs it.
 func TestRedisRenewalsMendFences(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o", "a"))
+	want(t, wire.Granted, n, acquire("o", "a"))
 	for _, damaged := range []string{"not a number", "99999999 a token", "8", "9", ""} {
-		for _, ops := range [][]node.Op{{renew("o", "a")}, {renew("o", "a"), renew("o", "b")}} {
+		for _, ops := range [][]wire.Op{{renew("o", "a")}, {renew("o", "a"), renew("o", "b")}} {
 			setFence(t, server, "a", damaged)
 			if damaged == "9" { // nothing follows
 				command(t, server, "SET", "quorumlock:fences", strings.Repeat("\x00", int(node.FenceOffset("a")))+damaged)
 			}
 			ops = complete(ops...)
-			require.LessOrEqual(t, want(t, node.Denied, n, acquire("o2", "a")).Holder.Token, uint64(9))
+			require.LessOrEqual(t, want(t, wire.Denied, n, acquire("o2", "a")).Holder.Token, uint64(9))
 			require.LessOrEqual(t, do(n, acquire("o2", "a"), renew("o", "b"))[0].Holder.Token, uint64(9))
-			require.Equal(t, node.Granted, do(n, ops...)[0].Outcome)
+			require.Equal(t, wire.Granted, do(n, ops...)[0].Outcome)
 			require.Equal(t, fmt.Sprint(ops[0].Token), storedFence(t, server, "a"))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -21,9 +22,9 @@ var strangeNames = []string{"", "a", "{a}", ":{a}", "a{a", "a}", "{}", "a{}b{c}"
 var strangeOwners = []string{"", "o1", "o2", "\xfe:\n"}
 
 // drawn returns a random batch of operations of some owners on some names. They conflict, as the names are few.
-func drawn(r *rand.Rand, names, owners []string, last uint64) []node.Op {
+func drawn(r *rand.Rand, names, owners []string, last uint64) []wire.Op {
 	pick := func() string { return names[min(r.IntN(len(names)), r.IntN(len(names)))] }
-	ops := make([]node.Op, 1+r.IntN(40))
+	ops := make([]wire.Op, 1+r.IntN(40))
 	for i := range ops {
 		owner, name := owners[r.IntN(len(owners))], pick()
 		switch r.IntN(20) {
@@ -39,13 +40,13 @@ func drawn(r *rand.Rand, names, owners []string, last uint64) []node.Op {
 		case 15:
 			ops[i] = acquire(owner, name)
 			ops[i].Fair = r.IntN(2) == 0
-			ops[i].Waiter = node.Waiter{ID: fmt.Sprint("c:", r.IntN(3)), Ticket: int64(r.IntN(5)), Keep: long}
+			ops[i].Waiter = wire.Waiter{ID: fmt.Sprint("c:", r.IntN(3)), Ticket: int64(r.IntN(5)), Keep: long}
 		case 16:
 			ops[i] = acquire(owner, "b", names[2], names[1])
 		case 17:
 			ops[i] = renew(owner, names[1], names[2])
 		case 18:
-			ops[i] = node.Op{Kind: node.Leave, Names: []string{name}, Waiter: node.Waiter{ID: fmt.Sprint("c:", r.IntN(3))}}
+			ops[i] = wire.Op{Kind: wire.Leave, Names: []string{name}, Waiter: wire.Waiter{ID: fmt.Sprint("c:", r.IntN(3))}}
 		default:
 			ops[i] = force(name)
 			if r.IntN(3) == 0 {
@@ -73,7 +74,7 @@ func drawn(r *rand.Rand, names, owners []string, last uint64) []node.Op {
 	ops = complete(ops...)
 	for i := range ops {
 		switch {
-		case ops[i].Kind == node.Release:
+		case ops[i].Kind == wire.Release:
 			ops[i].TTL = time.Duration(r.IntN(2)) * long
 		case tooLong:
 			ops[i].TTL = 2 * limits.MaxTTL
@@ -193,7 +194,7 @@ func TestManyOperationsAreWhatEachIs(t *testing.T) {
 				damage(r, last, servers...)
 			}
 			ops := drawn(r, strangeNames, strangeOwners, last)
-			each := make([]node.Reply, 0, len(ops))
+			each := make([]wire.Reply, 0, len(ops))
 			for _, op := range ops {
 				each = append(each, do(nodes[2], op)...)
 			}
@@ -208,7 +209,7 @@ func TestManyOperationsAreWhatEachIs(t *testing.T) {
 }
 
 // brief describes a batch for the output of a failed test.
-func brief(ops []node.Op) string {
+func brief(ops []wire.Op) string {
 	var b strings.Builder
 	for i, op := range ops {
 		fmt.Fprintf(&b, "\n%d %v %.40q %q token %d+%d fair %v ttl %v w %v", i, op.Kind, op.Names, op.Owner, op.Token, op.Reserve, op.Fair, op.TTL, op.Waiter.ID)

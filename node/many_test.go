@@ -8,22 +8,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // differing are limits that differ from the node's.
-var differing = node.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Second}
+var differing = wire.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Second}
 
 // loadScripts loads all forms of the scripts into the server. A batch is then never sent again because
 // of an unknown script.
-func loadScripts(n node.Node, all ...node.Limits) {
+func loadScripts(n node.Node, all ...wire.Limits) {
 	for _, l := range all {
 		for _, name := range []string{"a", "{a}"} {
 			barge, announced := acquire("o", name), release("o", name)
 			barge.Fair, announced.Announce = false, true
 			fair := barge
 			fair.Fair = true
-			for _, op := range []node.Op{barge, fair, renew("o", name), announced, release("o", name), force(name), inspect(name)} {
+			for _, op := range []wire.Op{barge, fair, renew("o", name), announced, release("o", name), force(name), inspect(name)} {
 				op.Limits = l
 				do(n, op)
 			}
@@ -35,11 +36,11 @@ func loadScripts(n node.Node, all ...node.Limits) {
 			do(n, reads(release("o", name)))
 		}
 	}
-	do(n, node.Op{Kind: node.Leave, Names: []string{"a"}, Waiter: node.Waiter{ID: "c:1"}})
+	do(n, wire.Op{Kind: wire.Leave, Names: []string{"a"}, Waiter: wire.Waiter{ID: "c:1"}})
 }
 
 // told describes answers without the values that depend on time: which of two names lives longer.
-func told(ops []node.Op, replies []node.Reply) []string {
+func told(ops []wire.Op, replies []wire.Reply) []string {
 	all := make([]string, len(replies))
 	for i, r := range replies {
 		reason := ""
@@ -47,7 +48,7 @@ func told(ops []node.Op, replies []node.Reply) []string {
 			reason = r.Err.(*node.Error).Reason.Error() //nolint:errorlint,forcetypeassert // always one
 		}
 		if len(ops[i].Names) > 1 {
-			r.Holder = node.Holder{}
+			r.Holder = wire.Holder{}
 		}
 		all[i] = fmt.Sprintf("%v by %q of %q with %d, rank %d, token %d, %v", r.Outcome, r.Holder.Owner, r.Holder.Name, r.Holder.Token, r.Rank, r.Token, reason)
 	}
@@ -58,17 +59,17 @@ func told(ops []node.Op, replies []node.Reply) []string {
 func TestDamagedFencesCountAsAbsent(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	pool := node.Pool{Name: node.PoolName("s"), Size: 2}
-	slot := node.SlotName(pool.Name, 0)
+	pool := wire.Pool{Name: wire.PoolName("s"), Size: 2}
+	slot := wire.SlotName(pool.Name, 0)
 	for _, name := range []string{"a", slot} {
 		setFence(t, server, name, "damaged")
 	}
 	reader, keeps, permit := acquire("o1", "a"), renew("o1", "a"), acquire("o1", slot)
 	reader.Reads, keeps.Reads, permit.Pool = true, true, pool
-	want(t, node.Granted, n, reader)
+	want(t, wire.Granted, n, reader)
 	setFence(t, server, "a", "damaged")
-	want(t, node.Granted, n, keeps)
-	want(t, node.Granted, n, permit)
+	want(t, wire.Granted, n, keeps)
+	want(t, wire.Granted, n, permit)
 }
 
 // A damaged fence does not count as a token. A token with fewer digits is smaller.
@@ -79,10 +80,10 @@ func TestManyOperationsMendFences(t *testing.T) {
 		setFence(t, server, "a", damaged)
 		op := complete(acquire("o1", "a"))[0]
 		for i, r := range do(n, op, acquire("o1", "b")) {
-			require.Equal(t, node.Granted, r.Outcome)
+			require.Equal(t, wire.Granted, r.Outcome)
 			require.Zero(t, r.Token, "%d after %q", i, damaged)
 		}
 		require.Equal(t, strconv.FormatUint(op.Token, 10), storedFence(t, server, "a"))
-		wantAll(t, n, []node.Op{release("o1", "a"), release("o1", "b")}, node.Released, node.Released)
+		wantAll(t, n, []wire.Op{release("o1", "a"), release("o1", "b")}, wire.Released, wire.Released)
 	}
 }

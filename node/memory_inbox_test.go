@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/inbox"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // inBubble runs a test on a node and an inbox of the client c in virtual time.
-func inBubble(t *testing.T, test func(t *testing.T, m *memory.Node, messages <-chan node.Message)) {
+func inBubble(t *testing.T, test func(t *testing.T, m *memory.Node, messages <-chan wire.Message)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := opened(t, memory.New("m", clock.Process()))
@@ -25,9 +27,9 @@ func inBubble(t *testing.T, test func(t *testing.T, m *memory.Node, messages <-c
 }
 
 func TestMemoryInboxIsLostInAStop(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *memory.Node, messages <-chan node.Message) {
+	inBubble(t, func(t *testing.T, m *memory.Node, messages <-chan wire.Message) {
 		m.Stop()
-		_, err := node.Listen(t.Context(), m, "d", func(node.Message) {})
+		_, err := inbox.Listen(t.Context(), m, "d", func(wire.Message) {})
 		require.ErrorIs(t, err, node.ErrUnreachable)
 		lost(t, messages)
 		m.Stop()
@@ -42,14 +44,14 @@ func TestMemoryInboxIsLostInAStop(t *testing.T) {
 }
 
 func TestMemoryInboxIsLostInACrash(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *memory.Node, messages <-chan node.Message) {
-		want(t, node.Granted, m, acquire("o1", "a"))
-		want(t, node.Denied, m, waits("c:1", 1, "a"))
+	inBubble(t, func(t *testing.T, m *memory.Node, messages <-chan wire.Message) {
+		want(t, wire.Granted, m, acquire("o1", "a"))
+		want(t, wire.Denied, m, waits("c:1", 1, "a"))
 		m.Save()
-		want(t, node.Denied, m, waits("c:2", 2, "a"))
+		want(t, wire.Denied, m, waits("c:2", 2, "a"))
 		m.Crash()
 		resubscribed(t, messages)
-		want(t, node.Released, opened(t, m), release("o1", "a"))
+		want(t, wire.Released, opened(t, m), release("o1", "a"))
 		assert.Equal(t, "c:1", next(t, messages).Waiter)
 		synctest.Wait()
 		assert.Empty(t, messages, "the second has no entry")
@@ -68,18 +70,18 @@ func TestMemoryInboxIsLostInACrash(t *testing.T) {
 func TestMemorySavesQueues(t *testing.T) {
 	m, c := memoryAt(t)
 	messages := listen(t, m, "c")
-	want(t, node.Granted, m, acquire("o1", "a"))
-	want(t, node.Denied, m, waits("c:1", 1, "a"))
-	want(t, node.Denied, m, waits("c:2", 2, "a"))
+	want(t, wire.Granted, m, acquire("o1", "a"))
+	want(t, wire.Denied, m, waits("c:1", 1, "a"))
+	want(t, wire.Denied, m, waits("c:2", 2, "a"))
 	m.Save()
 	for range 2 {
-		want(t, node.Released, m, release("o1", "a"))
-		require.Equal(t, node.Woken, next(t, messages).Kind)
-		require.Equal(t, node.Standby, next(t, messages).Kind)
-		r := want(t, node.Denied, m, fairly("c:2", 2, "a"))
+		want(t, wire.Released, m, release("o1", "a"))
+		require.Equal(t, wire.Woken, next(t, messages).Kind)
+		require.Equal(t, wire.Standby, next(t, messages).Kind)
+		r := want(t, wire.Denied, m, fairly("c:2", 2, "a"))
 		assert.Equal(t, 50*time.Millisecond, r.Holder.TTL, "who is woken is so from now on")
 		c.Advance(20 * time.Millisecond)
-		r = want(t, node.Denied, m, fairly("c:2", 2, "a"))
+		r = want(t, wire.Denied, m, fairly("c:2", 2, "a"))
 		assert.Equal(t, 30*time.Millisecond, r.Holder.TTL)
 		m.Crash()
 		resubscribed(t, messages)
@@ -93,18 +95,18 @@ func TestMemoryFollowsAgain(t *testing.T) {
 		m := opened(t, memory.New("m", clock.Process()))
 		f, messages := follower(t, m)
 		require.NoError(t, f.Follow("a"))
-		want(t, node.Granted, m, acquire("o1", "a"))
+		want(t, wire.Granted, m, acquire("o1", "a"))
 		m.Save()
 		m.Stop()
 		lost(t, messages)
 		require.ErrorIs(t, f.Follow("b"), node.ErrUnreachable)
 		m.Start()
 		again(t, messages)
-		want(t, node.Released, m, announcing(release("o1", "a")))
+		want(t, wire.Released, m, announcing(release("o1", "a")))
 		announced(t, "a", messages)
 		m.Crash()
 		resubscribed(t, messages)
-		want(t, node.Released, m, announcing(force("a")))
+		want(t, wire.Released, m, announcing(force("a")))
 		announced(t, "a", messages)
 		m.Pause()
 		require.ErrorIs(t, f.Follow("b"), node.ErrTimeout)
@@ -115,26 +117,26 @@ func TestMemoryFollowsAgain(t *testing.T) {
 }
 
 func TestMemoryInboxIsLateInAPause(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *memory.Node, messages <-chan node.Message) {
-		want(t, node.Granted, m, acquire("o1", "a"))
-		want(t, node.Denied, m, waits("c:1", 1, "a"))
+	inBubble(t, func(t *testing.T, m *memory.Node, messages <-chan wire.Message) {
+		want(t, wire.Granted, m, acquire("o1", "a"))
+		want(t, wire.Denied, m, waits("c:1", 1, "a"))
 		synctest.Wait()
 		m.Pause()
 		began := time.Now()
 		time.AfterFunc(node.DefaultTimeout/2, m.Resume)
-		want(t, node.Released, m, release("o1", "a"))
-		require.Equal(t, node.Woken, next(t, messages).Kind)
+		want(t, wire.Released, m, release("o1", "a"))
+		require.Equal(t, wire.Woken, next(t, messages).Kind)
 		assert.Equal(t, node.DefaultTimeout/2, time.Since(began))
 
 		m.Pause()
-		_, err := node.Listen(t.Context(), m, "d", func(node.Message) {})
+		_, err := inbox.Listen(t.Context(), m, "d", func(wire.Message) {})
 		require.ErrorIs(t, err, node.ErrTimeout)
 		m.Resume()
 	})
 }
 
 func TestMemoryInboxSurvivesAFlush(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *memory.Node, messages <-chan node.Message) {
+	inBubble(t, func(t *testing.T, m *memory.Node, messages <-chan wire.Message) {
 		m.Flush()
 		opened(t, m)
 		wakes(t, m, "c:1", messages)
@@ -144,15 +146,15 @@ func TestMemoryInboxSurvivesAFlush(t *testing.T) {
 // An inbox delivers each message once, and none after Close.
 func TestMemoryInboxIsClosedWhileItDelivers(t *testing.T) {
 	m, _ := memoryAt(t)
-	entered, proceed := make(chan node.Message, 10), make(chan struct{})
-	inbox, err := node.Listen(t.Context(), m, "c", func(message node.Message) {
+	entered, proceed := make(chan wire.Message, 10), make(chan struct{})
+	inbox, err := inbox.Listen(t.Context(), m, "c", func(message wire.Message) {
 		entered <- message
 		<-proceed
 	})
 	require.NoError(t, err)
-	want(t, node.Granted, m, acquire("o1", "a", "b"))
-	want(t, node.Denied, m, waits("c:1", 1, "a", "b"))
-	want(t, node.Released, m, release("o1", "a", "b"))
+	want(t, wire.Granted, m, acquire("o1", "a", "b"))
+	want(t, wire.Denied, m, waits("c:1", 1, "a", "b"))
+	want(t, wire.Released, m, release("o1", "a", "b"))
 	require.Equal(t, "a", next(t, entered).Name)
 	closed := make(chan struct{})
 	go func() {
@@ -170,7 +172,7 @@ func TestMemoryInboxIsClosedWhileItDelivers(t *testing.T) {
 
 func TestListenOnANodeThatCannot(t *testing.T) {
 	m, _ := memoryAt(t)
-	_, err := node.Listen(t.Context(), struct{ node.Node }{m}, "c", func(node.Message) {})
+	_, err := inbox.Listen(t.Context(), struct{ node.Node }{m}, "c", func(wire.Message) {})
 	permanently(t, node.ErrMisconfigured, err)
 	assert.Contains(t, err.Error(), "unsupported")
 }

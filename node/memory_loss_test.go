@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -32,37 +33,37 @@ func begun(t *testing.T, restarted bool, n node.Node) {
 // fenceOf returns the fence of a free name. It acquires the name.
 func fenceOf(t *testing.T, n node.Node, name string) uint64 {
 	t.Helper()
-	return want(t, node.Granted, n, with(now()-uint64(time.Minute.Microseconds()), acquire("o9", name))).Token
+	return want(t, wire.Granted, n, with(now()-uint64(time.Minute.Microseconds()), acquire("o9", name))).Token
 }
 
 func TestMemoryCrashWithoutASave(t *testing.T) {
 	m, _ := memoryAt(t)
-	want(t, node.Granted, m, acquire("o1", "a"))
-	want(t, node.Absent, m, node.Op{Kind: node.ForceRelease, Names: []string{"b"}, Buried: []string{"o1"}, TTL: long})
+	want(t, wire.Granted, m, acquire("o1", "a"))
+	want(t, wire.Absent, m, wire.Op{Kind: wire.ForceRelease, Names: []string{"b"}, Buried: []string{"o1"}, TTL: long})
 	m.Plant("p")
 	before := m.Identity()
 	m.Crash()
 	assert.NotEqual(t, before, m.Identity())
 	assert.Empty(t, m.Keys())
 	begun(t, false, m)
-	want(t, node.Healed, m, renew("o1", "b", "p"))
-	want(t, node.Granted, opened(t, m), acquire("o2", "a"))
+	want(t, wire.Healed, m, renew("o1", "b", "p"))
+	want(t, wire.Granted, opened(t, m), acquire("o2", "a"))
 	assert.Zero(t, fenceOf(t, m, "c"))
 }
 
 func TestMemoryCrashWithASave(t *testing.T) {
 	m, c := memoryAt(t)
 	early, late := now(), now()
-	want(t, node.Granted, m, with(early, acquire("o1", "kept", "released")))
+	want(t, wire.Granted, m, with(early, acquire("o1", "kept", "released")))
 	brief := with(early, acquire("o1", "brief"))
 	brief.TTL = time.Second
-	want(t, node.Granted, m, brief)
-	want(t, node.Absent, m, node.Op{Kind: node.ForceRelease, Names: []string{"buried"}, Buried: []string{"o1"}, TTL: long})
+	want(t, wire.Granted, m, brief)
+	want(t, wire.Absent, m, wire.Op{Kind: wire.ForceRelease, Names: []string{"buried"}, Buried: []string{"o1"}, TTL: long})
 	m.Plant("planted")
 	m.Save()
-	want(t, node.Released, m, release("o1", "released"))
-	want(t, node.Granted, m, with(late, acquire("o2", "new", "released")))
-	want(t, node.Absent, m, node.Op{Kind: node.ForceRelease, Names: []string{"unburied"}, Buried: []string{"o1"}, TTL: long})
+	want(t, wire.Released, m, release("o1", "released"))
+	want(t, wire.Granted, m, with(late, acquire("o2", "new", "released")))
+	want(t, wire.Absent, m, wire.Op{Kind: wire.ForceRelease, Names: []string{"unburied"}, Buried: []string{"o1"}, TTL: long})
 	m.Plant("unplanted")
 	c.Advance(time.Second + time.Millisecond)
 
@@ -73,13 +74,13 @@ func TestMemoryCrashWithASave(t *testing.T) {
 		assert.NotEqual(t, before, m.Identity())
 		assert.Equal(t, []string{"kept", "released"}, m.Keys(), "what runs out meanwhile, runs out")
 		begun(t, true, m)
-		want(t, node.Denied, m, renew("o1", "buried"))
-		want(t, node.Healed, m, renew("o1", "unburied", "unplanted"))
+		want(t, wire.Denied, m, renew("o1", "buried"))
+		want(t, wire.Healed, m, renew("o1", "unburied", "unplanted"))
 		fails(t, node.ErrWrongType, m, renew("o1", "planted"))
-		r := want(t, node.Granted, m, with(early, renew("o1", "kept", "released")))
+		r := want(t, wire.Granted, m, with(early, renew("o1", "kept", "released")))
 		assert.Equal(t, limits.Recovery(), r.Recovering)
 		opened(t, m)
-		assert.Equal(t, early, want(t, node.Denied, m, acquire("o2", "released")).Holder.Token)
+		assert.Equal(t, early, want(t, wire.Denied, m, acquire("o2", "released")).Holder.Token)
 		assert.Zero(t, fenceOf(t, m, "new"), "it has forgotten that token")
 		assert.Equal(t, early, fenceOf(t, m, "brief"))
 	}
@@ -90,32 +91,32 @@ func TestMemoryCrashBringsTheMarkerBack(t *testing.T) {
 	c := clock.NewManual(time.Now())
 	m := memory.New("m", c)
 	t.Cleanup(func() { _ = m.Close() })
-	first := want(t, node.Inspected, m, marks).Marker
+	first := want(t, wire.Inspected, m, marks).Marker
 	m.Save()
-	want(t, node.Granted, m, node.Op{Kind: node.Open, Marker: first})
-	want(t, node.Granted, m, acquire("o1", "a"))
-	other := node.Limits{MaxTTL: time.Minute, MaxClockSkew: time.Second}
-	want(t, node.Granted, m, node.Op{Kind: node.Open, Marker: &node.Marker{Identity: m.Identity()}, Limits: other})
-	assert.Equal(t, other, want(t, node.Inspected, m, marks).Marker.Limits)
+	want(t, wire.Granted, m, wire.Op{Kind: wire.Open, Marker: first})
+	want(t, wire.Granted, m, acquire("o1", "a"))
+	other := wire.Limits{MaxTTL: time.Minute, MaxClockSkew: time.Second}
+	want(t, wire.Granted, m, wire.Op{Kind: wire.Open, Marker: &wire.Marker{Identity: m.Identity()}, Limits: other})
+	assert.Equal(t, other, want(t, wire.Inspected, m, marks).Marker.Limits)
 
 	c.Advance(time.Minute)
 	m.Crash()
 	begun(t, true, m)
-	r := want(t, node.Denied, m, node.Op{Kind: node.Open, Marker: first})
+	r := want(t, wire.Denied, m, wire.Op{Kind: wire.Open, Marker: first})
 	assert.Equal(t, limits, r.Marker.Limits)
 	assert.Equal(t, first.Until+time.Minute.Microseconds(), r.Marker.Until)
 }
 
 func TestMemoryFlushIsNoCrash(t *testing.T) {
 	m, _ := memoryAt(t)
-	want(t, node.Granted, m, acquire("o1", "a"))
+	want(t, wire.Granted, m, acquire("o1", "a"))
 	m.Save()
 	before := m.Identity()
 	m.Flush()
 	assert.Equal(t, before, m.Identity())
 	assert.Empty(t, m.Keys())
 	begun(t, false, m)
-	want(t, node.Granted, opened(t, m), acquire("o2", "b"))
+	want(t, wire.Granted, opened(t, m), acquire("o2", "b"))
 	m.Flush()
 	m.Crash()
 	assert.Equal(t, []string{"a"}, m.Keys(), "what was saved is on the disk")
@@ -125,7 +126,7 @@ func TestMemoryFlushIsNoCrash(t *testing.T) {
 // A crash of a stopped node shows once the node is reachable again.
 func TestMemoryCrashWhileStopped(t *testing.T) {
 	m, _ := memoryAt(t)
-	want(t, node.Granted, m, acquire("o1", "a"))
+	want(t, wire.Granted, m, acquire("o1", "a"))
 	m.Save()
 	m.Stop()
 	m.Crash()
@@ -138,7 +139,7 @@ func TestMemoryCrashWhileStopped(t *testing.T) {
 // Tokens, recoveries and TTLs use the wall clock, which can be stepped.
 func TestMemoryWallClock(t *testing.T) {
 	m, c := memoryAt(t)
-	want(t, node.Granted, m, acquire("o1", "a"))
+	want(t, wire.Granted, m, acquire("o1", "a"))
 	c.StepWall(-time.Hour)
 	var err *node.ClockError
 	require.ErrorAs(t, failure(t, node.ErrClock, m, acquire("o2", "b")), &err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -23,7 +24,7 @@ func newMemory(t *testing.T) *memory.Node {
 
 func TestMemoryStopped(t *testing.T) {
 	m := newMemory(t)
-	want(t, node.Granted, m, acquire("o1", "a"))
+	want(t, wire.Granted, m, acquire("o1", "a"))
 	m.Stop()
 	r := do(m, release("o1", "a"))[0]
 	require.ErrorIs(t, r.Err, node.ErrUnreachable)
@@ -52,7 +53,7 @@ func TestMemoryPaused(t *testing.T) {
 		m.Resume()
 		m.Resume()
 		assert.Empty(t, m.Keys(), "what timed out did not run")
-		want(t, node.Granted, m, acquire("o1", "a"))
+		want(t, wire.Granted, m, acquire("o1", "a"))
 	})
 }
 
@@ -61,7 +62,7 @@ func TestMemoryResumedInTime(t *testing.T) {
 		m := newMemory(t)
 		m.Pause()
 		time.AfterFunc(node.DefaultTimeout/2, m.Resume)
-		want(t, node.Granted, m, acquire("o1", "a"))
+		want(t, wire.Granted, m, acquire("o1", "a"))
 		assert.Equal(t, []string{"a"}, m.Keys())
 	})
 }
@@ -77,12 +78,12 @@ func TestMemoryClosedWhilePaused(t *testing.T) {
 
 func TestMemoryFlushed(t *testing.T) {
 	m := newMemory(t)
-	want(t, node.Granted, m, acquire("o1", "a", "b"))
-	want(t, node.Released, m, force("b"))
+	want(t, wire.Granted, m, acquire("o1", "a", "b"))
+	want(t, wire.Released, m, force("b"))
 	m.Plant("p")
 	m.Flush()
 	assert.Empty(t, m.Keys())
-	want(t, node.Healed, m, renew("o1", "a", "b", "p"))
+	want(t, wire.Healed, m, renew("o1", "a", "b", "p"))
 }
 
 // A node without its own clock uses the system clock.
@@ -91,6 +92,6 @@ func TestMemoryOnTheSystemClock(t *testing.T) {
 	t.Cleanup(func() { _ = m.Close() })
 	op := acquire("o1", "a")
 	op.TTL = time.Millisecond
-	want(t, node.Granted, m, op)
+	want(t, wire.Granted, m, op)
 	poll(t, func() bool { return len(m.Keys()) == 0 }, func() any { return "it does not expire" })
 }

@@ -9,16 +9,18 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 func TestDecodeMessage(t *testing.T) {
-	for text, want := range map[string]Message{
-		"woken 7 3 c:1a":                     {Kind: Woken, Waiter: "c:1", Name: "a", Fence: 7},
-		"standby 0 3 c:1a b 3 c:1":           {Kind: Standby, Waiter: "c:1", Name: "a b 3 c:1"},
-		"woken 18446744073709551615 1 c\xff": {Kind: Woken, Waiter: "c", Name: "\xff", Fence: 1<<64 - 1},
-		"woken 7 3 c: \r\n":                  {Kind: Woken, Waiter: "c: ", Name: "\r\n", Fence: 7},
+	for text, want := range map[string]wire.Message{
+		"woken 7 3 c:1a":                     {Kind: wire.Woken, Waiter: "c:1", Name: "a", Fence: 7},
+		"standby 0 3 c:1a b 3 c:1":           {Kind: wire.Standby, Waiter: "c:1", Name: "a b 3 c:1"},
+		"woken 18446744073709551615 1 c\xff": {Kind: wire.Woken, Waiter: "c", Name: "\xff", Fence: 1<<64 - 1},
+		"woken 7 3 c: \r\n":                  {Kind: wire.Woken, Waiter: "c: ", Name: "\r\n", Fence: 7},
 	} {
-		got, ok := decodeMessage(text)
+		got, ok := wire.DecodeMessage(text)
 		assert.True(t, ok, text)
 		assert.Equal(t, want, got, text)
 	}
@@ -31,14 +33,14 @@ func FuzzDecodeMessage(f *testing.F) {
 	f.Add("woken 7 4294967296 a")
 	f.Add("resubscribed 0 0 ")
 	f.Fuzz(func(t *testing.T, text string) {
-		m, ok := decodeMessage(text)
+		m, ok := wire.DecodeMessage(text)
 		if !ok {
 			require.Zero(t, m)
 			return
 		}
-		require.Contains(t, []MessageKind{Woken, Standby}, m.Kind)
+		require.Contains(t, []wire.MessageKind{wire.Woken, wire.Standby}, m.Kind)
 		require.NotEmpty(t, m.Waiter)
-		again, ok := decodeMessage(fmt.Sprintf("%v %d %d %s%s", m.Kind, m.Fence, len(m.Waiter), m.Waiter, m.Name))
+		again, ok := wire.DecodeMessage(fmt.Sprintf("%v %d %d %s%s", m.Kind, m.Fence, len(m.Waiter), m.Waiter, m.Name))
 		require.True(t, ok)
 		require.Equal(t, m, again)
 	})
@@ -76,7 +78,7 @@ func TestReadingAMessageAllocatesLittle(t *testing.T) {
 			t.Error(push, err)
 			return
 		}
-		if m, ok := decodeMessage(push[2]); !ok || m.Waiter != "c:1" || m.Name != "a" {
+		if m, ok := wire.DecodeMessage(push[2]); !ok || m.Waiter != "c:1" || m.Name != "a" {
 			t.Error(m, ok)
 		}
 	}), 4.0)

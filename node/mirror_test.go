@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/redislua"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // atTestTime precedes a script. The script then has the clock, the identity and the subscribers of the
@@ -129,7 +130,7 @@ type mirror struct {
 	// sent are the messages of the engine, each behind its channel.
 	sent   []string
 	clock  *clock.Manual
-	limits Limits
+	limits wire.Limits
 	names  []string
 	slots  []string
 	pool   string
@@ -149,9 +150,9 @@ func newMirror(t *testing.T) *mirror {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	p := &mirror{T: t, client: client, names: []string{"a", "b", "{c}", "d\n'\x00 \xff"}, pool: PoolName("s"), seen: make(map[string]int)}
+	p := &mirror{T: t, client: client, names: []string{"a", "b", "{c}", "d\n'\x00 \xff"}, pool: wire.PoolName("s"), seen: make(map[string]int)}
 	for i := range 5 {
-		p.slots = append(p.slots, SlotName(p.pool, i))
+		p.slots = append(p.slots, wire.SlotName(p.pool, i))
 	}
 	return p
 }
@@ -161,7 +162,7 @@ func (p *mirror) begin(seed uint64) {
 	p.history = []string{fmt.Sprint("seed ", seed)}
 	p.clock = clock.NewManual(time.UnixMilli(1_700_000_000_123 + int64(p.IntN(1000))))
 	p.engine = redislua.New((*mirrorHost)(p))
-	p.limits = Limits{MaxTTL: 10 * time.Minute, MaxClockSkew: time.Minute}
+	p.limits = wire.Limits{MaxTTL: 10 * time.Minute, MaxClockSkew: time.Minute}
 	p.live = map[string]bool{"c": true, "d": true}
 	p.keep = 10 * time.Second
 	p.identify()
@@ -180,7 +181,7 @@ func (h *mirrorHost) Replication() string {
 
 func (h *mirrorHost) Publish(channel, message string) int {
 	h.sent = append(h.sent, channel, message)
-	if client, ok := strings.CutPrefix(channel, inboxPrefix); ok && h.live[client] {
+	if client, ok := strings.CutPrefix(channel, wire.InboxPrefix); ok && h.live[client] {
 		return 1
 	}
 	return 0
@@ -191,8 +192,8 @@ func (p *mirror) identify() { p.identity = fmt.Sprintf("%040x", p.Uint64()) }
 
 // open ends the recovery of both.
 func (p *mirror) open() {
-	marked := p.run(Op{Kind: Mark, Limits: p.limits})
-	p.run(Op{Kind: Open, Limits: p.limits, Marker: marked[0].Marker})
+	marked := p.run(wire.Op{Kind: wire.Mark, Limits: p.limits})
+	p.run(wire.Op{Kind: wire.Open, Limits: p.limits, Marker: marked[0].Marker})
 }
 
 func (p *mirror) command(args ...string) rueidis.RedisResult {
@@ -220,16 +221,16 @@ func (p *mirror) check(ok bool, format string, args ...any) {
 }
 
 // run runs operations on both, and compares what they reply, send and keep.
-func (p *mirror) run(ops ...Op) []Reply {
+func (p *mirror) run(ops ...wire.Op) []wire.Reply {
 	for i := range ops {
 		p.history = append(p.history, fmt.Sprintf("%+v", ops[i]))
 	}
 	var channels strings.Builder
 	for client, live := range p.live {
-		fmt.Fprintf(&channels, "['%s%s'] = %t,", inboxPrefix, client, live)
+		fmt.Fprintf(&channels, "['%s%s'] = %t,", wire.InboxPrefix, client, live)
 	}
 	header := fmt.Sprintf(atTestTime, p.now(), p.identity, channels.String())
-	replies := make([]Reply, len(ops))
+	replies := make([]wire.Reply, len(ops))
 	p.writer.packer.clear()
 	for _, r := range spans(nil, ops) {
 		command := eval(p.client.B(), &p.writer, ops[r.from:r.to])
@@ -264,7 +265,7 @@ func (p *mirror) compareMessages() {
 	p.check(slices.Equal(onServer, p.sent), "the server sent\n  %q\nand the engine\n  %q", onServer, p.sent)
 	p.command("DEL", "test:sent")
 	for i := 0; i < len(p.sent); i += 2 {
-		if _, messages := Published(p.sent[i], p.sent[i+1]); len(messages) > 0 {
+		if _, messages := wire.Published(p.sent[i], p.sent[i+1]); len(messages) > 0 {
 			p.seen[messages[0].Kind.String()]++
 		}
 	}
@@ -321,7 +322,7 @@ func (p *mirror) compareKeys() {
 // checkQueues checks what must be true of the keys of each queue.
 func (p *mirror) checkQueues(stored map[string]storedKey) {
 	for _, name := range append([]string{p.pool}, p.names...) {
-		queue, waiting, writers := stored[key("queue", name)], stored[key("waiting", name)], stored[key("writers", name)]
+		queue, waiting, writers := stored[wire.Key("queue", name)], stored[wire.Key("waiting", name)], stored[wire.Key("writers", name)]
 		_, indexed := waiting.field("+")
 		for i := 0; i < len(queue.values); i += 2 {
 			id := queue.values[i]
@@ -357,7 +358,7 @@ func (p *mirror) checkQueues(stored map[string]storedKey) {
 }
 
 // reads reports whether the waiter, or the owner, with this id is a reader. All other ids of the test end in a digit.
-func reads(id string) bool { return strings.HasSuffix(id, readerMark) }
+func reads(id string) bool { return strings.HasSuffix(id, wire.ReaderMark) }
 
 func number(text string) int64 {
 	n, _ := strconv.ParseInt(text, 10, 64)
@@ -385,9 +386,9 @@ func (p *mirror) token() uint64 {
 func ownerOf(id string) string { return strings.Replace(id, ":", ":o", 1) }
 
 // operation draws an operation on locks.
-func (p *mirror) operation() Op {
-	op := Op{
-		Kind:  anyOf(p, Acquire, Acquire, Acquire, Acquire, Renew, Release, Release, Release, Leave, ForceRelease, Inspect, Shorten),
+func (p *mirror) operation() wire.Op {
+	op := wire.Op{
+		Kind:  anyOf(p, wire.Acquire, wire.Acquire, wire.Acquire, wire.Acquire, wire.Renew, wire.Release, wire.Release, wire.Release, wire.Leave, wire.ForceRelease, wire.Inspect, wire.Shorten),
 		Names: p.someNames(), TTL: anyOf(p, 5*time.Second, 30*time.Second, 200*time.Millisecond, p.limits.MaxTTL),
 		Token: p.token(), Limits: p.limits, Fair: p.IntN(4) > 0,
 	}
@@ -395,7 +396,7 @@ func (p *mirror) operation() Op {
 	if p.IntN(50) == 0 {
 		op.TTL = p.limits.MaxTTL + time.Millisecond
 	}
-	op.Reads = p.IntN(3) == 0 && op.Kind <= Release
+	op.Reads = p.IntN(3) == 0 && op.Kind <= wire.Release
 	if op.Reads {
 		id = anyOf(p, "c:6@80r", "c:7@r", "d:8@90r", "e:9@r")
 		op.Floor = anyOf(p, 0, 0, 0, p.token())
@@ -405,34 +406,34 @@ func (p *mirror) operation() Op {
 		op.Owner = "c:o1@80" // a writer becomes a reader
 	}
 	switch {
-	case op.Kind == Acquire && !op.Reads && p.IntN(6) == 0:
+	case op.Kind == wire.Acquire && !op.Reads && p.IntN(6) == 0:
 		op.Reserve = uint64(p.IntN(5000))
-	case op.Kind == ForceRelease:
+	case op.Kind == wire.ForceRelease:
 		op.Owner = anyOf(p, "", "", "c:o1@80", "c:o6@80r")
 		op.Buried = anyOf(p, nil, []string{"c:o2", "c:o7@r"})
 	}
-	op.Announce = (op.Kind == Release || op.Kind == Shorten || op.Kind == ForceRelease) && p.IntN(8) == 0
-	waits := op.Kind == Acquire && p.IntN(5) > 0 || op.Kind == Release && p.IntN(2) == 0 || op.Kind == Leave ||
-		op.Kind == Renew && op.Reads && !reads(op.Owner)
+	op.Announce = (op.Kind == wire.Release || op.Kind == wire.Shorten || op.Kind == wire.ForceRelease) && p.IntN(8) == 0
+	waits := op.Kind == wire.Acquire && p.IntN(5) > 0 || op.Kind == wire.Release && p.IntN(2) == 0 || op.Kind == wire.Leave ||
+		op.Kind == wire.Renew && op.Reads && !reads(op.Owner)
 	if waits {
 		op.Waiter.ID = id
-		if op.Kind == Renew {
+		if op.Kind == wire.Renew {
 			op.Waiter.ID = strings.Replace(op.Owner, ":o", ":", 1)
 		}
 	}
-	if waits && (op.Kind == Acquire || op.Kind == Release && p.IntN(3) == 0) {
+	if waits && (op.Kind == wire.Acquire || op.Kind == wire.Release && p.IntN(3) == 0) {
 		op.Waiter.Ticket, op.Waiter.Keep = p.now()*1000+int64(p.IntN(9))*100_000, anyOf(p, p.keep, p.keep, p.keep/4)
 	}
 	return op
 }
 
 // ofSlots draws an operation on slots.
-func (p *mirror) ofSlots() Op {
-	op := Op{
-		Kind: anyOf(p, Acquire, Acquire, Acquire, Release, Release, Leave, Resize, Renew), TTL: anyOf(p, 5*time.Second, 30*time.Second, 200*time.Millisecond),
-		Token: p.token(), Limits: p.limits, Fair: p.IntN(4) > 0, Pool: Pool{Name: p.pool, Size: 3},
+func (p *mirror) ofSlots() wire.Op {
+	op := wire.Op{
+		Kind: anyOf(p, wire.Acquire, wire.Acquire, wire.Acquire, wire.Release, wire.Release, wire.Leave, wire.Resize, wire.Renew), TTL: anyOf(p, 5*time.Second, 30*time.Second, 200*time.Millisecond),
+		Token: p.token(), Limits: p.limits, Fair: p.IntN(4) > 0, Pool: wire.Pool{Name: p.pool, Size: 3},
 	}
-	if p.IntN(4) == 0 || op.Kind == Resize {
+	if p.IntN(4) == 0 || op.Kind == wire.Resize {
 		op.Pool.Size, op.Pool.Version = 1+p.IntN(5), uint64(p.IntN(4))
 	}
 	id := anyOf(p, "c:1@80", "c:2*2@60", "d:3@500", "d:4*2", "e:5")
@@ -444,30 +445,30 @@ func (p *mirror) ofSlots() Op {
 		op.Names = slots[:1]
 	}
 	switch op.Kind {
-	case Leave, Resize:
+	case wire.Leave, wire.Resize:
 		op.Names = []string{p.pool}
-	case Release:
+	case wire.Release:
 		op.Names = slots
-	case Renew:
-		op.Pool = Pool{}
+	case wire.Renew:
+		op.Pool = wire.Pool{}
 	}
-	if op.Kind == Leave || op.Kind == Acquire && p.IntN(5) > 0 || op.Kind == Release && p.IntN(2) == 0 {
+	if op.Kind == wire.Leave || op.Kind == wire.Acquire && p.IntN(5) > 0 || op.Kind == wire.Release && p.IntN(2) == 0 {
 		op.Waiter.ID = id
 	}
-	if op.Waiter.ID != "" && (op.Kind == Acquire || op.Kind == Release && p.IntN(3) == 0) {
+	if op.Waiter.ID != "" && (op.Kind == wire.Acquire || op.Kind == wire.Release && p.IntN(3) == 0) {
 		op.Waiter.Ticket, op.Waiter.Keep = p.now()*1000+int64(p.IntN(9))*100_000, p.keep
 	}
 	return op
 }
 
 // ofLatch draws an operation on a latch.
-func (p *mirror) ofLatch() Op {
-	op := Op{Kind: Latch, Names: []string{anyOf(p, "a", "{c}")}, TTL: anyOf(p, 5*time.Second, 30*time.Second), Token: p.token(), Limits: p.limits}
+func (p *mirror) ofLatch() wire.Op {
+	op := wire.Op{Kind: wire.Latch, Names: []string{anyOf(p, "a", "{c}")}, TTL: anyOf(p, 5*time.Second, 30*time.Second), Token: p.token(), Limits: p.limits}
 	if p.IntN(8) == 0 {
-		op.Kind = Unlatch
+		op.Kind = wire.Unlatch
 		return op
 	}
-	l := &LatchOp{
+	l := &wire.LatchOp{
 		First: p.IntN(3) > 0, Chosen: p.IntN(3) == 0, Void: p.IntN(3) == 0, List: p.IntN(2) == 0,
 		Since: op.Token, IDs: anyOf(p, nil, []string{"x"}, []string{"y", "x"}, []string{"z", "\xff\x00"}),
 	}
@@ -488,7 +489,7 @@ func (p *mirror) ofLatch() Op {
 }
 
 // step changes something at random.
-func (p *mirror) step(op func() Op) {
+func (p *mirror) step(op func() wire.Op) {
 	switch p.IntN(40) {
 	case 0:
 		p.pass(anyOf(p, 5*time.Second, 11*time.Second, time.Minute))
@@ -503,11 +504,11 @@ func (p *mirror) step(op func() Op) {
 			p.disturb()
 		}
 	case 11, 12:
-		ops := []Op{op(), op(), op()}
+		ops := []wire.Op{op(), op(), op()}
 		for i := range ops {
 			ops[i].TTL = ops[0].TTL
-			if p.IntN(2) == 0 && ops[i].Kind != Leave {
-				ops[i].Waiter = Waiter{}
+			if p.IntN(2) == 0 && ops[i].Kind != wire.Leave {
+				ops[i].Waiter = wire.Waiter{}
 			}
 		}
 		p.run(ops...)
@@ -535,7 +536,7 @@ func (p *mirror) disturb() {
 // messages, and have the same keys.
 func TestMirror(t *testing.T) {
 	for name, test := range map[string]struct {
-		operation func(*mirror) Op
+		operation func(*mirror) wire.Op
 		seeds     uint64
 		seen      []string
 	}{
@@ -554,7 +555,7 @@ func TestMirror(t *testing.T) {
 			for seed := range test.seeds {
 				p.begin(seed)
 				for range 120 {
-					p.step(func() Op { return test.operation(p) })
+					p.step(func() wire.Op { return test.operation(p) })
 				}
 			}
 			for _, what := range test.seen {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // movingAddress is an address that leads to one server after another, as a virtual IP does.
@@ -20,7 +20,7 @@ type movingAddress struct {
 	last atomic.Pointer[net.Conn]
 }
 
-func (a *movingAddress) open(t *testing.T) *node.Redis {
+func (a *movingAddress) open(t *testing.T) serverNode {
 	t.Helper()
 	return openWith(t, rueidis.ClientOption{
 		InitAddress: []string{"virtual:1"},
@@ -47,10 +47,10 @@ func TestAddressThatMovesAndReturnsRecovers(t *testing.T) {
 	var a movingAddress
 	a.move(first)
 	n := a.open(t)
-	want(t, node.Granted, n, acquire("o1", "a"))
-	want(t, node.Released, n, release("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
+	want(t, wire.Released, n, release("o1", "a"))
 	a.move(second)
-	eventually(t, node.Granted, n, acquire("o2", "a"))
+	eventually(t, wire.Granted, n, acquire("o2", "a"))
 	a.move(first)
 	recovering(t, n, acquire("o3", "a"))
 	// The server recovers for all clients, also those that have met no other server there.
@@ -62,16 +62,16 @@ func TestAddressThatMovesAndReturnsRecovers(t *testing.T) {
 func TestClientsThatReturnLaterBeginNoOtherRecovery(t *testing.T) {
 	first, second := start(t), start(t)
 	var at [2]movingAddress
-	var nodes [2]*node.Redis
+	var nodes [2]serverNode
 	for i := range at {
 		at[i].move(first)
 		nodes[i] = at[i].open(t)
-		want(t, node.Granted, nodes[i], acquire("o1", "a"))
+		want(t, wire.Granted, nodes[i], acquire("o1", "a"))
 		at[i].move(second)
-		eventually(t, node.Granted, nodes[i], acquire("o1", "a"))
+		eventually(t, wire.Granted, nodes[i], acquire("o1", "a"))
 		at[i].move(first)
 	}
-	ends := func(n *node.Redis) string {
+	ends := func(n serverNode) string {
 		recovering(t, n, acquire("o2", "b"))
 		return command(t, first, "HGET", "quorumlock:node", "until")
 	}

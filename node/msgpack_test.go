@@ -16,7 +16,9 @@ import (
 // the encoding changes. It also covers the largest batch, and several arguments at once.
 func TestServerUnpacksPackedTexts(t *testing.T) {
 	server := redisproc.Start(t)
-	r, err := OpenRedis(server.Addr())
+	opt, err := ParseOptions(server.Addr())
+	require.NoError(t, err)
+	r, err := newRedis(opt)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
 	require.NoError(t, r.Probe(context.Background()))

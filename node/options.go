@@ -14,12 +14,15 @@ type Options struct {
 	rueidis.ClientOption
 	// Tag makes the node one slot of a Redis Cluster: the slot of all keys with the hash tag {Tag}. The addresses are
 	// then servers of the cluster. They need not own the slot, nor be all of the servers. All names need the hash tag,
-	// so Config.Prefix of the client begins with it: see [TagPrefix].
+	// so Config.Prefix of the client begins with it: see [wire.TagPrefix].
 	Tag string
 	// AllowEviction accepts a server that may evict locks, because it has a maxmemory and a maxmemory-policy other than
 	// noeviction. It is for locks that only save work: an evicted lock is granted to another owner, while the first
 	// one still relies on it. See docs/guarantees.md, assumption A5.
 	AllowEviction bool
+	// OnClose, if not nil, is called once when the node is closed, which returns its error. It is for adapters whose
+	// credentials need an end.
+	OnClose func() error
 }
 
 // ParseOptions is [ParseAddress] for addresses that may also have the query parameter tag, for a slot of a Redis
@@ -84,26 +87,5 @@ func (o *Options) checkCluster() error {
 		return errors.New("node: a tag is for a Redis Cluster, whose servers have addresses with host and port")
 	default:
 		return checkTag(o.Tag)
-	}
-}
-
-// TagPrefix returns the prefix of all names of a client, if some of its nodes are slots of clusters with these tags.
-// Without a hash tag of its own, the prefix comes behind "{tag}:". All tags must be the same, since all nodes know a
-// lock by the same name. Empty tags do not count.
-func TagPrefix(prefix string, tags ...string) (string, error) {
-	tag := ""
-	for _, t := range tags {
-		if t != "" && tag != "" && t != tag {
-			return "", fmt.Errorf("node: the tags %q and %q of the addresses differ: all nodes of a client need the same tag", tag, t)
-		}
-		tag = max(tag, t)
-	}
-	switch {
-	case tag == "" || tagged(prefix) && hashTag(prefix) == tag:
-		return prefix, nil
-	case strings.ContainsAny(prefix, "{}"):
-		return "", fmt.Errorf("node: the prefix %q does not have the hash tag {%s} of the addresses: write {%s} in it, or no brace", prefix, tag, tag)
-	default:
-		return "{" + tag + "}:" + prefix, nil
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -23,7 +24,7 @@ func TestParseOptions(t *testing.T) {
 		require.NoError(t, err, address)
 		n, err := node.New(opt)
 		require.NoError(t, err, address)
-		assert.Equal(t, want.tag, n.Tag(), address)
+		assert.Equal(t, want.tag, n.(serverNode).Tag(), address)
 		assert.Equal(t, want.name, n.Name(), address)
 	}
 	opt, err := node.ParseOptions("redis://user:p%40ss@b:1?tag=ql&write_timeout=3s")
@@ -66,13 +67,13 @@ func TestTagPrefix(t *testing.T) {
 		{"{ql}:billing:", []string{"ql"}, "{ql}:billing:"},
 		{"billing:{ql}:", []string{"ql"}, "billing:{ql}:"},
 	} {
-		prefix, err := node.TagPrefix(c.prefix, c.tags...)
+		prefix, err := wire.TagPrefix(c.prefix, c.tags...)
 		require.NoError(t, err, c)
 		assert.Equal(t, c.want, prefix, c)
 	}
-	_, err := node.TagPrefix("{other}:", "ql")
+	_, err := wire.TagPrefix("{other}:", "ql")
 	require.ErrorContains(t, err, "{other}:")
-	_, err = node.TagPrefix("", "a", "", "b")
+	_, err = wire.TagPrefix("", "a", "", "b")
 	require.ErrorContains(t, err, "differ")
 }
 

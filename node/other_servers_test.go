@@ -8,8 +8,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/inbox"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -84,7 +86,7 @@ func TestWrongPasswordOnNewestServers(t *testing.T) {
 		for _, address := range []string{"redis://:wr0ng@" + server.Addr(), "redis://:wr0ng@" + server.Addr() + "?protocol=2"} {
 			n := open(t, address)
 			fails(t, node.ErrAuth, n, acquire("o1", "a"))
-			_, err := node.Listen(t.Context(), n, "c", func(node.Message) {})
+			_, err := inbox.Listen(t.Context(), n, "c", func(wire.Message) {})
 			require.ErrorIs(t, err, node.ErrAuth)
 		}
 	})

@@ -3,14 +3,14 @@ package node
 import "github.com/redis/rueidis"
 
 // Sharers returns how many exchanges are under way on the present connection.
-func (r *Redis) Sharers() int {
+func (r *redisNode) Sharers() int {
 	r.connToken <- struct{}{}
 	defer func() { <-r.connToken }()
 	return r.link.sharers
 }
 
 // WrapClient replaces the client of the present connection.
-func (r *Redis) WrapClient(wrap func(rueidis.Client) rueidis.Client) {
+func (r *redisNode) WrapClient(wrap func(rueidis.Client) rueidis.Client) {
 	r.connToken <- struct{}{}
 	defer func() { <-r.connToken }()
 	r.link.client = wrap(r.link.client)

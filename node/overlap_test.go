@@ -13,23 +13,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // awaitSharers waits until this number of exchanges is under way.
-func awaitSharers(t testing.TB, n *node.Redis, count int) {
+func awaitSharers(t testing.TB, n node.Node, count int) {
 	t.Helper()
-	poll(t, func() bool { return n.Sharers() == count }, func() any { return fmt.Sprint("exchanges under way: ", n.Sharers()) })
+	sharers := n.(serverNode).Sharers
+	poll(t, func() bool { return sharers() == count }, func() any { return fmt.Sprint("exchanges under way: ", sharers()) })
 }
 
 // doAll starts an exchange for each operation. The function that it returns waits for the replies.
-func doAll(n node.Node, ops ...node.Op) (wait func() []node.Reply) {
-	replies := make([]node.Reply, len(ops))
+func doAll(n node.Node, ops ...wire.Op) (wait func() []wire.Reply) {
+	replies := make([]wire.Reply, len(ops))
 	var wg sync.WaitGroup
 	for i, op := range ops {
 		wg.Go(func() { replies[i] = do(n, op)[0] })
 	}
-	return func() []node.Reply {
+	return func() []wire.Reply {
 		wg.Wait()
 		return replies
 	}
@@ -39,7 +41,7 @@ func doAll(n node.Node, ops ...node.Op) (wait func() []node.Reply) {
 const sharers = 8
 
 // each makes an operation for each of several owners and names, one for each sharer.
-func each(make func(owner string, names ...string) node.Op) (ops []node.Op) {
+func each(make func(owner string, names ...string) wire.Op) (ops []wire.Op) {
 	for i := range sharers {
 		ops = append(ops, make(fmt.Sprint("o", i), fmt.Sprint("name ", i)))
 	}
@@ -47,7 +49,7 @@ func each(make func(owner string, names ...string) node.Op) (ops []node.Op) {
 }
 
 // overlap makes exchanges overlap, while the server is paused, and returns their replies.
-func overlap(t testing.TB, n *node.Redis, server *redisproc.Server, ops ...node.Op) []node.Reply {
+func overlap(t testing.TB, n node.Node, server *redisproc.Server, ops ...wire.Op) []wire.Reply {
 	t.Helper()
 	server.Pause()
 	wait := doAll(n, ops...)
@@ -59,7 +61,7 @@ func overlap(t testing.TB, n *node.Redis, server *redisproc.Server, ops ...node.
 // An exchange is sent while others wait for their replies, from the second time on: rueidis begins to pipeline once calls
 // wait for another one.
 func TestRedisExchangesOverlap(t *testing.T) {
-	var n *node.Redis
+	var n serverNode
 	asked := 0
 	n = open(t, newFront(t, fake(func([]string) (string, bool) {
 		switch asked++; {
@@ -77,7 +79,7 @@ func TestRedisExchangesOverlap(t *testing.T) {
 	for range 2 {
 		for _, r := range doAll(n, each(acquire)...)() {
 			require.NoError(t, r.Err)
-			assert.Equal(t, node.Granted, r.Outcome)
+			assert.Equal(t, wire.Granted, r.Outcome)
 		}
 	}
 }
@@ -91,7 +93,7 @@ func TestRedisRoundTrip(t *testing.T) {
 		began := time.Now()
 		exchanges := 0
 		for ; n.RoundTrip() == 0; exchanges++ {
-			want(t, node.Absent, n, release("o1", "a"))
+			want(t, wire.Absent, n, release("o1", "a"))
 		}
 		assert.Greater(t, exchanges, 10)
 		assert.Positive(t, n.RoundTrip())
@@ -106,18 +108,18 @@ func TestRedisRoundTrip(t *testing.T) {
 func TestRedisRepliesOfExchangesThatOverlap(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("another", "name 3"))
+	want(t, wire.Granted, n, acquire("another", "name 3"))
 	for range 3 {
 		for i, r := range overlap(t, n, server, each(acquire)...) {
 			require.NoError(t, r.Err)
 			if i == 3 {
-				assert.Equal(t, node.Denied, r.Outcome)
+				assert.Equal(t, wire.Denied, r.Outcome)
 				assert.Equal(t, "another", r.Holder.Owner)
 			} else {
-				assert.Equal(t, node.Granted, r.Outcome)
+				assert.Equal(t, wire.Granted, r.Outcome)
 			}
 		}
-		for i, r := range overlap(t, n, server, each(func(_ string, names ...string) node.Op { return inspect(names...) })...) {
+		for i, r := range overlap(t, n, server, each(func(_ string, names ...string) wire.Op { return inspect(names...) })...) {
 			require.NoError(t, r.Err)
 			require.Len(t, r.Holders, 1)
 			assert.Equal(t, fmt.Sprint("name ", i), r.Holders[0].Name)
@@ -125,7 +127,7 @@ func TestRedisRepliesOfExchangesThatOverlap(t *testing.T) {
 		command(t, server, "SCRIPT", "FLUSH")
 		for i, r := range overlap(t, n, server, each(release)...) {
 			require.NoError(t, r.Err)
-			assert.Equal(t, i == 3, r.Outcome == node.Absent)
+			assert.Equal(t, i == 3, r.Outcome == wire.Absent)
 		}
 	}
 	assert.Equal(t, []string{"name 3"}, held(server))
@@ -146,7 +148,7 @@ func TestRedisExchangesThatBreakTogether(t *testing.T) {
 		for _, r := range wait() {
 			require.NoError(t, r.Err)
 			assert.True(t, r.Repeated)
-			assert.Equal(t, node.Granted, r.Outcome)
+			assert.Equal(t, wire.Granted, r.Outcome)
 		}
 		assert.Equal(t, 2, strings.Count(command(t, server, "CLIENT", "LIST"), "id="), "one of the node, one of this test")
 		for _, r := range overlap(t, n, server, each(release)...) {
@@ -162,7 +164,7 @@ func TestRedisExchangesThatTimeOutTogether(t *testing.T) {
 	server := start(t)
 	n := openWith(t, hasty(server.Addr()))
 	for range 2 { // the first time, no goroutine of rueidis uses the connection yet
-		eventually(t, node.Absent, n, release("o1", "a"))
+		eventually(t, wire.Absent, n, release("o1", "a"))
 		server.Pause()
 		began := time.Now()
 		wait := doAll(n, each(acquire)...)
@@ -172,11 +174,11 @@ func TestRedisExchangesThatTimeOutTogether(t *testing.T) {
 		}
 		assert.Less(t, time.Since(began), soon)
 		server.Resume()
-		eventually(t, node.Absent, n, release("o1", "a"))
-		var last []node.Reply // A stall of the machine makes releases time out too. They are repeated then.
+		eventually(t, wire.Absent, n, release("o1", "a"))
+		var last []wire.Reply // A stall of the machine makes releases time out too. They are repeated then.
 		poll(t, func() bool {
 			last = doAll(n, each(release)...)()
-			return !slices.ContainsFunc(last, func(r node.Reply) bool { return r.Err != nil })
+			return !slices.ContainsFunc(last, func(r wire.Reply) bool { return r.Err != nil })
 		}, func() any { return last })
 		assert.Empty(t, held(server), "what the silent server had in its buffer ran before the releases, or never")
 	}
@@ -193,8 +195,8 @@ func TestRedisIdleConnectionAfterAnOverlap(t *testing.T) {
 		overlap(t, n, server, each(release)...)
 		c.sever()
 		time.Sleep(2 * time.Millisecond) // the connection has to be idle
-		want(t, node.Granted, n, acquire("o1", "a"))
-		want(t, node.Released, n, release("o1", "a"))
+		want(t, wire.Granted, n, acquire("o1", "a"))
+		want(t, wire.Released, n, release("o1", "a"))
 	}
 }
 
@@ -221,12 +223,12 @@ func TestRedisClosesAmongExchanges(t *testing.T) {
 	server := start(t)
 	for range 200 {
 		n := open(t, server.Addr())
-		want(t, node.Absent, n, release("o1", "a"))
+		want(t, wire.Absent, n, release("o1", "a"))
 		wait := doAll(n, each(release)...)
 		require.NoError(t, n.Close())
 		for _, r := range wait() {
 			if r.Err == nil {
-				assert.Equal(t, node.Absent, r.Outcome)
+				assert.Equal(t, wire.Absent, r.Outcome)
 			} else if !errors.Is(r.Err, node.ErrClosed) {
 				assert.ErrorIs(t, r.Err, node.ErrUnreachable)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // slowStart is a client whose first command begins when the gate opens.
@@ -45,7 +45,7 @@ func TestRedisBoundsAnExchangeThatIsOvertaken(t *testing.T) {
 		}
 	}))
 	n := openWith(t, rueidis.ClientOption{InitAddress: []string{server.addr()}, ConnWriteTimeout: time.Second})
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 
 	gate := make(chan struct{})
 	n.WrapClient(func(c rueidis.Client) rueidis.Client { return &slowStart{Client: c, gate: gate} })
@@ -60,7 +60,7 @@ func TestRedisBoundsAnExchangeThatIsOvertaken(t *testing.T) {
 	close(answer)
 	require.NoError(t, waitSecond()[0].Err)
 
-	ended := make(chan node.Reply, 1)
+	ended := make(chan wire.Reply, 1)
 	go func() { ended <- waitFirst()[0] }()
 	select {
 	case r := <-ended:

@@ -11,19 +11,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/inbox"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // waits returns an acquisition on behalf of a waiter.
-func waits(id string, ticket int64, names ...string) node.Op {
+func waits(id string, ticket int64, names ...string) wire.Op {
 	op := acquire("o of "+id, names...)
-	op.Waiter = node.Waiter{ID: id, Ticket: ticket, Keep: long}
+	op.Waiter = wire.Waiter{ID: id, Ticket: ticket, Keep: long}
 	return op
 }
 
-func fairly(id string, ticket int64, names ...string) node.Op {
+func fairly(id string, ticket int64, names ...string) wire.Op {
 	op := waits(id, ticket, names...)
 	op.Fair = true
 	return op
@@ -31,35 +33,35 @@ func fairly(id string, ticket int64, names ...string) node.Op {
 
 // releasesFor returns a release of names that a waiter acquired. The waiter leaves the queue with
 // it.
-func releasesFor(id, owner string, names ...string) node.Op {
+func releasesFor(id, owner string, names ...string) wire.Op {
 	op := release(owner, names...)
-	op.Waiter = node.Waiter{ID: id}
+	op.Waiter = wire.Waiter{ID: id}
 	return op
 }
 
-func leaves(id string, names ...string) node.Op {
-	return node.Op{Kind: node.Leave, Names: names, Waiter: node.Waiter{ID: id}}
+func leaves(id string, names ...string) wire.Op {
+	return wire.Op{Kind: wire.Leave, Names: names, Waiter: wire.Waiter{ID: id}}
 }
 
 // refreshes asks how a waiter stands.
-func refreshes(id string, names ...string) node.Op {
-	return node.Op{
-		Kind: node.Refresh, Names: names, TTL: time.Minute, Waiting: []node.Waiting{{Waiter: node.Waiter{ID: id, Ticket: 1}, Names: names}},
+func refreshes(id string, names ...string) wire.Op {
+	return wire.Op{
+		Kind: wire.Refresh, Names: names, TTL: time.Minute, Waiting: []wire.Waiting{{Waiter: wire.Waiter{ID: id, Ticket: 1}, Names: names}},
 	}
 }
 
 // listen opens an inbox and returns a channel of its messages.
-func listen(t testing.TB, n node.Node, client string) <-chan node.Message {
+func listen(t testing.TB, n node.Node, client string) <-chan wire.Message {
 	t.Helper()
-	messages := make(chan node.Message, 10_000)
-	inbox, err := node.Listen(context.Background(), n, client, func(m node.Message) { messages <- m })
+	messages := make(chan wire.Message, 10_000)
+	inbox, err := inbox.Listen(context.Background(), n, client, func(m wire.Message) { messages <- m })
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = inbox.Close() })
 	return messages
 }
 
 // next returns the next message.
-func next(t testing.TB, messages <-chan node.Message) node.Message {
+func next(t testing.TB, messages <-chan wire.Message) wire.Message {
 	t.Helper()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -68,7 +70,7 @@ func next(t testing.TB, messages <-chan node.Message) node.Message {
 		return m
 	case <-timer.C:
 		require.Fail(t, "waited in vain for a message")
-		return node.Message{}
+		return wire.Message{}
 	}
 }
 
@@ -106,27 +108,27 @@ func TestKeysOfAnotherTypeAtAQueue(t *testing.T) {
 func hostileQueue(t *testing.T, n node.Node) {
 	t.Helper()
 	messages := listen(t, n, "c")
-	want(t, node.Granted, n, acquire("o1", "a"))
-	want(t, node.Denied, n, acquire("o2", "a"))
-	for _, op := range []node.Op{
+	want(t, wire.Granted, n, acquire("o1", "a"))
+	want(t, wire.Denied, n, acquire("o2", "a"))
+	for _, op := range []wire.Op{
 		waits("c:1", 1, "a"), waits("c:1", 1, "b", "a"), waits("c:1", 1, "a", "b"),
 		fairly("c:1", 1, "a"), fairly("c:1", 1, "b", "a"), fairly("c:1", 1, "a", "b"),
 	} {
 		err := failure(t, node.ErrWrongType, n, op)
 		assert.True(t, err.Permanent())
-		want(t, node.Absent, n, leaves("c:1", "b"))
+		want(t, wire.Absent, n, leaves("c:1", "b"))
 	}
-	want(t, node.Granted, n, acquire("o1", "d"))
-	want(t, node.Denied, n, waits("c:1", 1, "b", "d"))
-	want(t, node.Released, n, leaves("c:1", "a", "b"))
-	want(t, node.Denied, n, waits("c:1", 1, "d"))
-	want(t, node.Absent, n, leaves("c:2", "a", "d"))
-	want(t, node.Released, n, release("o1", "a", "d"))
+	want(t, wire.Granted, n, acquire("o1", "d"))
+	want(t, wire.Denied, n, waits("c:1", 1, "b", "d"))
+	want(t, wire.Released, n, leaves("c:1", "a", "b"))
+	want(t, wire.Denied, n, waits("c:1", 1, "d"))
+	want(t, wire.Absent, n, leaves("c:2", "a", "d"))
+	want(t, wire.Released, n, release("o1", "a", "d"))
 	assert.Equal(t, "d", next(t, messages).Name)
-	want(t, node.Granted, n, acquire("o1", "a", "d"))
-	want(t, node.Released, n, force("a", "d"))
+	want(t, wire.Granted, n, acquire("o1", "a", "d"))
+	want(t, wire.Released, n, force("a", "d"))
 	assert.Equal(t, "d", next(t, messages).Name)
-	want(t, node.Absent, n, release("o1", "d", "a"))
+	want(t, wire.Absent, n, release("o1", "d", "a"))
 	assert.Equal(t, "d", next(t, messages).Name)
 }
 
@@ -135,14 +137,14 @@ func TestRedisGrantWithABrokenQueue(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	for _, key := range queueKeys {
-		want(t, node.Granted, n, acquire("o1", "a"))
-		want(t, node.Denied, n, waits("c:1", 1, "a", "b"))
-		want(t, node.Released, n, release("o1", "a"))
-		want(t, node.Granted, n, acquire("o1", "d"))
-		want(t, node.Denied, n, waits("c:1", 1, "d", "a"))
+		want(t, wire.Granted, n, acquire("o1", "a"))
+		want(t, wire.Denied, n, waits("c:1", 1, "a", "b"))
+		want(t, wire.Released, n, release("o1", "a"))
+		want(t, wire.Granted, n, acquire("o1", "d"))
+		want(t, wire.Denied, n, waits("c:1", 1, "d", "a"))
 		command(t, server, "DEL", key)
 		command(t, server, "SET", key, "not a queue")
-		for _, op := range []node.Op{waits("c:1", 1, "a", "b"), waits("c:1", 1, "b", "a"), fairly("c:1", 1, "b", "a")} {
+		for _, op := range []wire.Op{waits("c:1", 1, "a", "b"), waits("c:1", 1, "b", "a"), fairly("c:1", 1, "b", "a")} {
 			fails(t, node.ErrWrongType, n, op)
 			assert.Equal(t, []string{"d"}, held(server))
 		}
@@ -183,10 +185,10 @@ func TestRedisQueueKeysGo(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	listen(t, n, "c")
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	middle := waits("c:1", 1, "a", "b")
 	middle.Waiter.Keep = long / 2
-	want(t, node.Denied, n, middle)
+	want(t, wire.Denied, n, middle)
 	transient(t, server)
 	for _, key := range []string{"quorumlock:queue:{a}", "quorumlock:waiting:{a}", "quorumlock:queue:{b}", "quorumlock:waiting:{b}"} {
 		left := number(t, command(t, server, "PTTL", key))
@@ -195,24 +197,24 @@ func TestRedisQueueKeysGo(t *testing.T) {
 	}
 	brief := waits("c:2", 2, "a", "b")
 	brief.Waiter.Keep = time.Millisecond
-	want(t, node.Denied, n, brief)
+	want(t, wire.Denied, n, brief)
 	left := number(t, command(t, server, "PTTL", "quorumlock:queue:{a}"))
 	assert.Greater(t, left, (long / 4).Milliseconds(), "the TTL of the queue covers the longest deadline")
-	want(t, node.Denied, n, waits("c:3", 3, "a", "b"))
-	want(t, node.Released, n, release("o1", "a", "b"))
+	want(t, wire.Denied, n, waits("c:3", 3, "a", "b"))
+	want(t, wire.Released, n, release("o1", "a", "b"))
 	assert.Len(t, queueKeysOf(server), 4)
 	transient(t, server)
-	want(t, node.Granted, n, waits("c:1", 1, "a", "b"))
+	want(t, wire.Granted, n, waits("c:1", 1, "a", "b"))
 	assert.Len(t, queueKeysOf(server), 4, "until it gives them back, it has its place")
-	want(t, node.Released, n, releasesFor("c:1", "o of c:1", "a", "b"))
+	want(t, wire.Released, n, releasesFor("c:1", "o of c:1", "a", "b"))
 	assert.Len(t, queueKeysOf(server), 4)
-	want(t, node.Released, n, leaves("c:3", "a", "b"))
+	want(t, wire.Released, n, leaves("c:3", "a", "b"))
 	assert.Empty(t, queueKeysOf(server))
 
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	fleeting := waits("c:4", 1, "a")
 	fleeting.Waiter.Keep = 5 * time.Millisecond
-	want(t, node.Denied, n, fleeting)
+	want(t, wire.Denied, n, fleeting)
 	pass(t, server, 6*time.Millisecond)
 	assert.Empty(t, queueKeysOf(server))
 }
@@ -221,11 +223,11 @@ func TestRedisQueueKeysGo(t *testing.T) {
 func TestRedisEntryWithoutALife(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	for _, keep := range []time.Duration{0, -time.Second, time.Microsecond} {
 		op := waits("c:1", 1, "a")
 		op.Waiter.Keep = keep
-		want(t, node.Denied, n, op)
+		want(t, wire.Denied, n, op)
 		assert.Empty(t, queueKeysOf(server))
 	}
 }
@@ -242,19 +244,19 @@ func TestRedisReleaseWithoutTheRightToWake(t *testing.T) {
 		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
 		n := open(t, "redis://u:secret@"+server.Addr())
 		take := func() {
-			want(t, node.Granted, waiter, acquire("o1", "a", "b"))
-			want(t, node.Denied, waiter, waits("c:1", 1, "a"))
+			want(t, wire.Granted, waiter, acquire("o1", "a", "b"))
+			want(t, wire.Denied, waiter, waits("c:1", 1, "a"))
 		}
 		take()
-		want(t, node.Released, n, release("o1", "a", "b"))
+		want(t, wire.Released, n, release("o1", "a", "b"))
 		assert.Empty(t, held(server))
-		want(t, node.Absent, n, release("o1", "a", "b"))
+		want(t, wire.Absent, n, release("o1", "a", "b"))
 		take()
-		want(t, node.Released, n, force("a", "b"))
+		want(t, wire.Released, n, force("a", "b"))
 		assert.Empty(t, held(server))
-		want(t, node.Absent, n, force("a", "b"))
+		want(t, wire.Absent, n, force("a", "b"))
 		take()
-		want(t, node.Released, waiter, release("o1", "a", "b"))
+		want(t, wire.Released, waiter, release("o1", "a", "b"))
 		transient(t, server)
 	}
 }
@@ -268,12 +270,12 @@ func TestRedisLeavesWithoutTheRight(t *testing.T) {
 	} {
 		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
 		n := open(t, "redis://u:secret@"+server.Addr())
-		want(t, node.Granted, waiter, acquire("o1", "a"))
-		want(t, node.Denied, waiter, waits("c:1", 1, "a", "b"))
-		want(t, node.Denied, waiter, waits("c:2", 2, "a", "b"))
+		want(t, wire.Granted, waiter, acquire("o1", "a"))
+		want(t, wire.Denied, waiter, waits("c:1", 1, "a", "b"))
+		want(t, wire.Denied, waiter, waits("c:2", 2, "a", "b"))
 		if right {
-			want(t, node.Released, n, leaves("c:1", "a", "b"))
-			want(t, node.Absent, n, leaves("c:1", "a", "b"))
+			want(t, wire.Released, n, leaves("c:1", "a", "b"))
+			want(t, wire.Absent, n, leaves("c:1", "a", "b"))
 		} else {
 			fails(t, node.ErrAuth, n, leaves("c:1", "a", "b"))
 		}
@@ -285,8 +287,8 @@ func TestRedisLeavesWithoutTheRight(t *testing.T) {
 func TestRedisTurnWithoutTheRightToWake(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithACL("user u on >secret ~* +@all resetchannels"))
 	n := opened(t, open(t, "redis://u:secret@"+server.Addr()))
-	want(t, node.Granted, n, acquire("o1", "b"))
-	want(t, node.Denied, n, waits("c:1", 1, "a", "b"))
+	want(t, wire.Granted, n, acquire("o1", "b"))
+	want(t, wire.Denied, n, waits("c:1", 1, "a", "b"))
 	fails(t, node.ErrAuth, n, fairly("c:2", 2, "a"))
 	assert.Equal(t, []string{"b"}, held(server))
 	transient(t, server)
@@ -299,15 +301,15 @@ func TestRedisWaitersWhenScriptsAreForgotten(t *testing.T) {
 	messages := listen(t, n, "c")
 	for range 3 {
 		command(t, server, "SCRIPT", "FLUSH")
-		wantAll(t, n, []node.Op{acquire("o1", "a"), waits("c:1", 1, "a"), release("o1", "a"), leaves("c:1", "a"), leaves("c:1", "a")},
-			node.Granted, node.Denied, node.Released, node.Released, node.Absent)
-		assert.Equal(t, node.Woken, next(t, messages).Kind)
+		wantAll(t, n, []wire.Op{acquire("o1", "a"), waits("c:1", 1, "a"), release("o1", "a"), leaves("c:1", "a"), leaves("c:1", "a")},
+			wire.Granted, wire.Denied, wire.Released, wire.Released, wire.Absent)
+		assert.Equal(t, wire.Woken, next(t, messages).Kind)
 	}
-	want(t, node.Granted, n, acquire("o1", "a"))
-	want(t, node.Denied, n, waits("c:1", 1, "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
+	want(t, wire.Denied, n, waits("c:1", 1, "a"))
 	command(t, server, "SCRIPT", "FLUSH")
-	want(t, node.Absent, n, leaves("c:9", "a"))
-	wantAll(t, n, []node.Op{inspect("b"), leaves("c:1", "a")}, node.Inspected, node.Released)
+	want(t, wire.Absent, n, leaves("c:9", "a"))
+	wantAll(t, n, []wire.Op{inspect("b"), leaves("c:1", "a")}, wire.Inspected, wire.Released)
 }
 
 // The cost of a release hardly depends on the number of waiters.
@@ -316,7 +318,7 @@ func TestRedisReleaseWithManyWaiters(t *testing.T) {
 	n := open(t, server.Addr())
 	listen(t, n, "c")
 	calls := func(waiters int) int64 {
-		ops := []node.Op{acquire("o1", "a")}
+		ops := []wire.Op{acquire("o1", "a")}
 		for i := range waiters {
 			ops = append(ops, waits(fmt.Sprint("c:", i), int64(i), "a"))
 		}
@@ -324,7 +326,7 @@ func TestRedisReleaseWithManyWaiters(t *testing.T) {
 			require.NoError(t, r.Err)
 		}
 		command(t, server, "CONFIG", "RESETSTAT")
-		want(t, node.Released, n, release("o1", "a"))
+		want(t, wire.Released, n, release("o1", "a"))
 		return commandCalls(t, server)
 	}
 	calls(2) // the server learns the scripts
@@ -339,13 +341,13 @@ func TestRedisAsksADeadClientOnce(t *testing.T) {
 	n := open(t, server.Addr())
 	messages := listen(t, n, "c")
 	names := []string{"a", "b", "d"}
-	want(t, node.Granted, n, acquire("o1", names...))
+	want(t, wire.Granted, n, acquire("o1", names...))
 	for i := range 100 {
-		want(t, node.Denied, n, waits(fmt.Sprint("dead:", i), int64(i), names...))
+		want(t, wire.Denied, n, waits(fmt.Sprint("dead:", i), int64(i), names...))
 	}
-	want(t, node.Denied, n, waits("c:1", 1000, names...))
+	want(t, wire.Denied, n, waits("c:1", 1000, names...))
 	command(t, server, "CONFIG", "RESETSTAT")
-	want(t, node.Released, n, release("o1", names...))
+	want(t, wire.Released, n, release("o1", names...))
 	for range names {
 		assert.Equal(t, "c:1", next(t, messages).Waiter)
 	}
@@ -373,10 +375,10 @@ func TestRedisForcedReleaseWithoutTheRightToLook(t *testing.T) {
 		"~lock:* ~quorumlock:fences ~quorumlock:tombstone:* ~quorumlock:node +@all",
 	} {
 		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
-		want(t, node.Granted, n, acquire("o1", "lock:a"))
+		want(t, wire.Granted, n, acquire("o1", "lock:a"))
 		r := do(open(t, "redis://u:secret@"+server.Addr()), force("lock:a"))[0]
 		require.NoError(t, r.Err, rules)
-		require.Equal(t, node.Released, r.Outcome, rules)
+		require.Equal(t, wire.Released, r.Outcome, rules)
 		require.Len(t, r.Holders, 1, rules)
 	}
 }
@@ -386,8 +388,8 @@ func TestRedisImpossibleDeadlineInAQueue(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	command(t, server, "HSET", waitingOfA, "-", "inf", "", "inf", "x", "inf")
-	want(t, node.Granted, n, acquire("o1", "a"))
-	require.Equal(t, node.Denied, do(n, waits("c:1", 1, "a"))[0].Outcome)
+	want(t, wire.Granted, n, acquire("o1", "a"))
+	require.Equal(t, wire.Denied, do(n, waits("c:1", 1, "a"))[0].Outcome)
 	require.NotEqual(t, "-1", command(t, server, "PTTL", "quorumlock:queue:{a}"))
 }
 
@@ -398,29 +400,29 @@ func TestRedisDenialsWithoutMemory(t *testing.T) {
 	n := open(t, server.Addr())
 	messages := listen(t, n, "c")
 	const patient = "c:1@500" // The other waiter has to ask within the privilege of this one.
-	want(t, node.Granted, n, acquire("o1", "a"))
-	want(t, node.Denied, n, waits(patient, 1, "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
+	want(t, wire.Denied, n, waits(patient, 1, "a"))
 	server.Config("maxmemory", "1")
-	for _, op := range []node.Op{waits("c:2", 2, "a"), waits("c:2", 2, "b", "a"), fairly("c:2", 2, "a"), fairly("c:2", 2, "a", "b")} {
-		r := want(t, node.Denied, n, op)
+	for _, op := range []wire.Op{waits("c:2", 2, "a"), waits("c:2", 2, "b", "a"), fairly("c:2", 2, "a"), fairly("c:2", 2, "a", "b")} {
+		r := want(t, wire.Denied, n, op)
 		assert.Equal(t, "a", r.Holder.Name)
 		assert.Equal(t, "o1", r.Holder.Owner)
 		assert.Zero(t, r.Rank)
 	}
 	transient(t, server)
-	want(t, node.Denied, n, waits(patient, 1, "a"))
-	want(t, node.Absent, n, leaves("c:2", "a", "b"))
-	want(t, node.Released, n, release("o1", "a"))
+	want(t, wire.Denied, n, waits(patient, 1, "a"))
+	want(t, wire.Absent, n, leaves("c:2", "a", "b"))
+	want(t, wire.Released, n, release("o1", "a"))
 	assert.Equal(t, patient, next(t, messages).Waiter)
-	r := want(t, node.Denied, n, fairly("c:2", 2, "a"))
+	r := want(t, wire.Denied, n, fairly("c:2", 2, "a"))
 	assert.Empty(t, r.Holder.Owner)
 	fails(t, node.ErrRejected, n, fairly("c:2", 2, "b"))
 	fails(t, node.ErrRejected, n, waits("c:2", 2, "b"))
 	assert.Empty(t, held(server))
 
 	server.Config("maxmemory", "0")
-	want(t, node.Granted, n, fairly(patient, 1, "a"))
-	want(t, node.Denied, n, waits("c:2", 2, "a"))
-	want(t, node.Released, n, leaves("c:2", "a"))
+	want(t, wire.Granted, n, fairly(patient, 1, "a"))
+	want(t, wire.Denied, n, waits("c:2", 2, "a"))
+	want(t, wire.Released, n, leaves("c:2", "a"))
 	assert.Empty(t, messages)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -75,15 +76,15 @@ func TestRedisSurvivesIdleConnectionsThatTheServerCloses(t *testing.T) {
 			server := start(t, c.opts...)
 			n := open(t, c.address(server))
 			for _, step := range []struct {
-				op      node.Op
-				outcome node.Outcome
+				op      wire.Op
+				outcome wire.Outcome
 			}{
-				{acquire("o1", "a"), node.Granted},
-				{renew("o1", "a"), node.Granted},
-				{release("o1", "a"), node.Released},
-				{acquire("o1", "a"), node.Granted},
-				{inspect("a"), node.Inspected},
-				{force("a"), node.Released},
+				{acquire("o1", "a"), wire.Granted},
+				{renew("o1", "a"), wire.Granted},
+				{release("o1", "a"), wire.Released},
+				{acquire("o1", "a"), wire.Granted},
+				{inspect("a"), wire.Inspected},
+				{force("a"), wire.Released},
 			}[:c.steps] {
 				c.closes(t, server)
 				awaitClosed(t, server)
@@ -107,11 +108,11 @@ func TestRedisSurvivesIdleTLSConnectionsThatTheServerCloses(t *testing.T) {
 	require.NoError(t, err)
 	opt.TLSConfig.RootCAs = server.CertPool()
 	n := openWith(t, opt)
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	server.Config("timeout", "1")
 	for range 2 {
 		awaitClosed(t, server)
-		r := want(t, node.Granted, n, renew("o1", "a"))
+		r := want(t, wire.Granted, n, renew("o1", "a"))
 		assert.False(t, r.Repeated)
 	}
 }
@@ -121,13 +122,13 @@ func TestRedisSurvivesIdleConnectionsBehindASentinel(t *testing.T) {
 	server := start(t)
 	sentinel := redisproc.StartSentinel(t, "mymaster", server)
 	n := openWith(t, sentinelOf(sentinel.Addr()))
-	eventually(t, node.Granted, n, acquire("o1", "a"))
+	eventually(t, wire.Granted, n, acquire("o1", "a"))
 	for range 3 {
 		_, err := sentinel.Command("CLIENT", "KILL", "TYPE", "normal")
 		require.NoError(t, err)
 		command(t, server, "CLIENT", "KILL", "TYPE", "normal")
 		awaitClosed(t, server)
-		want(t, node.Granted, n, renew("o1", "a"))
+		want(t, wire.Granted, n, renew("o1", "a"))
 	}
 }
 
@@ -210,7 +211,7 @@ func TestRedisSendsABatchAgainAfterABrokenConnection(t *testing.T) {
 	warm(t, n)
 	require.EqualValues(t, 1, c.conns.Load())
 
-	again := func(outcome node.Outcome, op node.Op) {
+	again := func(outcome wire.Outcome, op wire.Op) {
 		t.Helper()
 		before := c.conns.Load()
 		r := want(t, outcome, n, op)
@@ -219,22 +220,22 @@ func TestRedisSendsABatchAgainAfterABrokenConnection(t *testing.T) {
 		assert.Negative(t, c.cuts.Load(), "the way was cut, and then free")
 	}
 	c.arm(1, false)
-	again(node.Granted, acquire("o1", "a"))
+	again(wire.Granted, acquire("o1", "a"))
 	c.arm(1, false)
-	again(node.Released, release("o1", "a"))
+	again(wire.Released, release("o1", "a"))
 
 	c.arm(1, true)
-	again(node.Granted, acquire("o2", "b"))
+	again(wire.Granted, acquire("o2", "b"))
 	c.arm(1, true)
-	again(node.Granted, renew("o2", "b"))
+	again(wire.Granted, renew("o2", "b"))
 	c.arm(1, true)
-	again(node.Absent, release("o2", "b"))
+	again(wire.Absent, release("o2", "b"))
 	assert.Empty(t, held(server))
 
 	// The node sends the whole batch again, in order.
 	c.arm(1, true)
 	replies := do(n, acquire("o3", "c"), renew("o3", "c"), release("o3", "c"), acquire("o4", "c"))
-	for i, outcome := range []node.Outcome{node.Granted, node.Granted, node.Released, node.Granted} {
+	for i, outcome := range []wire.Outcome{wire.Granted, wire.Granted, wire.Released, wire.Granted} {
 		require.NoError(t, replies[i].Err)
 		assert.True(t, replies[i].Repeated)
 		if i < 3 { // what o4 has kept of the first run denies these in the second
@@ -243,7 +244,7 @@ func TestRedisSendsABatchAgainAfterABrokenConnection(t *testing.T) {
 		assert.Equal(t, outcome, replies[i].Outcome)
 	}
 	assert.Equal(t, []string{"c"}, held(server))
-	assert.False(t, want(t, node.Released, n, release("o4", "c")).Repeated)
+	assert.False(t, want(t, wire.Released, n, release("o4", "c")).Repeated)
 }
 
 // A new connection that breaks at once is a failure of the node: nothing is sent a third time.
@@ -259,7 +260,7 @@ func TestRedisSendsABatchAgainOnlyOnce(t *testing.T) {
 	assert.EqualValues(t, 1, c.conns.Load(), "a fresh connection")
 
 	c.arm(0, false)
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	c.conns.Store(0)
 	c.arm(100, false)
 	r = do(n, release("o1", "a"))[0]
@@ -343,12 +344,12 @@ func TestRedisConnectsInFewRoundTrips(t *testing.T) {
 	require.NoError(t, n.Probe(t.Context()))
 	assert.EqualValues(t, 2, w.n.Load(), "HELLO, and what the server is")
 	assert.True(t, n.Connected())
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	assert.EqualValues(t, 3, w.n.Load())
 	require.NoError(t, n.Probe(t.Context()))
 	assert.EqualValues(t, 4, w.n.Load(), "a PING")
 
-	want(t, node.Granted, open(t, w.addr()), acquire("o1", "a"))
+	want(t, wire.Granted, open(t, w.addr()), acquire("o1", "a"))
 	assert.EqualValues(t, 7, w.n.Load(), "an operation connects, too")
 
 	w.sever()

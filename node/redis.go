@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // DefaultTimeout bounds each connect to a Redis node, and each exchange with it, unless the options say
@@ -20,11 +22,12 @@ const DefaultTimeout = time.Second
 // It connects when it is first used, and again after a failure. So it can be made while the server is down.
 // It uses one connection, because only within one are two commands ordered: a release must never overtake its
 // acquisition. Every batch of operations is one pipelined write. Calls of Do that overlap share the connection.
-type Redis struct {
+type redisNode struct {
 	name string
 	opt  rueidis.ClientOption
 	// tag is the hash tag of a slot of a cluster, or "".
-	tag string
+	tag     string
+	onClose func() error
 	// The call that uses link holds connToken. It gives the token away while it waits for replies.
 	connToken chan struct{}
 	closed    chan struct{}
@@ -37,18 +40,18 @@ type Redis struct {
 }
 
 var (
-	_ Node     = (*Redis)(nil)
-	_ Listener = (*Redis)(nil)
+	_ Node          = (*redisNode)(nil)
+	_ wire.Listener = (*redisNode)(nil)
 
-	_ Connector = (*Redis)(nil)
-	_ Evictor   = (*Redis)(nil)
-	_ Pipeliner = (*Redis)(nil)
-	_ Host      = (*Redis)(nil)
+	_ wire.Connector = (*redisNode)(nil)
+	_ wire.Evictor   = (*redisNode)(nil)
+	_ wire.Pipeliner = (*redisNode)(nil)
+	_ wire.Host      = (*redisNode)(nil)
 )
 
-// OpenRedis makes a node from an address in a form of [ParseOptions]. It fails only if the address does not
+// Open makes a node from an address in a form of [ParseOptions]. It fails only if the address does not
 // parse.
-func OpenRedis(address string) (*Redis, error) {
+func Open(address string) (Node, error) {
 	opt, err := ParseOptions(address)
 	if err != nil {
 		return nil, err
@@ -64,19 +67,28 @@ func OpenRedis(address string) (*Redis, error) {
 //
 // Options that would add connections, replace one, or repeat commands are overruled. NewRedis fails only for
 // options that do not describe one deployment.
-func NewRedis(opt rueidis.ClientOption) (*Redis, error) {
+func NewRedis(opt rueidis.ClientOption) (Node, error) {
 	return New(Options{ClientOption: opt})
 }
 
 // New is [NewRedis] with the further settings of [Options]: for a slot of a Redis Cluster, and for a server
 // that may evict locks.
-func New(opt Options) (*Redis, error) {
+func New(opt Options) (Node, error) {
+	r, err := newRedis(opt)
+	if err != nil {
+		return nil, err // not a nil *redisNode in an interface
+	}
+	return r, nil
+}
+
+func newRedis(opt Options) (*redisNode, error) {
 	if err := opt.check(); err != nil {
 		return nil, err
 	}
-	r := &Redis{
+	r := &redisNode{
 		name:      nameOf(opt.ClientOption),
 		tag:       opt.Tag,
+		onClose:   opt.OnClose,
 		connToken: make(chan struct{}, 1),
 		closed:    make(chan struct{}),
 		inboxes:   make(map[*redisInbox]struct{}),
@@ -92,7 +104,7 @@ func New(opt Options) (*Redis, error) {
 }
 
 // tune sets the options on which the promises of a Node rest, and fills in defaults.
-func (r *Redis) tune(opt rueidis.ClientOption) rueidis.ClientOption {
+func (r *redisNode) tune(opt rueidis.ClientOption) rueidis.ClientOption {
 	sentinel := opt.Sentinel.MasterSet != ""
 	opt.ForceSingleClient = !sentinel
 	// One connection, also for a large batch, as long as it works.
@@ -147,14 +159,14 @@ func tuneSentinel(opt *rueidis.ClientOption) {
 }
 
 // Name returns the server's address, the master set and its Sentinels, or the tag and the addresses of a cluster.
-func (r *Redis) Name() string { return r.name }
+func (r *redisNode) Name() string { return r.name }
 
 // Tag returns the hash tag that all names need, since the node is a slot of a cluster; otherwise "".
-func (r *Redis) Tag() string { return r.tag }
+func (r *redisNode) Tag() string { return r.tag }
 
 // Address returns the address of the server that the node was last connected to, or "". It changes when Sentinels or
 // a cluster name another server.
-func (r *Redis) Address() string {
+func (r *redisNode) Address() string {
 	if w := r.link.greetedRoute.Load(); w != nil {
 		return w.addr
 	}
@@ -162,18 +174,18 @@ func (r *Redis) Address() string {
 }
 
 // Identity returns the server's replication id, as of the last connect or of a later subscription.
-func (r *Redis) Identity() string {
+func (r *redisNode) Identity() string {
 	identity, _ := r.Server()
 	return identity
 }
 
-// Server implements [Host].
-func (r *Redis) Server() (identity, process string) { return r.link.knownServer() }
+// Server implements [wire.Host].
+func (r *redisNode) Server() (identity, process string) { return r.link.knownServer() }
 
 // Do implements [Node]. If a connection that was used before turns out to be broken, or to lead to a server that
-// no longer owns the slot, Do replaces it and sends the batch once more: see [Reply.Repeated].
-func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
-	if r.tag != "" && slices.ContainsFunc(ops, func(op Op) bool { return strangers(&op, r.tag) }) {
+// no longer owns the slot, Do replaces it and sends the batch once more: see [wire.Reply.Repeated].
+func (r *redisNode) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	if r.tag != "" && slices.ContainsFunc(ops, func(op wire.Op) bool { return strangers(&op, r.tag) }) {
 		r.doInSlot(ctx, ops, replies)
 		return
 	}
@@ -197,13 +209,13 @@ func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 	}
 	// Of exchanges that overlapped, the first to fail connects again. If it does not, the others fail.
 	if (first || r.link.client != nil) && !fresh && mayRepeat(ctx, err) && !r.isClosed() {
-		from := slices.IndexFunc(replies, func(r Reply) bool { return r.Err != nil && leadsElsewhere(r.Err) })
+		from := slices.IndexFunc(replies, func(r wire.Reply) bool { return r.Err != nil && leadsElsewhere(r.Err) })
 		r.repeat(ctx, began, ops[from:], replies[from:])
 	}
 }
 
-// RoundTrip implements [Pipeliner].
-func (r *Redis) RoundTrip() time.Duration { return time.Duration(r.link.roundTrip.Load()) }
+// RoundTrip implements [wire.Pipeliner].
+func (r *redisNode) RoundTrip() time.Duration { return time.Duration(r.link.roundTrip.Load()) }
 
 // mayRepeat reports whether to connect and ask again after an error on a connection that was used before: if it
 // broke, or leads to a server that no longer owns the slot. The server or a middlebox may have closed it while it
@@ -216,7 +228,7 @@ func leadsElsewhere(err error) bool { return severed(err) || isMoved(err) }
 // repeat sends operations again that may have run or not. All are idempotent, and the handshake kills the
 // broken connection first, so the first run cannot come after the second. A batch whose context has ended
 // stays unanswered, since its caller no longer waits.
-func (r *Redis) repeat(ctx context.Context, began time.Time, ops []Op, replies []Reply) {
+func (r *redisNode) repeat(ctx context.Context, began time.Time, ops []wire.Op, replies []wire.Reply) {
 	if err := r.link.open(ctx, r.opt); err != nil {
 		failAll(r.name, ops, replies, reasonOf(err), err, false)
 		return
@@ -239,7 +251,7 @@ func (r *Redis) repeat(ctx context.Context, began time.Time, ops []Op, replies [
 // If the server does not have a script, exchange sends that script in full, and all commands after it in the
 // batch once more. All commands are idempotent. Otherwise a release whose script the server knew would run
 // before a renewal whose script it did not know.
-func (r *Redis) exchange(ctx context.Context, ops []Op, replies []Reply) error {
+func (r *redisNode) exchange(ctx context.Context, ops []wire.Op, replies []wire.Reply) error {
 	client, w := r.link.client, r.link.borrow()
 	w.spans = spans(w.spans[:0], ops)
 	results := r.send(ctx, w, w.spans, ops, evalsha)
@@ -272,22 +284,22 @@ func (r *Redis) exchange(ctx context.Context, ops []Op, replies []Reply) error {
 
 // decodeRepeat decodes the replies to operations that may have run before. The first run may have released or
 // healed the names, taken the token, or opened the node; the second reply cannot show that.
-func decodeRepeat(ops []Op, result rueidis.RedisResult, replies []Reply) {
+func decodeRepeat(ops []wire.Op, result rueidis.RedisResult, replies []wire.Reply) {
 	before := slices.Clone(replies)
 	decodeAll(ops, result, replies)
 	for i := range replies {
 		switch was, is := before[i].Outcome, replies[i].Outcome; {
-		case was == Released && is == Absent,
-			was == Healed && is == Granted,
-			was == Granted && is == Granted,
-			was == Granted && is == Denied && ops[i].Kind == Open:
+		case was == wire.Released && is == wire.Absent,
+			was == wire.Healed && is == wire.Granted,
+			was == wire.Granted && is == wire.Granted,
+			was == wire.Granted && is == wire.Denied && ops[i].Kind == wire.Open:
 			replies[i] = before[i]
 		}
 	}
 }
 
 // send runs one command for each range of operations. Other calls may use the link while it waits for the replies.
-func (r *Redis) send(ctx context.Context, w *workspace, spans []opRange, ops []Op, build func(rueidis.Builder, *writer, []Op) rueidis.Completed) []rueidis.RedisResult {
+func (r *redisNode) send(ctx context.Context, w *workspace, spans []opRange, ops []wire.Op, build func(rueidis.Builder, *writer, []wire.Op) rueidis.Completed) []rueidis.RedisResult {
 	l := &r.link
 	client, began := l.client, deadline(0)
 	w.writer.packer.clear()
@@ -353,9 +365,9 @@ func firstUnknownScript(results []rueidis.RedisResult) int {
 	return -1
 }
 
-// Connected implements [Connector]. It checks a connection that has been idle, if the system and the dialler
+// Connected implements [wire.Connector]. It checks a connection that has been idle, if the system and the dialler
 // allow that. A connection in use counts as sound.
-func (r *Redis) Connected() bool {
+func (r *redisNode) Connected() bool {
 	select {
 	case r.connToken <- struct{}{}:
 	default:
@@ -366,7 +378,7 @@ func (r *Redis) Connected() bool {
 }
 
 // Probe implements [Node]. A handshake counts as an answer.
-func (r *Redis) Probe(ctx context.Context) error {
+func (r *redisNode) Probe(ctx context.Context) error {
 	return r.ask(ctx, func(l *link, ctx context.Context) error {
 		if l.fresh {
 			return nil
@@ -377,7 +389,7 @@ func (r *Redis) Probe(ctx context.Context) error {
 
 // ask asks a question on the connection. Without an answer the connection is given up; if it was broken, it
 // is replaced once.
-func (r *Redis) ask(ctx context.Context, question func(*link, context.Context) error) error {
+func (r *redisNode) ask(ctx context.Context, question func(*link, context.Context) error) error {
 	if err := r.begin(ctx); err != nil {
 		return &Error{Node: r.name, Reason: err}
 	}
@@ -400,18 +412,22 @@ func (r *Redis) ask(ctx context.Context, question func(*link, context.Context) e
 
 // Close implements [Node], and closes all inboxes. Exchanges that wait for their replies fail. Close waits for a connect
 // or a probe under way, which the options' timeouts bound.
-func (r *Redis) Close() error {
+func (r *redisNode) Close() error {
 	r.closeInboxes()
 	r.connToken <- struct{}{}
 	defer r.end()
-	if !r.isClosed() {
-		close(r.closed)
-		r.link.close(r.opt)
+	if r.isClosed() {
+		return nil
+	}
+	close(r.closed)
+	r.link.close(r.opt)
+	if r.onClose != nil {
+		return r.onClose()
 	}
 	return nil
 }
 
-func (r *Redis) isClosed() bool {
+func (r *redisNode) isClosed() bool {
 	select {
 	case <-r.closed:
 		return true
@@ -421,7 +437,7 @@ func (r *Redis) isClosed() bool {
 }
 
 // begin takes connToken, so that this call can use the connection.
-func (r *Redis) begin(ctx context.Context) error {
+func (r *redisNode) begin(ctx context.Context) error {
 	select {
 	case r.connToken <- struct{}{}:
 	case <-ctx.Done():
@@ -438,7 +454,7 @@ func (r *Redis) begin(ctx context.Context) error {
 	return nil
 }
 
-func (r *Redis) end() {
+func (r *redisNode) end() {
 	r.link.release()
 	<-r.connToken
 }

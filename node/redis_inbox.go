@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 const (
@@ -19,12 +21,12 @@ const (
 	longestPause = 2 * time.Second
 )
 
-// redisInbox is a subscription to a [Redis], and the goroutine that subscribes, delivers, and subscribes
+// redisInbox is a subscription to a [redisNode], and the goroutine that subscribes, delivers, and subscribes
 // again after a loss.
 type redisInbox struct {
-	node    *Redis
+	node    *redisNode
 	channel string
-	deliver func(Message)
+	deliver func(wire.Message)
 	// ctx ends when the inbox is closed.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -37,13 +39,13 @@ type redisInbox struct {
 	current  *subscription
 }
 
-// Listen implements [Listener], over a connection of its own to the server that runs the operations. If that
+// Listen implements [wire.Listener], over a connection of its own to the server that runs the operations. If that
 // server falls silent, the loss is noticed pingInterval + the timeout of an exchange after its last answer.
-func (r *Redis) Listen(ctx context.Context, client string, deliver func(Message)) (Inbox, error) {
+func (r *redisNode) Listen(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
 	if ctx.Err() != nil {
 		return nil, &Error{Node: r.name, Reason: ErrCanceled}
 	}
-	b := &redisInbox{node: r, channel: inboxPrefix + client, deliver: deliver, followed: make(map[string]*followState)}
+	b := &redisInbox{node: r, channel: wire.InboxPrefix + client, deliver: deliver, followed: make(map[string]*followState)}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	first := make(chan error)
 	if !b.start(first) { //nolint:contextcheck // it outlives the call
@@ -101,7 +103,7 @@ func (b *redisInbox) unregister() {
 	delete(b.node.inboxes, b)
 }
 
-// Close implements [Inbox]. It waits for an attempt to subscribe, which the options' timeouts bound.
+// Close implements [wire.Inbox]. It waits for an attempt to subscribe, which the options' timeouts bound.
 func (b *redisInbox) Close() error {
 	b.cancel()
 	b.done.Wait()
@@ -109,7 +111,7 @@ func (b *redisInbox) Close() error {
 }
 
 // closeInboxes closes all inboxes, and prevents new ones.
-func (r *Redis) closeInboxes() {
+func (r *redisNode) closeInboxes() {
 	r.mu.Lock()
 	r.inboxesClosed = true
 	inboxes := slices.Collect(maps.Keys(r.inboxes))
@@ -130,19 +132,19 @@ func (b *redisInbox) run(s *subscription) {
 			attempt = 0
 		}
 		b.clearCurrent(s)
-		b.deliverIfOpen(Message{Kind: Lost})
+		b.deliverIfOpen(wire.Message{Kind: wire.Lost})
 		for s = nil; s == nil; attempt++ {
 			if !sleep(b.ctx, pause(attempt)) {
 				return
 			}
 			s, _ = b.subscribe()
 		}
-		b.deliverIfOpen(Message{Kind: Resubscribed})
+		b.deliverIfOpen(wire.Message{Kind: wire.Resubscribed})
 	}
 }
 
 // deliverIfOpen delivers a message, unless the inbox is closed.
-func (b *redisInbox) deliverIfOpen(message Message) {
+func (b *redisInbox) deliverIfOpen(message wire.Message) {
 	if b.ctx.Err() == nil {
 		b.deliver(message)
 	}

@@ -12,36 +12,38 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/inbox"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // resubscribed waits until an inbox has lost its subscription and has it again.
-func resubscribed(t testing.TB, messages <-chan node.Message) {
+func resubscribed(t testing.TB, messages <-chan wire.Message) {
 	t.Helper()
 	lost(t, messages)
 	again(t, messages)
 }
 
-func lost(t testing.TB, messages <-chan node.Message) {
+func lost(t testing.TB, messages <-chan wire.Message) {
 	t.Helper()
-	require.Equal(t, node.Message{Kind: node.Lost}, next(t, messages))
+	require.Equal(t, wire.Message{Kind: wire.Lost}, next(t, messages))
 }
 
-func again(t testing.TB, messages <-chan node.Message) {
+func again(t testing.TB, messages <-chan wire.Message) {
 	t.Helper()
-	require.Equal(t, node.Message{Kind: node.Resubscribed}, next(t, messages))
+	require.Equal(t, wire.Message{Kind: wire.Resubscribed}, next(t, messages))
 }
 
 // wakes requires that a waiter is woken and that its wake is the next message.
-func wakes(t testing.TB, n node.Node, id string, messages <-chan node.Message) {
+func wakes(t testing.TB, n node.Node, id string, messages <-chan wire.Message) {
 	t.Helper()
 	name := fmt.Sprint("wakes ", tokens.Add(1))
-	eventually(t, node.Granted, n, acquire("o1", name))
-	want(t, node.Denied, n, waits(id, 1, name))
-	want(t, node.Released, n, release("o1", name))
+	eventually(t, wire.Granted, n, acquire("o1", name))
+	want(t, wire.Denied, n, waits(id, 1, name))
+	want(t, wire.Released, n, release("o1", name))
 	m := next(t, messages)
-	require.Equal(t, node.Woken, m.Kind)
+	require.Equal(t, wire.Woken, m.Kind)
 	require.Equal(t, id, m.Waiter)
 	require.Equal(t, name, m.Name)
 }
@@ -83,16 +85,16 @@ func TestRedisInboxOfAServerThatFallsSilent(t *testing.T) {
 	t.Parallel()
 	server := start(t)
 	n := openWith(t, hasty(server.Addr()))
-	messages := make(chan node.Message, 100)
-	var inbox node.Inbox
+	messages := make(chan wire.Message, 100)
+	var inbox wire.Inbox
 	poll(t, func() (ok bool) {
 		var err error
-		inbox, err = n.Listen(context.Background(), "c", func(m node.Message) { messages <- m })
+		inbox, err = n.Listen(context.Background(), "c", func(m wire.Message) { messages <- m })
 		return err == nil
 	}, func() any { return "no subscription" })
 	t.Cleanup(func() { _ = inbox.Close() })
 	server.Pause()
-	_, err := n.Listen(context.Background(), "c", func(node.Message) {})
+	_, err := n.Listen(context.Background(), "c", func(wire.Message) {})
 	require.ErrorIs(t, err, node.ErrTimeout)
 	lost(t, messages) // and only then it may say something again
 	server.Resume()
@@ -106,13 +108,13 @@ func TestRedisInboxOfAServerThatIsGone(t *testing.T) {
 	opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}}
 	made := dials(&opt)
 	n := openWith(t, opt)
-	messages := make(chan node.Message, 100)
-	inbox, err := n.Listen(context.Background(), "c", func(m node.Message) { messages <- m })
+	messages := make(chan wire.Message, 100)
+	inbox, err := n.Listen(context.Background(), "c", func(m wire.Message) { messages <- m })
 	require.NoError(t, err)
 	assert.EqualValues(t, 2, made.Load(), "one for operations, one for messages")
 	server.Kill()
 	lost(t, messages)
-	_, err = n.Listen(context.Background(), "d", func(node.Message) {})
+	_, err = n.Listen(context.Background(), "d", func(wire.Message) {})
 	require.ErrorIs(t, err, node.ErrUnreachable)
 	poll(t, func() bool { return made.Load() >= 6 }, func() any { return "it is not tried again" })
 	assert.Less(t, made.Load(), int64(10))
@@ -171,7 +173,7 @@ func TestRedisInboxOfANodeThatIsClosed(t *testing.T) {
 	wakes(t, n, "c:1", messages)
 	require.NoError(t, n.Close())
 	poll(t, func() bool { return subscribers(t, server, "c")+subscribers(t, server, "d") == 0 }, func() any { return "still subscribed" })
-	_, err := n.Listen(context.Background(), "c", func(node.Message) {})
+	_, err := n.Listen(context.Background(), "c", func(wire.Message) {})
 	require.ErrorIs(t, err, node.ErrClosed)
 }
 
@@ -188,7 +190,7 @@ func TestRedisInboxIsClosedWhileTheServerHangs(t *testing.T) {
 		began := time.Now()
 		if opening {
 			ctx, cancel := context.WithTimeout(context.Background(), impatient)
-			_, err := n.Listen(ctx, "d", func(node.Message) {})
+			_, err := n.Listen(ctx, "d", func(wire.Message) {})
 			require.ErrorIs(t, err, node.ErrCanceled)
 			cancel()
 		}
@@ -212,7 +214,7 @@ func TestRedisInboxIsOpenedForAsLongAsTheContext(t *testing.T) {
 		began := time.Now()
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), impatient)
-			_, err := n.Listen(ctx, "c", func(node.Message) { assert.Fail(t, "a message to a closed inbox") })
+			_, err := n.Listen(ctx, "c", func(wire.Message) { assert.Fail(t, "a message to a closed inbox") })
 			cancel()
 			require.ErrorIs(t, err, node.ErrCanceled)
 		}
@@ -234,7 +236,7 @@ func TestRedisInboxIsOpenedUntilTheNodeIsClosed(t *testing.T) {
 		failed := make(chan error)
 		go func() {
 			for {
-				inbox, err := n.Listen(context.Background(), "c", func(node.Message) {})
+				inbox, err := n.Listen(context.Background(), "c", func(wire.Message) {})
 				if err != nil {
 					failed <- err
 					return
@@ -262,7 +264,7 @@ func TestRedisInboxWithAPassword(t *testing.T) {
 	asked := openWith(t, opt)
 	wakes(t, asked, "e:1", listen(t, asked, "e"))
 	for _, address := range []string{server.Addr(), "redis://:wr0ng@" + server.Addr()} {
-		_, err := node.Listen(context.Background(), open(t, address), "c", func(node.Message) {})
+		_, err := inbox.Listen(context.Background(), open(t, address), "c", func(wire.Message) {})
 		permanently(t, node.ErrAuth, err)
 		assert.NotContains(t, err.Error(), "wr0ng")
 	}
@@ -280,7 +282,7 @@ func permanently(t testing.TB, reason, err error) {
 	var e *node.Error
 	require.ErrorAs(t, err, &e)
 	assert.True(t, e.Permanent())
-	assert.Zero(t, e.Op)
+	assert.Empty(t, e.Op)
 }
 
 // The error names the missing right as soon as the node finds it.
@@ -291,7 +293,7 @@ func TestRedisInboxWithoutTheRight(t *testing.T) {
 	} {
 		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "~*"}, strings.Fields(rules)...)...)
 		n := open(t, "redis://u:secret@"+server.Addr())
-		_, err := n.Listen(context.Background(), "c", func(node.Message) {})
+		_, err := n.Listen(context.Background(), "c", func(wire.Message) {})
 		permanently(t, node.ErrAuth, err)
 		assert.Contains(t, err.Error(), "+subscribe and &quorumlock:inbox:*")
 		require.NoError(t, n.Probe(context.Background()))
@@ -380,9 +382,9 @@ func TestRedisInboxOfAnotherServer(t *testing.T) {
 	opt := rueidis.ClientOption{InitAddress: []string{f.addr()}}
 	made := dials(&opt)
 	n := openWith(t, opt)
-	want(t, node.Granted, n, acquire("o1", "x"))
+	want(t, wire.Granted, n, acquire("o1", "x"))
 	lead(servers[1])
-	_, err := n.Listen(t.Context(), "c", func(node.Message) {})
+	_, err := n.Listen(t.Context(), "c", func(wire.Message) {})
 	require.ErrorIs(t, err, node.ErrUnreachable)
 	assert.Contains(t, err.Error(), "different servers")
 	lead(servers[0])
@@ -414,7 +416,7 @@ func TestRedisInboxWhenAReplicaAttaches(t *testing.T) {
 	t.Parallel()
 	server := start(t)
 	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "x"))
+	want(t, wire.Granted, n, acquire("o1", "x"))
 	before, process := n.Server()
 	require.NotEmpty(t, process)
 	replica := redisproc.StartReplica(t, server)
@@ -441,10 +443,10 @@ func TestRedisInboxOfAReplica(t *testing.T) {
 	servers[1].CatchUp()
 	f := newFront(t, forward(servers[0].Addr()))
 	n := open(t, f.addr())
-	want(t, node.Granted, n, acquire("o1", "x"))
+	want(t, wire.Granted, n, acquire("o1", "x"))
 	serve := forward(servers[1].Addr())
 	f.serve.Store(&serve)
-	_, err := n.Listen(t.Context(), "c", func(node.Message) {})
+	_, err := n.Listen(t.Context(), "c", func(wire.Message) {})
 	require.ErrorIs(t, err, node.ErrRejected)
 	assert.Contains(t, err.Error(), "replica")
 }
@@ -491,7 +493,7 @@ func TestRedisInboxIsNotConfirmed(t *testing.T) {
 			}
 			return said, false
 		}))
-		_, err := open(t, f.addr()).Listen(context.Background(), "c", func(node.Message) {})
+		_, err := open(t, f.addr()).Listen(context.Background(), "c", func(wire.Message) {})
 		var e *node.Error
 		require.ErrorAs(t, err, &e, said)
 		require.ErrorIs(t, err, reason, said)

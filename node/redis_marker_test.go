@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // recovering requires that a server refuses an operation because it recovers. It returns the
 // error.
-func recovering(t *testing.T, n node.Node, op node.Op) node.RecoveryError {
+func recovering(t *testing.T, n node.Node, op wire.Op) node.RecoveryError {
 	t.Helper()
 	var err *node.RecoveryError
 	require.ErrorAs(t, failure(t, node.ErrRecovering, n, op), &err)
@@ -25,13 +26,13 @@ func recovering(t *testing.T, n node.Node, op node.Op) node.RecoveryError {
 }
 
 // with returns the operation with this token.
-func with(token uint64, op node.Op) node.Op {
+func with(token uint64, op wire.Op) wire.Op {
 	op.Token = token
 	return op
 }
 
 // now returns this machine's time as a token.
-func now() uint64 { return complete(node.Op{})[0].Token }
+func now() uint64 { return complete(wire.Op{})[0].Token }
 
 // The node judges a server by its answers about itself.
 func TestRedisFitness(t *testing.T) {
@@ -72,13 +73,13 @@ func TestRedisFitness(t *testing.T) {
 			r := do(n, acquire("o1", "a"))[0]
 			assert.Equal(t, c.identity, n.Identity())
 			if c.reason == nil {
-				require.Equal(t, node.Granted, r.Outcome)
+				require.Equal(t, wire.Granted, r.Outcome)
 				return
 			}
 			require.ErrorIs(t, r.Err, c.reason)
 			assert.True(t, r.Unsent)
 			f.replace(greeted)
-			eventually(t, node.Granted, n, acquire("o1", "a"))
+			eventually(t, wire.Granted, n, acquire("o1", "a"))
 			assert.Equal(t, "fake", n.Identity())
 		})
 	}
@@ -114,7 +115,7 @@ func TestRedisIdentity(t *testing.T) {
 func TestRedisMarkerAndFenceLayout(t *testing.T) {
 	server := redisproc.Start(t)
 	n := open(t, server.Addr())
-	m := want(t, node.Inspected, n, marks).Marker
+	m := want(t, wire.Inspected, n, marks).Marker
 	fields := func(until int64, restarted, open string) []string {
 		return []string{
 			"identity", server.ReplicationID(), "until", strconv.FormatInt(until, 10),
@@ -128,10 +129,10 @@ func TestRedisMarkerAndFenceLayout(t *testing.T) {
 	assert.ElementsMatch(t, fields(0, "0", ""), stands())
 
 	token := now()
-	want(t, node.Granted, n, with(token, acquire("o1", "a")))
+	want(t, wire.Granted, n, with(token, acquire("o1", "a")))
 	assert.ElementsMatch(t, fields(0, "0", "master_replid:"+server.ReplicationID()+" 7200000 60000"), stands())
-	want(t, node.Healed, n, with(token, renew("o1", "b")))
-	want(t, node.Granted, n, with(token, acquire("o1", "{c}")))
+	want(t, wire.Healed, n, with(token, renew("o1", "b")))
+	want(t, wire.Granted, n, with(token, acquire("o1", "{c}")))
 	assert.ElementsMatch(t, []string{"a", "b", "{c}", "quorumlock:fences", "quorumlock:node"}, server.Keys())
 	for _, name := range []string{"a", "b", "{c}"} {
 		assert.Equal(t, strconv.FormatUint(token, 10), storedFence(t, server, name))
@@ -140,7 +141,7 @@ func TestRedisMarkerAndFenceLayout(t *testing.T) {
 	assert.Equal(t, "-1", command(t, server, "PTTL", "quorumlock:fences"))
 
 	renewIdentity(t, server)
-	m = want(t, node.Inspected, n, marks).Marker
+	m = want(t, wire.Inspected, n, marks).Marker
 	assert.ElementsMatch(t, fields(m.Until, "1", ""), stands())
 }
 
@@ -148,32 +149,32 @@ func TestRedisMarkerAndFenceLayout(t *testing.T) {
 func TestRedisLosesItsMarker(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	command(t, server, "DEL", "quorumlock:node")
 	assert.Equal(t, node.RecoveryError{Left: limits.Recovery(), Length: limits.Recovery()}, recovering(t, n, acquire("o2", "b")))
-	assert.Positive(t, want(t, node.Granted, n, renew("o1", "a")).Recovering)
-	want(t, node.Denied, n, renew("o2", "a"))
+	assert.Positive(t, want(t, wire.Granted, n, renew("o1", "a")).Recovering)
+	want(t, wire.Denied, n, renew("o2", "a"))
 	assert.Equal(t, []string{"a"}, held(server))
 }
 
 func TestRedisMarkerOfAnotherType(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a", "b"))
+	want(t, wire.Granted, n, acquire("o1", "a", "b"))
 	command(t, server, "SET", "quorumlock:node", "what")
 	keys := server.Keys()
-	for _, op := range []node.Op{acquire("o2", "c"), acquire("o1", "a"), renew("o1", "a"), renew("o1", "a", "c"), inspect("a"), marks, opens} {
+	for _, op := range []wire.Op{acquire("o2", "c"), acquire("o1", "a"), renew("o1", "a"), renew("o1", "a", "c"), inspect("a"), marks, opens} {
 		err := failure(t, node.ErrWrongType, n, op)
 		assert.True(t, err.Permanent())
 		assert.Equal(t, keys, server.Keys(), "%v", op.Kind)
 	}
-	want(t, node.Released, n, release("o1", "a"))
-	want(t, node.Released, n, force("b"))
+	want(t, wire.Released, n, release("o1", "a"))
+	want(t, wire.Released, n, force("b"))
 	assert.Equal(t, "what", command(t, server, "GET", "quorumlock:node"))
 
 	command(t, server, "DEL", "quorumlock:node")
 	recovering(t, n, acquire("o2", "c"))
-	want(t, node.Granted, opened(t, n), acquire("o2", "c"))
+	want(t, wire.Granted, opened(t, n), acquire("o2", "c"))
 }
 
 // An incomplete marker does not count. The node completes it.
@@ -189,15 +190,15 @@ func TestRedisMarkerInPart(t *testing.T) {
 		"no limits":       {"HDEL", "quorumlock:node", "max_ttl", "max_skew"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, op := range []node.Op{acquire("o1", "a"), renew("o1", "b"), marks} {
+			for _, op := range []wire.Op{acquire("o1", "a"), renew("o1", "b"), marks} {
 				admit(t, server)
 				command(t, server, damage...)
-				assert.Equal(t, limits.Recovery(), want(t, node.Inspected, n, inspect("a")).Recovering)
+				assert.Equal(t, limits.Recovery(), want(t, wire.Inspected, n, inspect("a")).Recovering)
 				do(n, op)
 				err := recovering(t, n, acquire("o1", "a"))
 				assert.Greater(t, err.Left, limits.Recovery()-patience)
 				assert.Equal(t, limits.Recovery(), err.Length)
-				m := want(t, node.Inspected, n, marks).Marker
+				m := want(t, wire.Inspected, n, marks).Marker
 				assert.Equal(t, limits, m.Limits)
 				assert.Equal(t, n.Identity(), m.Identity)
 			}
@@ -206,9 +207,9 @@ func TestRedisMarkerInPart(t *testing.T) {
 	t.Run("not its cause", func(t *testing.T) {
 		admit(t, server)
 		command(t, server, "HDEL", "quorumlock:node", "restarted")
-		assert.Zero(t, want(t, node.Inspected, n, inspect("a")).Recovering)
-		want(t, node.Granted, n, acquire("o1", "a"))
-		assert.Equal(t, &node.Marker{Identity: n.Identity(), Limits: limits}, want(t, node.Inspected, n, marks).Marker)
+		assert.Zero(t, want(t, wire.Inspected, n, inspect("a")).Recovering)
+		want(t, wire.Granted, n, acquire("o1", "a"))
+		assert.Equal(t, &wire.Marker{Identity: n.Identity(), Limits: limits}, want(t, wire.Inspected, n, marks).Marker)
 	})
 }
 
@@ -218,19 +219,19 @@ func TestRedisRestartFromDisk(t *testing.T) {
 	server := start(t, redisproc.WithAOF())
 	n := open(t, server.Addr())
 	token := now()
-	want(t, node.Granted, n, with(token, acquire("o1", "a")))
+	want(t, wire.Granted, n, with(token, acquire("o1", "a")))
 	before := n.Identity()
 	server.Restart()
 	assert.Equal(t, node.RecoveryError{Left: limits.Recovery(), Length: limits.Recovery(), HadMarker: true}, recovering(t, n, acquire("o2", "b")))
 	assert.NotEqual(t, before, n.Identity())
 	assert.Equal(t, []string{"a"}, held(server))
-	r := want(t, node.Granted, n, with(token, renew("o1", "a")))
+	r := want(t, wire.Granted, n, with(token, renew("o1", "a")))
 	assert.Positive(t, r.Recovering)
 	assert.True(t, r.HadMarker)
 
 	opened(t, n)
-	want(t, node.Released, n, release("o1", "a"))
-	assert.Equal(t, token, want(t, node.Granted, n, with(token, acquire("o2", "a"))).Token)
+	want(t, wire.Released, n, release("o1", "a"))
+	assert.Equal(t, token, want(t, wire.Granted, n, with(token, acquire("o2", "a"))).Token)
 }
 
 // The machine fails before the last writes reach its disk. The marker is there, but the lock is
@@ -240,16 +241,16 @@ func TestRedisRestartFromDiskWithoutTheLastWrites(t *testing.T) {
 	n := open(t, server.Addr())
 	size := server.AOFSize()
 	token := now()
-	want(t, node.Granted, n, with(token, acquire("o1", "a")))
+	want(t, wire.Granted, n, with(token, acquire("o1", "a")))
 	server.Kill()
 	server.TruncateAOF(size)
 	server.Restart()
 	require.NoError(t, n.Probe(context.Background()))
 	assert.Empty(t, held(server))
 	assert.True(t, recovering(t, n, acquire("o2", "a")).HadMarker)
-	assert.Positive(t, want(t, node.Healed, n, with(token, renew("o1", "a"))).Recovering)
+	assert.Positive(t, want(t, wire.Healed, n, with(token, renew("o1", "a"))).Recovering)
 	opened(t, n)
-	assert.Equal(t, token, want(t, node.Denied, n, acquire("o2", "a")).Holder.Token)
+	assert.Equal(t, token, want(t, wire.Denied, n, acquire("o2", "a")).Holder.Token)
 }
 
 // A failover is followed by another one back to the first server.
@@ -258,13 +259,13 @@ func TestRedisFailoverAndBack(t *testing.T) {
 	b := redisproc.StartReplica(t, a)
 	admit(t, a)
 	n, m := open(t, a.Addr()), open(t, b.Addr())
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	b.CatchUp()
 
 	b.Promote()
 	assert.True(t, recovering(t, m, acquire("o2", "b")).HadMarker)
 	opened(t, m)
-	want(t, node.Granted, m, acquire("o2", "b"))
+	want(t, wire.Granted, m, acquire("o2", "b"))
 	a.Follow(b)
 	fails(t, node.ErrRejected, n, acquire("o3", "c"))
 
@@ -278,12 +279,12 @@ func TestRedisFailoverAndBack(t *testing.T) {
 func TestRedisFirstReplica(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	redisproc.StartReplica(t, server)
 	recovering(t, n, acquire("o2", "b"))
 	opened(t, n)
 	redisproc.StartReplica(t, server)
-	want(t, node.Granted, n, acquire("o2", "b"))
+	want(t, wire.Granted, n, acquire("o2", "b"))
 }
 
 // The server knows only the acquisition's script, which comes later in the batch. The script runs
@@ -291,37 +292,37 @@ func TestRedisFirstReplica(t *testing.T) {
 func TestRedisScriptsArePartlyForgottenAndTokensTaken(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	only := func(op node.Op) {
+	only := func(op wire.Op) {
 		command(t, server, "SCRIPT", "FLUSH")
 		do(n, op)
 	}
 	token := now()
 	only(acquire("o1", "b"))
 	replies := do(n, inspect("a"), with(token, acquire("o1", "a")))
-	assert.Equal(t, node.Reply{Outcome: node.Granted}, replies[1])
+	assert.Equal(t, wire.Reply{Outcome: wire.Granted}, replies[1])
 
 	only(acquire("o1", "b"))
 	replies = do(n, inspect("a"), with(token, acquire("o1", "a")))
-	assert.Equal(t, node.Reply{Outcome: node.Granted, Token: token}, replies[1], "the name a was taken before")
+	assert.Equal(t, wire.Reply{Outcome: wire.Granted, Token: token}, replies[1], "the name a was taken before")
 
 	only(renew("o1", "b"))
 	replies = do(n, inspect("a"), renew("o1", "c"))
-	assert.Equal(t, node.Reply{Outcome: node.Healed}, replies[1], "the renewal put the name back")
+	assert.Equal(t, wire.Reply{Outcome: wire.Healed}, replies[1], "the renewal put the name back")
 }
 
 // A repeated opening succeeds as well, although its marker is no longer the current one.
 func TestRedisScriptsArePartlyForgottenAndANodeOpened(t *testing.T) {
 	server := redisproc.Start(t)
 	n := open(t, server.Addr())
-	other := node.Limits{MaxTTL: limits.MaxTTL + time.Hour, MaxClockSkew: limits.MaxClockSkew}
-	for _, l := range []node.Limits{limits, other} {
-		m := want(t, node.Inspected, n, marks).Marker
+	other := wire.Limits{MaxTTL: limits.MaxTTL + time.Hour, MaxClockSkew: limits.MaxClockSkew}
+	for _, l := range []wire.Limits{limits, other} {
+		m := want(t, wire.Inspected, n, marks).Marker
 		command(t, server, "SCRIPT", "FLUSH")
-		want(t, node.Denied, n, opens)
-		r := do(n, inspect("a"), node.Op{Kind: node.Open, Marker: m, Limits: l})[1]
-		assert.Equal(t, node.Granted, r.Outcome)
+		want(t, wire.Denied, n, opens)
+		r := do(n, inspect("a"), wire.Op{Kind: wire.Open, Marker: m, Limits: l})[1]
+		assert.Equal(t, wire.Granted, r.Outcome)
 		assert.Equal(t, l == other, r.Recovering > 0)
-		m = want(t, node.Inspected, n, marks).Marker
+		m = want(t, wire.Inspected, n, marks).Marker
 		assert.Equal(t, l, m.Limits)
 		assert.Equal(t, l == limits, m.Until == 0)
 	}
@@ -343,30 +344,30 @@ func TestRedisOutOfMemory(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	token := now()
-	want(t, node.Granted, n, with(token, acquire("o1", "a", "b", "c")))
+	want(t, wire.Granted, n, with(token, acquire("o1", "a", "b", "c")))
 	fill(t, server)
 	keys := server.Keys()
 
 	for range 2 {
-		for _, op := range []node.Op{acquire("o2", "d"), acquire("o2", "d", "e"), acquire("o1", "a"), renew("o2", "d"), force("a")} {
+		for _, op := range []wire.Op{acquire("o2", "d"), acquire("o2", "d", "e"), acquire("o1", "a"), renew("o2", "d"), force("a")} {
 			err := failure(t, node.ErrRejected, n, op)
 			assert.False(t, err.Permanent())
 			assert.Contains(t, err.Error(), "OOM")
 			assert.Equal(t, keys, server.Keys(), "%v left something", op.Kind)
 		}
 	}
-	h := want(t, node.Denied, n, acquire("o2", "a")).Holder
+	h := want(t, wire.Denied, n, acquire("o2", "a")).Holder
 	assert.Equal(t, token, h.Token)
 	longer := with(token, renew("o1", "a"))
 	longer.TTL = time.Hour
-	assert.Equal(t, node.Reply{Outcome: node.Granted}, want(t, node.Granted, n, longer))
-	assert.Greater(t, want(t, node.Inspected, n, inspect("a")).Holders[0].TTL, long)
-	want(t, node.Granted, n, with(token, renew("o1", "a", "b", "c")))
-	want(t, node.Released, n, release("o1", "a", "b"))
+	assert.Equal(t, wire.Reply{Outcome: wire.Granted}, want(t, wire.Granted, n, longer))
+	assert.Greater(t, want(t, wire.Inspected, n, inspect("a")).Holders[0].TTL, long)
+	want(t, wire.Granted, n, with(token, renew("o1", "a", "b", "c")))
+	want(t, wire.Released, n, release("o1", "a", "b"))
 	assert.Equal(t, []string{"c"}, held(server))
 
 	empty(t, server)
-	want(t, node.Granted, n, acquire("o2", "d"))
+	want(t, wire.Granted, n, acquire("o2", "d"))
 }
 
 // A release needs no memory, also the release of a reader: the first of two leaves the lock, the last one removes it.
@@ -374,12 +375,12 @@ func TestRedisReaderReleasesWithoutMemory(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	for _, owner := range []string{"r1", "r2"} {
-		want(t, node.Granted, n, reads(acquire(owner, "a")))
+		want(t, wire.Granted, n, reads(acquire(owner, "a")))
 	}
 	fill(t, server)
-	want(t, node.Released, n, reads(release("r1", "a")))
+	want(t, wire.Released, n, reads(release("r1", "a")))
 	assert.Equal(t, []string{"a"}, held(server))
-	want(t, node.Released, n, reads(release("r2", "a")))
+	want(t, wire.Released, n, reads(release("r2", "a")))
 	assert.Empty(t, held(server))
 	assert.NotContains(t, strings.Join(server.Keys(), " "), "readers")
 }
@@ -389,14 +390,14 @@ func TestRedisReaderReleasesWithoutMemory(t *testing.T) {
 func TestRedisOutOfMemoryInMidRenewal(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a"))
-	want(t, node.Healed, n, renew("o1", "c"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
+	want(t, wire.Healed, n, renew("o1", "c"))
 	server.Config("maxmemory", "1")
 	longer := renew("o1", "a", "b")
 	longer.TTL = time.Hour
 	do(n, longer)
-	for _, h := range want(t, node.Inspected, n, inspect("a", "b", "c")).Holders {
-		assert.NotEqual(t, node.NoExpiry, h.TTL)
+	for _, h := range want(t, wire.Inspected, n, inspect("a", "b", "c")).Holders {
+		assert.NotEqual(t, wire.NoExpiry, h.TTL)
 		if h.Name == "a" {
 			assert.Greater(t, h.TTL, long)
 		}
@@ -409,7 +410,7 @@ func TestRedisOutOfMemoryWithoutAMarker(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	token := now()
-	want(t, node.Granted, n, with(token, acquire("o1", "a")))
+	want(t, wire.Granted, n, with(token, acquire("o1", "a")))
 	fill(t, server)
 	for _, lose := range []func(){
 		func() { command(t, server, "DEL", "quorumlock:node") },
@@ -419,18 +420,18 @@ func TestRedisOutOfMemoryWithoutAMarker(t *testing.T) {
 		longer := with(token, renew("o1", "a"))
 		for range 2 {
 			longer.TTL += time.Minute
-			r := want(t, node.Granted, n, longer)
+			r := want(t, wire.Granted, n, longer)
 			assert.Equal(t, limits.Recovery(), r.Recovering, "from whenever it has room")
 			assert.False(t, r.HadMarker)
-			left := want(t, node.Inspected, n, inspect("a"))
+			left := want(t, wire.Inspected, n, inspect("a"))
 			assert.Greater(t, left.Holders[0].TTL, longer.TTL-time.Minute)
 			assert.Equal(t, limits.Recovery(), left.Recovering)
 		}
-		for _, op := range []node.Op{acquire("o2", "b"), acquire("o1", "a"), marks, opens} {
+		for _, op := range []wire.Op{acquire("o2", "b"), acquire("o1", "a"), marks, opens} {
 			err := failure(t, node.ErrRejected, n, op)
 			assert.Contains(t, err.Error(), "OOM")
 		}
-		want(t, node.Denied, n, renew("o2", "a"))
+		want(t, wire.Denied, n, renew("o2", "a"))
 		assert.Equal(t, []string{"a"}, held(server))
 
 		empty(t, server)
@@ -444,13 +445,13 @@ func TestRedisFenceDeletedByHand(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	token := now()
-	want(t, node.Granted, n, with(token, acquire("o1", "a")))
-	fence := func() uint64 { return want(t, node.Denied, n, acquire("o2", "a")).Holder.Token }
+	want(t, wire.Granted, n, with(token, acquire("o1", "a")))
+	fence := func() uint64 { return want(t, wire.Denied, n, acquire("o2", "a")).Holder.Token }
 	assert.Equal(t, token, fence())
 	command(t, server, "DEL", "quorumlock:fences")
 	assert.Zero(t, fence())
-	assert.Equal(t, token, want(t, node.Inspected, n, inspect("a")).Holders[0].Token, "the holder's own")
-	want(t, node.Granted, n, with(token, renew("o1", "a")))
+	assert.Equal(t, token, want(t, wire.Inspected, n, inspect("a")).Holders[0].Token, "the holder's own")
+	want(t, wire.Granted, n, with(token, renew("o1", "a")))
 	assert.Equal(t, token, fence())
 }
 
@@ -458,10 +459,10 @@ func TestRedisFenceDeletedByHand(t *testing.T) {
 func TestRedisFencesOfAnotherType(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	command(t, server, "DEL", "quorumlock:fences")
 	command(t, server, "HSET", "quorumlock:fences", "of another", "type")
-	for _, op := range []node.Op{
+	for _, op := range []wire.Op{
 		acquire("o1", "b"), acquire("o1", "c", "b"), reads(acquire("o1", "b")), acquire("o2", "a"),
 		renew("o1", "a"), renew("o1", "b"), renew("o1", "c", "b"), reads(renew("o1", "b")),
 	} {
@@ -472,9 +473,9 @@ func TestRedisFencesOfAnotherType(t *testing.T) {
 	}
 	assert.Equal(t, []string{"a"}, held(server))
 	old := with(now()-2*uint64(limits.Recovery().Microseconds()), renew("o1", "a"))
-	want(t, node.Granted, n, old)
-	assert.Len(t, want(t, node.Inspected, n, inspect("a")).Holders, 1)
-	want(t, node.Released, n, release("o1", "a"))
+	want(t, wire.Granted, n, old)
+	assert.Len(t, want(t, wire.Inspected, n, inspect("a")).Holders, 1)
+	want(t, wire.Released, n, release("o1", "a"))
 }
 
 // fakeInfo is a fake server with a given answer to INFO.

@@ -3,6 +3,8 @@ package node
 import (
 	"fmt"
 	"slices"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // followState is the state of a lock that an inbox follows, or is about to follow.
@@ -19,7 +21,7 @@ type pendingReply struct {
 	following  *followState
 }
 
-// Follow implements [Follower].
+// Follow implements [wire.Follower].
 func (b *redisInbox) Follow(name string) error {
 	b.mu.Lock()
 	f, s := b.followed[name], b.current
@@ -33,14 +35,14 @@ func (b *redisInbox) Follow(name string) error {
 	case f == nil:
 		f = &followState{done: make(chan struct{})}
 		b.followed[name] = f
-		s.request(pendingReply{"SUBSCRIBE", name, f}, redissonChannel(name))
+		s.request(pendingReply{"SUBSCRIBE", name, f}, wire.RedissonChannel(name))
 	}
 	b.mu.Unlock()
 	<-f.done
 	return f.err
 }
 
-// Unfollow implements [Follower].
+// Unfollow implements [wire.Follower].
 func (b *redisInbox) Unfollow(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +51,7 @@ func (b *redisInbox) Unfollow(name string) {
 	}
 	delete(b.followed, name)
 	if b.current != nil {
-		b.current.unsubscribe(redissonChannel(name))
+		b.current.unsubscribe(wire.RedissonChannel(name))
 	}
 }
 
@@ -63,7 +65,7 @@ func (b *redisInbox) channels() []string {
 	defer b.mu.Unlock()
 	channels := []string{b.channel}
 	for name := range b.followed {
-		if channel := redissonChannel(name); !slices.Contains(channels[1:], channel) {
+		if channel := wire.RedissonChannel(name); !slices.Contains(channels[1:], channel) {
 			channels = append(channels, channel)
 		}
 	}
@@ -114,7 +116,7 @@ func (b *redisInbox) finishRequest(r pendingReply, err error) {
 func (b *redisInbox) announced(channel string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.DeleteFunc(redissonNames(channel), func(name string) bool { return b.followed[name] == nil })
+	return slices.DeleteFunc(wire.RedissonNames(channel), func(name string) bool { return b.followed[name] == nil })
 }
 
 // request sends a command with at most one channel. If it cannot, the connection is unusable, and its reader
@@ -129,7 +131,7 @@ func (s *subscription) request(r pendingReply, args ...string) {
 
 // unsubscribe leaves a channel, unless one of its locks is still followed. Requires the inbox's mu.
 func (s *subscription) unsubscribe(channel string) {
-	for _, name := range redissonNames(channel) {
+	for _, name := range wire.RedissonNames(channel) {
 		if s.inbox.followed[name] != nil {
 			return
 		}
@@ -160,7 +162,7 @@ func (s *subscription) onError(err error) bool {
 		return false
 	}
 	if reasonOf(err) == ErrAuth { //nolint:errorlint // a reason is never wrapped
-		err = fmt.Errorf("following a lock needs the rights +subscribe and &%s*: %w", redissonPrefix, err)
+		err = fmt.Errorf("following a lock needs the rights +subscribe and &%s*: %w", wire.RedissonPrefix, err)
 	}
 	s.inbox.finishRequest(s.requests[0], err)
 	s.requests = s.requests[1:]

@@ -13,18 +13,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/inbox"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // follower opens an inbox of the client c that can follow locks.
-func follower(t testing.TB, n node.Node) (node.Follower, <-chan node.Message) {
+func follower(t testing.TB, n node.Node) (wire.Follower, <-chan wire.Message) {
 	t.Helper()
-	messages := make(chan node.Message, 10_000)
-	inbox, err := node.Listen(context.Background(), n, "c", func(m node.Message) { messages <- m })
+	messages := make(chan wire.Message, 10_000)
+	inbox, err := inbox.Listen(context.Background(), n, "c", func(m wire.Message) { messages <- m })
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = inbox.Close() })
-	return inbox.(node.Follower), messages
+	return inbox.(wire.Follower), messages
 }
 
 func followers(t testing.TB, server *redisproc.Server, channel string) int64 {
@@ -34,13 +36,13 @@ func followers(t testing.TB, server *redisproc.Server, channel string) int64 {
 }
 
 // announced requires that the next message announces a released lock.
-func announced(t testing.TB, name string, messages <-chan node.Message) {
+func announced(t testing.TB, name string, messages <-chan wire.Message) {
 	t.Helper()
-	require.Equal(t, node.Message{Kind: node.Announced, Name: name}, next(t, messages))
+	require.Equal(t, wire.Message{Kind: wire.Announced, Name: name}, next(t, messages))
 }
 
 // announcing turns an operation into a release that notifies Redisson's clients.
-func announcing(op node.Op) node.Op {
+func announcing(op wire.Op) wire.Op {
 	op.Announce = true
 	return op
 }
@@ -83,15 +85,15 @@ func TestRedisAnnouncesToRedisson(t *testing.T) {
 	for range 6 {
 		line()
 	}
-	for _, end := range []func(names ...string) node.Op{
-		func(names ...string) node.Op { return release("o1", names...) }, force,
+	for _, end := range []func(names ...string) wire.Op{
+		func(names ...string) wire.Op { return release("o1", names...) }, force,
 	} {
 		for name, channel := range map[string]string{
 			"a": "redisson_lock__channel:{a}", "x{b}": "redisson_lock__channel:x{b}",
 		} {
-			want(t, node.Granted, n, acquire("o1", name, "quiet"))
-			want(t, node.Released, n, end("quiet"))
-			want(t, node.Released, n, announcing(end(name, "quiet")))
+			want(t, wire.Granted, n, acquire("o1", name, "quiet"))
+			want(t, wire.Released, n, end("quiet"))
+			want(t, wire.Released, n, announcing(end(name, "quiet")))
 			said := make([]string, 9)
 			for i := range said {
 				said[i] = line()
@@ -139,7 +141,7 @@ func TestRedisFollowsAgain(t *testing.T) {
 func TestRedisFollowsWithoutTheRight(t *testing.T) {
 	server := start(t)
 	documented := "~* +@all resetchannels &quorumlock:inbox:*"
-	user := func(rules string) *node.Redis {
+	user := func(rules string) node.Node {
 		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
 		return open(t, "redis://u:secret@"+server.Addr())
 	}
@@ -151,10 +153,10 @@ func TestRedisFollowsWithoutTheRight(t *testing.T) {
 		assert.Contains(t, err.Error(), "&redisson_lock__channel:*")
 		wakes(t, n, "c:1", messages)
 	}
-	want(t, node.Granted, n, acquire("o1", "a"))
-	want(t, node.Released, n, announcing(release("o1", "a")))
-	want(t, node.Granted, n, acquire("o1", "a"))
-	want(t, node.Released, n, announcing(force("a")))
+	want(t, wire.Granted, n, acquire("o1", "a"))
+	want(t, wire.Released, n, announcing(release("o1", "a")))
+	want(t, wire.Granted, n, acquire("o1", "a"))
+	want(t, wire.Released, n, announcing(force("a")))
 
 	n = user(documented + " &redisson_lock__channel:* -unsubscribe")
 	f, messages = follower(t, n)
@@ -174,11 +176,11 @@ func TestRedisDocumentedACLForRedisson(t *testing.T) {
 	n := open(t, "redis://u:secret@"+server.Addr())
 	f, messages := follower(t, n)
 	require.NoError(t, f.Follow("lock:a"))
-	want(t, node.Granted, n, acquire("o1", "lock:a"))
-	want(t, node.Released, n, announcing(release("o1", "lock:a")))
+	want(t, wire.Granted, n, acquire("o1", "lock:a"))
+	want(t, wire.Released, n, announcing(release("o1", "lock:a")))
 	announced(t, "lock:a", messages)
-	want(t, node.Granted, n, acquire("o1", "lock:a"))
-	want(t, node.Released, n, announcing(force("lock:a")))
+	want(t, wire.Granted, n, acquire("o1", "lock:a"))
+	want(t, wire.Released, n, announcing(force("lock:a")))
 	announced(t, "lock:a", messages)
 	f.Unfollow("lock:a")
 	poll(t, func() bool { return followers(t, server, "redisson_lock__channel:{lock:a}") == 0 }, func() any { return "still subscribed" })

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -39,7 +40,7 @@ func TestNewRedisRefusesWhatIsNotOneDeployment(t *testing.T) {
 		_, err := node.NewRedis(opt)
 		require.Error(t, err, name)
 	}
-	_, err := node.OpenRedis("")
+	_, err := node.Open("")
 	assert.Error(t, err)
 }
 
@@ -70,13 +71,13 @@ func TestRedisServerThatComesUpLater(t *testing.T) {
 	}
 	server.Restart()
 	require.NoError(t, n.Probe(context.Background()))
-	want(t, node.Granted, opened(t, n), acquire("o1", "a"))
+	want(t, wire.Granted, opened(t, n), acquire("o1", "a"))
 }
 
 func TestRedisServerThatRestarts(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	server.Kill()
 	r := do(n, renew("o1", "a"))[0]
 	require.ErrorIs(t, r.Err, node.ErrUnreachable)
@@ -84,10 +85,10 @@ func TestRedisServerThatRestarts(t *testing.T) {
 	require.ErrorIs(t, r.Err, node.ErrUnreachable)
 	assert.True(t, r.Unsent)
 	server.Restart()
-	want(t, node.Healed, n, renew("o1", "a"))
+	want(t, wire.Healed, n, renew("o1", "a"))
 
 	server.Restart()
-	want(t, node.Healed, n, renew("o1", "a"))
+	want(t, wire.Healed, n, renew("o1", "a"))
 
 	server.Restart()
 	require.NoError(t, n.Probe(context.Background()))
@@ -97,7 +98,7 @@ func TestRedisPausedServerTimesOut(t *testing.T) {
 	server := start(t)
 	n := openWith(t, hasty(server.Addr()))
 	fresh := openWith(t, hasty(server.Addr()))
-	eventually(t, node.Granted, n, acquire("o1", "a"))
+	eventually(t, wire.Granted, n, acquire("o1", "a"))
 	server.Pause()
 
 	// A patient context does not prolong the node's timeout. An impatient context shortens it.
@@ -106,8 +107,8 @@ func TestRedisPausedServerTimesOut(t *testing.T) {
 	for _, ctx := range []context.Context{context.Background(), patient} {
 		for _, n := range []node.Node{n, fresh} {
 			began := time.Now()
-			replies := make([]node.Reply, 1)
-			n.Do(ctx, []node.Op{acquire("o2", "b")}, replies)
+			replies := make([]wire.Reply, 1)
+			n.Do(ctx, []wire.Op{acquire("o2", "b")}, replies)
 			require.ErrorIs(t, replies[0].Err, node.ErrTimeout)
 			require.ErrorIs(t, n.Probe(ctx), node.ErrTimeout)
 			assert.Less(t, time.Since(began), soon)
@@ -119,20 +120,20 @@ func TestRedisPausedServerTimesOut(t *testing.T) {
 	fails(t, node.ErrClosed, n, acquire("o2", "b"))
 
 	server.Resume()
-	releases(t, fresh, []node.Op{release("o2", "b")})
+	releases(t, fresh, []wire.Op{release("o2", "b")})
 	assert.Equal(t, []string{"a"}, held(server))
 }
 
 func TestRedisDeadlineOfTheContextEndsACall(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	server.Pause()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*impatient)
 	defer cancel()
 	began := time.Now()
-	replies := make([]node.Reply, 1)
-	n.Do(ctx, []node.Op{acquire("o2", "b")}, replies)
+	replies := make([]wire.Reply, 1)
+	n.Do(ctx, []wire.Op{acquire("o2", "b")}, replies)
 	require.ErrorIs(t, replies[0].Err, node.ErrTimeout)
 	assert.False(t, replies[0].Unsent)
 	assert.Less(t, time.Since(began), soon)
@@ -144,7 +145,7 @@ func TestRedisDeadlineOfTheContextEndsACall(t *testing.T) {
 func TestRedisCloseOfAHungConnection(t *testing.T) {
 	server := start(t)
 	n := openWith(t, hasty(server.Addr()))
-	eventually(t, node.Granted, n, acquire("o1", "a"))
+	eventually(t, wire.Granted, n, acquire("o1", "a"))
 	server.Pause()
 	began := time.Now()
 	require.NoError(t, n.Close())
@@ -159,7 +160,7 @@ func TestRedisNegativeTimeoutsAreBounded(t *testing.T) {
 	n, err := node.NewRedis(opt)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })
-	eventually(t, node.Granted, n, acquire("o1", "a"))
+	eventually(t, wire.Granted, n, acquire("o1", "a"))
 	server.Pause()
 	fails(t, node.ErrTimeout, n, acquire("o2", "b"))
 	fails(t, node.ErrTimeout, n, acquire("o2", "b"))
@@ -173,8 +174,8 @@ func TestRedisScriptsAreForgotten(t *testing.T) {
 		admit(t, server)
 		command(t, server, "SCRIPT", "FLUSH")
 		wantAll(t, n,
-			[]node.Op{acquire("o1", "a"), acquire("o2", "a"), renew("o1", "a"), inspect("a"), release("o1", "a"), acquire("o2", "a"), force("a"), renew("o2", "a")},
-			node.Granted, node.Denied, node.Granted, node.Inspected, node.Released, node.Granted, node.Released, node.Denied)
+			[]wire.Op{acquire("o1", "a"), acquire("o2", "a"), renew("o1", "a"), inspect("a"), release("o1", "a"), acquire("o2", "a"), force("a"), renew("o2", "a")},
+			wire.Granted, wire.Denied, wire.Granted, wire.Inspected, wire.Released, wire.Granted, wire.Released, wire.Denied)
 		assert.Empty(t, locks(t, server))
 	}
 }
@@ -184,7 +185,7 @@ func TestRedisScriptsAreForgotten(t *testing.T) {
 func TestRedisScriptsArePartlyForgotten(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
-	only := func(op node.Op) {
+	only := func(op wire.Op) {
 		command(t, server, "SCRIPT", "FLUSH")
 		do(n, op)
 		command(t, server, "FLUSHALL")
@@ -192,15 +193,15 @@ func TestRedisScriptsArePartlyForgotten(t *testing.T) {
 	}
 
 	only(release("o1", "a"))
-	wantAll(t, n, []node.Op{renew("o1", "a"), release("o1", "a")}, node.Healed, node.Released)
+	wantAll(t, n, []wire.Op{renew("o1", "a"), release("o1", "a")}, wire.Healed, wire.Released)
 	assert.Empty(t, held(server), "the renewal ran behind the release")
 
 	only(release("o1", "a"))
-	wantAll(t, n, []node.Op{release("o1", "a"), acquire("o1", "a"), release("o1", "a")}, node.Absent, node.Granted, node.Released)
+	wantAll(t, n, []wire.Op{release("o1", "a"), acquire("o1", "a"), release("o1", "a")}, wire.Absent, wire.Granted, wire.Released)
 	assert.Empty(t, held(server))
 
 	only(acquire("o1", "a"))
-	wantAll(t, n, []node.Op{acquire("o1", "a"), release("o1", "a"), acquire("o2", "a")}, node.Granted, node.Released, node.Granted)
+	wantAll(t, n, []wire.Op{acquire("o1", "a"), release("o1", "a"), acquire("o2", "a")}, wire.Granted, wire.Released, wire.Granted)
 	assert.Equal(t, []string{"a"}, held(server))
 }
 
@@ -209,16 +210,16 @@ func TestRedisScriptsArePartlyForgottenAndReleasesRepeated(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	command(t, server, "SCRIPT", "FLUSH")
-	want(t, node.Absent, n, release("o9", "a"))
-	wantAll(t, n, []node.Op{inspect("b"), release("o1", "a")}, node.Inspected, node.Released)
+	want(t, wire.Absent, n, release("o9", "a"))
+	wantAll(t, n, []wire.Op{inspect("b"), release("o1", "a")}, wire.Inspected, wire.Released)
 
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	command(t, server, "SCRIPT", "FLUSH")
-	want(t, node.Absent, n, force("b"))
+	want(t, wire.Absent, n, force("b"))
 	replies := do(n, inspect("b"), force("a"))
-	assert.Equal(t, node.Released, replies[1].Outcome)
+	assert.Equal(t, wire.Released, replies[1].Outcome)
 	require.Len(t, replies[1].Holders, 1)
 	assert.Equal(t, "o1", replies[1].Holders[0].Owner)
 	assert.Empty(t, locks(t, server))
@@ -239,11 +240,11 @@ func TestRedisUsesOneConnection(t *testing.T) {
 	ops := batch(5000, acquire)
 	for _, r := range do(n, ops...) {
 		require.NoError(t, r.Err)
-		require.Equal(t, node.Granted, r.Outcome)
+		require.Equal(t, wire.Granted, r.Outcome)
 	}
 	pass(t, server, 5*time.Millisecond)
 	releases(t, n, batch(5000, release))
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	assert.EqualValues(t, 1, made.Load())
 	assert.Equal(t, []string{"a"}, held(server))
 }
@@ -255,7 +256,7 @@ func TestRedisReplicaIsLeft(t *testing.T) {
 	opt := rueidis.ClientOption{InitAddress: []string{servers[0].Addr()}}
 	made := dials(&opt)
 	n := openWith(t, opt)
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	host, port, _ := strings.Cut(servers[1].Addr(), ":")
 	command(t, servers[0], "REPLICAOF", host, port)
 	err := failure(t, node.ErrRejected, n, acquire("o2", "b"))
@@ -269,8 +270,8 @@ func TestRedisReplicaIsLeft(t *testing.T) {
 	}
 	command(t, servers[0], "REPLICAOF", "NO", "ONE")
 	admit(t, servers[0])
-	want(t, node.Granted, n, acquire("o2", "b"))
-	want(t, node.Granted, n, acquire("o2", "c"))
+	want(t, wire.Granted, n, acquire("o2", "b"))
+	want(t, wire.Granted, n, acquire("o2", "c"))
 	assert.EqualValues(t, 4, made.Load())
 }
 
@@ -279,19 +280,19 @@ func TestRedisLockOfAnotherLibrary(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	command(t, server, "HSET", "a", "uuid:1", "2")
-	r := want(t, node.Denied, n, acquire("o1", "a"))
-	assert.Equal(t, node.Holder{Name: "a", Owner: "uuid:1", TTL: node.NoExpiry}, r.Holder)
-	want(t, node.Granted, n, acquire("o2", "b"))
-	assert.Equal(t, "a", want(t, node.Denied, n, acquire("o1", "b", "a")).Holder.Name, "the lock on a lives longest")
-	assert.Equal(t, "a", want(t, node.Denied, n, acquire("o1", "a", "b")).Holder.Name, "the lock on a lives longest")
-	assert.Equal(t, r.Holder, want(t, node.Denied, n, renew("o1", "a")).Holder)
-	want(t, node.Absent, n, release("o1", "a"))
+	r := want(t, wire.Denied, n, acquire("o1", "a"))
+	assert.Equal(t, wire.Holder{Name: "a", Owner: "uuid:1", TTL: wire.NoExpiry}, r.Holder)
+	want(t, wire.Granted, n, acquire("o2", "b"))
+	assert.Equal(t, "a", want(t, wire.Denied, n, acquire("o1", "b", "a")).Holder.Name, "the lock on a lives longest")
+	assert.Equal(t, "a", want(t, wire.Denied, n, acquire("o1", "a", "b")).Holder.Name, "the lock on a lives longest")
+	assert.Equal(t, r.Holder, want(t, wire.Denied, n, renew("o1", "a")).Holder)
+	want(t, wire.Absent, n, release("o1", "a"))
 
 	// A renewal by the owner gives it a TTL.
-	want(t, node.Granted, n, renew("uuid:1", "a"))
-	left := want(t, node.Inspected, n, inspect("a")).Holders[0].TTL
+	want(t, wire.Granted, n, renew("uuid:1", "a"))
+	left := want(t, wire.Inspected, n, inspect("a")).Holders[0].TTL
 	assert.Positive(t, left)
-	want(t, node.Released, n, force("a"))
+	want(t, wire.Released, n, force("a"))
 	assert.Empty(t, command(t, server, "HKEYS", "a"))
 }
 
@@ -301,15 +302,15 @@ func TestRedisLayout(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	token := now()
-	want(t, node.Granted, n, with(token, acquire("o1", "a")))
-	want(t, node.Healed, n, with(token, renew("o1", "b")))
+	want(t, wire.Granted, n, with(token, acquire("o1", "a")))
+	want(t, wire.Healed, n, with(token, renew("o1", "b")))
 	for _, name := range []string{"a", "b"} {
 		assert.Equal(t, "o1\n"+strconv.FormatUint(token, 10), command(t, server, "HGETALL", name))
 		left := number(t, command(t, server, "PTTL", name))
 		assert.Positive(t, left)
 		assert.LessOrEqual(t, left, long.Milliseconds())
 	}
-	want(t, node.Released, n, force("a"))
+	want(t, wire.Released, n, force("a"))
 	for _, key := range server.Keys() {
 		if left := number(t, command(t, server, "PTTL", key)); key == "quorumlock:node" || key == "quorumlock:fences" {
 			assert.EqualValues(t, -1, left, "%s never goes", key)

@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // A server looks at the slots of a large pool once for all waiters of a refresh: it does nothing else meanwhile.
 func TestRefreshLooksAtTheSlotsOfAPoolOnce(t *testing.T) {
 	server := redisproc.Start(t)
-	r, err := OpenRedis(server.Addr())
+	r, err := Open(server.Addr())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
@@ -27,22 +28,22 @@ func TestRefreshLooksAtTheSlotsOfAPoolOnce(t *testing.T) {
 		require.NoError(t, err)
 		return text
 	}
-	pool := Pool{Name: PoolName("x"), Size: 1024, Version: 1}
+	pool := wire.Pool{Name: wire.PoolName("x"), Size: 1024, Version: 1}
 	do("EVAL", `for i = 0, 1023 do
 		redis.call('HSET', 'quorumlock:permit:' .. i .. string.sub(ARGV[1], #'quorumlock:permits' + 1), 'o', 1)
 	end return 'done'`, "0", pool.Name)
-	op := Op{Kind: Refresh, TTL: 4 * time.Second, Names: []string{pool.Name}}
+	op := wire.Op{Kind: wire.Refresh, TTL: 4 * time.Second, Names: []string{pool.Name}}
 	for i := range 64 {
-		w := Waiter{ID: fmt.Sprintf("c:%d@50", i), Ticket: int64(i)}
-		op.Waiting = append(op.Waiting, Waiting{Waiter: w, Names: op.Names, Pool: pool})
+		w := wire.Waiter{ID: fmt.Sprintf("c:%d@50", i), Ticket: int64(i)}
+		op.Waiting = append(op.Waiting, wire.Waiting{Waiter: w, Names: op.Names, Pool: pool})
 	}
 	do("CONFIG", "RESETSTAT")
-	replies := make([]Reply, 1)
-	r.Do(context.Background(), []Op{op}, replies)
+	replies := make([]wire.Reply, 1)
+	r.Do(context.Background(), []wire.Op{op}, replies)
 	require.NoError(t, replies[0].Err)
 	require.Len(t, replies[0].Standings, 64)
 	for i, s := range replies[0].Standings {
-		require.Equal(t, Standing{Known: true, Rank: i, Holder: Holder{Name: pool.Name, Owner: "o", TTL: s.Holder.TTL}}, s)
+		require.Equal(t, wire.Standing{Known: true, Rank: i, Holder: wire.Holder{Name: pool.Name, Owner: "o", TTL: s.Holder.TTL}}, s)
 	}
 	stats := do("INFO", "commandstats")
 	require.Regexp(t, `cmdstat_exists:calls=1,`, stats)

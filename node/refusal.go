@@ -4,14 +4,16 @@ import (
 	"errors"
 	"math"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // The replies of a node that does not serve a client, or not now. The caller adds the node's name to their
 // errors.
 
 // recoveringRefusal is the reply of a node that gives no new rights for left.
-func recoveringRefusal(left, length time.Duration, hadMarker bool) Reply {
-	return Reply{
+func recoveringRefusal(left, length time.Duration, hadMarker bool) wire.Reply {
+	return wire.Reply{
 		Err:        &RecoveryError{Left: left, Length: max(length, left), HadMarker: hadMarker},
 		Recovering: left,
 		HadMarker:  hadMarker,
@@ -19,22 +21,22 @@ func recoveringRefusal(left, length time.Duration, hadMarker bool) Reply {
 }
 
 // settingsRefusal is the reply of a node that was set up for other limits, or whose limit the TTL exceeds.
-func settingsRefusal(op Op, limits Limits) Reply {
-	err := &SettingsError{Node: limits, Client: op.Limits}
+func settingsRefusal(op wire.Op, limits wire.Limits) wire.Reply {
+	err := &SettingsError{Node: Limits(limits), Client: Limits(op.Limits)}
 	if limits == op.Limits {
 		err.TTL = op.TTL
 	}
-	return Reply{Err: err}
+	return wire.Reply{Err: err}
 }
 
 // clockRefusal is the reply of a node whose clock, in microseconds, is too far from a token, or from the end
 // of its block.
-func clockRefusal(now int64, op Op) Reply {
-	err := &ClockError{Ahead: micro(instant(op.end()) - now), Limit: op.Limits.MaxClockSkew}
+func clockRefusal(now int64, op wire.Op) wire.Reply {
+	err := &ClockError{Ahead: micro(instant(op.End()) - now), Limit: op.Limits.MaxClockSkew}
 	if token := instant(op.Token); token < now && err.Ahead <= err.Limit {
 		err.Ahead, err.Limit = micro(token-now), op.Limits.MaxTTL
 	}
-	return Reply{Err: err}
+	return wire.Reply{Err: err}
 }
 
 // instant returns the time of a token in microseconds since the Unix epoch, at most the last one.

@@ -9,24 +9,26 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // isImplausible is the rule of the scripts in Go. It reports whether a node whose clock is at now, in microseconds, must refuse the tokens from
 // first to end. It accepts tokens that are younger than MaxTTL, and at most MaxClockSkew ahead. So after a
 // recovery it accepts only tokens larger than all that it ever accepted.
-func isImplausible(first, end uint64, now int64, l Limits) bool {
+func isImplausible(first, end uint64, now int64, l wire.Limits) bool {
 	return instant(end) > now+l.MaxClockSkew.Microseconds() || instant(first) <= now-l.MaxTTL.Microseconds()
 }
 
 // mayFence is the rule of the scripts in Go. It reports whether a renewal raises the fence along with the lock. It does as long as an acquisition
 // could still use a smaller token, provided that the token is plausible.
-func mayFence(token uint64, now int64, l Limits) bool {
+func mayFence(token uint64, now int64, l wire.Limits) bool {
 	t := instant(token)
 	return t <= now+l.MaxClockSkew.Microseconds() && t > now-l.Recovery().Microseconds()
 }
 
 func TestTokenRefused(t *testing.T) {
-	l := Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}
+	l := wire.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}
 	const now = 1_700_000_000_000_000
 	for token, want := range map[int64]bool{
 		0: true, 1: true, now - 10_000_001: true, now - 10_000_000: true, now - 9_999_999: false, now: false,
@@ -52,7 +54,7 @@ func TestTokenRefused(t *testing.T) {
 // loss, or a recovery after the token itself. Until then a renewal restores its fence.
 func TestTokenIsPastWhenItIsForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := Limits{
+		l := wire.Limits{
 			MaxTTL:       time.Duration(rapid.IntRange(1, 1000).Draw(t, "MaxTTL")) * time.Millisecond,
 			MaxClockSkew: time.Duration(rapid.IntRange(0, 1000).Draw(t, "MaxClockSkew")) * time.Millisecond,
 		}

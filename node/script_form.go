@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // scriptForm has the constants at the beginning of the scripts that servers run most: values that hardly
 // change between the calls of a client. As arguments they would be parsed by each call, which costs a server
 // about 1,000 instructions each.
 type scriptForm struct {
-	kind   Kind // Acquire, Renew or Release; 0 for a batch
-	limits Limits
+	kind   wire.Kind // Acquire, Renew or Release; 0 for a batch
+	limits wire.Limits
 	tagged bool // whether the names may have a hash tag
 	fair   bool
 	// announce is set for releases that are announced to Redisson's clients.
@@ -23,15 +25,15 @@ type scriptForm struct {
 }
 
 // scriptFormOf returns the form of an operation's script, if it has one.
-func scriptFormOf(op *Op) (f scriptForm, ok bool) {
-	if op.Kind > Release || op.Reads || usesPoolScript(op) {
+func scriptFormOf(op *wire.Op) (f scriptForm, ok bool) {
+	if op.Kind > wire.Release || op.Reads || usesPoolScript(op) {
 		return scriptForm{}, false
 	}
-	f = scriptForm{kind: op.Kind, tagged: tagged(op.Names[0])}
+	f = scriptForm{kind: op.Kind, tagged: wire.Tagged(op.Names[0])}
 	switch op.Kind {
-	case Acquire:
+	case wire.Acquire:
 		f.limits, f.fair = op.Limits, op.Fair
-	case Renew:
+	case wire.Renew:
 		f.limits = op.Limits
 	default:
 		f.announce = op.Announce
@@ -40,7 +42,9 @@ func scriptFormOf(op *Op) (f scriptForm, ok bool) {
 }
 
 // formOfMany returns the form of the script for a batch of operations like this one.
-func formOfMany(op *Op) scriptForm { return scriptForm{limits: op.Limits, tagged: tagged(op.Names[0])} }
+func formOfMany(op *wire.Op) scriptForm {
+	return scriptForm{limits: op.Limits, tagged: wire.Tagged(op.Names[0])}
+}
 
 // header returns the Lua text of the form:
 //
@@ -51,11 +55,11 @@ func formOfMany(op *Op) scriptForm { return scriptForm{limits: op.Limits, tagged
 //	RECOVERY           length of a recovery in seconds, rounded up
 //	QUEUE, WAITING     the text before a name in the keys of its queue
 //	REST               the text after a name in these keys
-//	FAIR, ANNOUNCE     see [Op]
+//	FAIR, ANNOUNCE     see [wire.Op]
 //	FROM, TO           where INFO replication usually has the identity, with the name of its field
 func (f scriptForm) header() string {
 	ttl, skew := f.limits.MaxTTL.Milliseconds(), f.limits.MaxClockSkew.Milliseconds()
-	before, behind := keyAffixes(f.tagged)
+	before, behind := wire.KeyAffixes(f.tagged)
 	const second = int64(time.Second / time.Millisecond)
 	return fmt.Sprintf(`local MAX_TTL, MAX_SKEW, LIMITS = %d, %d, ' %d %d'
 local OLDEST, NEWEST, RECOVERY = %d, %d, %d

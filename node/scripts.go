@@ -5,6 +5,8 @@ import (
 	"embed"
 	"encoding/hex"
 	"strings"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 //go:embed scripts
@@ -41,18 +43,18 @@ func source(parts ...string) string {
 
 // scripts holds the script of each kind of operation. Those with a [scriptForm] begin with its header.
 var scripts = [...]script{
-	Acquire:      newScript("acquire"),
-	Renew:        newScript("renew"),
-	Release:      newScript("release"),
-	Inspect:      newScript("lib/key", "lib/fence", "lib/put", "lib/readers", "inspect"),
-	ForceRelease: newScript("lib/key", "lib/fence", "lib/queue", "lib/announce", "lib/put", "lib/readers", "forcerelease"),
-	Mark:         newScript("lib/recovery", "lib/state", "mark"),
-	Open:         newScript("lib/recovery", "lib/state", "open"),
-	Leave:        newScript("lib/key", "lib/fence", "lib/queue", "leave"),
-	Latch:        newScript("lib/key", "lib/recovery", "lib/latch", "latch"),
-	Unlatch:      newScript("lib/key", "lib/recovery", "lib/latch", "unlatch"),
-	Shorten:      newScript("lib/key", "lib/announce", "lib/put", "lib/readers", "shorten"),
-	Once:         newScript("lib/key", "lib/recovery", "once"),
+	wire.Acquire:      newScript("acquire"),
+	wire.Renew:        newScript("renew"),
+	wire.Release:      newScript("release"),
+	wire.Inspect:      newScript("lib/key", "lib/fence", "lib/put", "lib/readers", "inspect"),
+	wire.ForceRelease: newScript("lib/key", "lib/fence", "lib/queue", "lib/announce", "lib/put", "lib/readers", "forcerelease"),
+	wire.Mark:         newScript("lib/recovery", "lib/state", "mark"),
+	wire.Open:         newScript("lib/recovery", "lib/state", "open"),
+	wire.Leave:        newScript("lib/key", "lib/fence", "lib/queue", "leave"),
+	wire.Latch:        newScript("lib/key", "lib/recovery", "lib/latch", "latch"),
+	wire.Unlatch:      newScript("lib/key", "lib/recovery", "lib/latch", "unlatch"),
+	wire.Shorten:      newScript("lib/key", "lib/announce", "lib/put", "lib/readers", "shorten"),
+	wire.Once:         newScript("lib/key", "lib/recovery", "once"),
 }
 
 // many does the work of the single scripts for a batch of operations.

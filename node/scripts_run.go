@@ -4,10 +4,12 @@ import (
 	"strconv"
 
 	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Scripts carries out operations on a server within the process, as package memory has one. It makes the commands that a
-// [Redis] sends, and decodes the replies as a Redis does. It is not safe for concurrent use.
+// [redisNode] sends, and decodes the replies as a Redis does. It is not safe for concurrent use.
 type Scripts struct {
 	name   string
 	server func(args ...string) rueidis.RedisMessage
@@ -24,7 +26,7 @@ func NewScripts(name string, server func(args ...string) rueidis.RedisMessage) *
 }
 
 // Do carries out the operations one after the other, and sets their replies.
-func (s *Scripts) Do(ops []Op, replies []Reply) {
+func (s *Scripts) Do(ops []wire.Op, replies []wire.Reply) {
 	for _, r := range spans(nil, ops) {
 		part, answers := ops[r.from:r.to], replies[r.from:r.to]
 		decodeMessages(part, s.run(part), answers)
@@ -37,7 +39,7 @@ func (s *Scripts) Do(ops []Op, replies []Reply) {
 }
 
 // run runs the script for operations. If the server does not have it, the script follows in full.
-func (s *Scripts) run(ops []Op) rueidis.RedisMessage {
+func (s *Scripts) run(ops []wire.Op) rueidis.RedisMessage {
 	s.writer.packer = msgpackWriter{} // the server may have kept a part of its last text
 	c := s.writer.call(ops)
 	args := make([]string, 0, 4+len(c.keys)+len(s.writer.args))

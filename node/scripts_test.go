@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // lab is a server that runs scripts at a given time. Tests on a running clock cannot reach the
@@ -20,7 +21,7 @@ import (
 type lab struct {
 	*testing.T
 	server *redisproc.Server
-	limits Limits
+	limits wire.Limits
 	now    int64
 	// info is Lua code that replaces the answer to INFO. In it, text stands for the real answer.
 	info string
@@ -34,7 +35,7 @@ func newLab(t *testing.T) *lab {
 	l := &lab{
 		T: t, server: redisproc.Start(t),
 		now:    time.Now().Add(time.Minute).UnixMicro(), // so that no key is gone meanwhile
-		limits: Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute},
+		limits: wire.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute},
 	}
 	l.mark(0)
 	l.place = placeOf(l.command("INFO", "replication"))
@@ -64,7 +65,7 @@ func (l *lab) fence(name string) string {
 }
 
 // run runs the script of an operation while the server's clock is frozen.
-func (l *lab) run(op Op, at int64) string {
+func (l *lab) run(op wire.Op, at int64) string {
 	l.Helper()
 	frozen := fmt.Sprintf(`
 		local real = redis
@@ -77,8 +78,8 @@ func (l *lab) run(op Op, at int64) string {
 	`, at/1e6, at%1e6, cmp.Or(l.info, "text"))
 	w := writer{place: l.place}
 	op.Limits = l.limits
-	if l.together && op.Kind <= Release {
-		return l.command("EVAL", frozen+w.form(formOfMany(&op)).source, "0", w.packed([]Op{op}))
+	if l.together && op.Kind <= wire.Release {
+		return l.command("EVAL", frozen+w.form(formOfMany(&op)).source, "0", w.packed([]wire.Op{op}))
 	}
 	w.single(&op)
 	args := []string{"EVAL", frozen + w.scriptOf(&op).source, strconv.Itoa(len(op.Names))}
@@ -100,7 +101,7 @@ func near(bounds ...int64) []int64 {
 func TestScriptTakesTokensBySeconds(t *testing.T) {
 	l := newLab(t)
 	us := time.Duration.Microseconds
-	for _, l.limits = range []Limits{
+	for _, l.limits = range []wire.Limits{
 		{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second},
 		{MaxTTL: 3999 * time.Millisecond, MaxClockSkew: 1999 * time.Millisecond},
 		{MaxTTL: 2 * time.Second, MaxClockSkew: 999 * time.Millisecond},
@@ -116,9 +117,9 @@ func TestScriptTakesTokensBySeconds(t *testing.T) {
 			for _, token := range near(bounds...) {
 				for _, l.together = range []bool{false, true} {
 					for _, reserve := range []uint64{0, 700_000} {
-						op := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Millisecond, Token: uint64(token), Reserve: reserve, Fair: true}
+						op := wire.Op{Kind: wire.Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Millisecond, Token: uint64(token), Reserve: reserve, Fair: true}
 						want := "1"
-						if isImplausible(op.Token, op.end(), now, l.limits) {
+						if isImplausible(op.Token, op.End(), now, l.limits) {
 							want = fmt.Sprintf("CLOCK\n%d", now)
 						}
 						assert.Equal(t, want, l.run(op, now), "%d+%d at %d under %v, together %v", token-now, reserve, fraction, l.limits, l.together)
@@ -133,8 +134,8 @@ func TestScriptTakesTokensBySeconds(t *testing.T) {
 // The script notes that the node is open. The note counts for this server and these limits only.
 func TestScriptNotesThatANodeIsOpen(t *testing.T) {
 	l := newLab(t)
-	acquire := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now), Fair: true}
-	renew := Op{Kind: Renew, Names: []string{"b"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}
+	acquire := wire.Op{Kind: wire.Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now), Fair: true}
+	renew := wire.Op{Kind: wire.Renew, Names: []string{"b"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}
 	take := func() string {
 		l.command("DEL", "a", "quorumlock:fences")
 		return l.run(acquire, l.now)
@@ -157,7 +158,7 @@ func TestScriptNotesThatANodeIsOpen(t *testing.T) {
 			"another server":       func() { l.info = other },
 			"a marker of another":  func() { l.command("HSET", "quorumlock:node", "identity", "x", "open", "master_replid:x 3600000 60000") },
 			"no marker":            func() { l.command("DEL", "quorumlock:node") },
-			"a recovery by a mark": func() { l.command("HDEL", "quorumlock:node", "max_ttl"); l.run(Op{Kind: Mark}, l.now) },
+			"a recovery by a mark": func() { l.command("HDEL", "quorumlock:node", "max_ttl"); l.run(wire.Op{Kind: wire.Mark}, l.now) },
 		} {
 			l.mark(0)
 			take()
@@ -171,10 +172,10 @@ func TestScriptNotesThatANodeIsOpen(t *testing.T) {
 		usual := l.limits
 		l.mark(0)
 		take()
-		l.limits = Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
+		l.limits = wire.Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
 		assert.Contains(t, take(), "SETTINGS")
 		assert.Equal(t, is, noted(), "the node is still open to clients with the old limits")
-		l.run(Op{Kind: Open, Marker: &Marker{Identity: l.server.ReplicationID()}}, l.now)
+		l.run(wire.Op{Kind: wire.Open, Marker: &wire.Marker{Identity: l.server.ReplicationID()}}, l.now)
 		assert.Empty(t, noted())
 		assert.Contains(t, take(), "RECOVERING")
 		l.limits = usual
@@ -189,9 +190,9 @@ func TestScriptTakesTokens(t *testing.T) {
 	us := time.Duration.Microseconds
 	for _, token := range near(l.now, l.now-us(l.limits.MaxTTL), l.now-us(l.limits.Recovery()), l.now+us(l.limits.MaxClockSkew)) {
 		for _, reserve := range []uint64{0, 1, 1000, uint64(us(l.limits.MaxClockSkew)), uint64(us(l.limits.Recovery())), math.MaxUint64} {
-			op := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(token), Reserve: reserve}
+			op := wire.Op{Kind: wire.Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(token), Reserve: reserve}
 			answer := l.run(op, l.now)
-			if isImplausible(op.Token, op.end(), l.now, l.limits) {
+			if isImplausible(op.Token, op.End(), l.now, l.limits) {
 				assert.Equal(t, fmt.Sprintf("CLOCK\n%d", l.now), answer, "%d and %d", token-l.now, reserve)
 				assert.Equal(t, []string{"quorumlock:node"}, l.server.Keys())
 				continue
@@ -208,7 +209,7 @@ func TestScriptRenewsFences(t *testing.T) {
 	us := time.Duration.Microseconds
 	for _, token := range near(l.now, l.now-us(l.limits.MaxTTL), l.now-us(l.limits.Recovery()), l.now+us(l.limits.MaxClockSkew)) {
 		token := uint64(token)
-		op := Op{Kind: Renew, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: token}
+		op := wire.Op{Kind: wire.Renew, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: token}
 		assert.Equal(t, "2", l.run(op, l.now))
 		if mayFence(token, l.now, l.limits) {
 			assert.Equal(t, strconv.FormatUint(token, 10), l.fence("a"), "%d", int64(token)-l.now)
@@ -224,7 +225,7 @@ func TestFastPathOfRenewalChecksTheFence(t *testing.T) {
 	l := newLab(t)
 	const key, year = "quorumlock:fences", 365 * 24 * time.Hour
 	l.now = l.now/1e6*1e6 + 500_000
-	op := Op{Kind: Renew, Names: []string{"a"}, Owner: "o1", TTL: time.Minute}
+	op := wire.Op{Kind: wire.Renew, Names: []string{"a"}, Owner: "o1", TTL: time.Minute}
 	for _, l.together = range []bool{false, true} {
 		// A token that is a recovery old or older needs no fence. The script does not look at the
 		// fences.
@@ -240,7 +241,7 @@ func TestFastPathOfRenewalChecksTheFence(t *testing.T) {
 		// A recovery may reach back before the start of time. Every token must still get a fence.
 		usual := l.limits
 		for years := 40; years <= 120; years += 10 {
-			l.limits = Limits{MaxTTL: time.Duration(years) * year, MaxClockSkew: time.Minute}
+			l.limits = wire.Limits{MaxTTL: time.Duration(years) * year, MaxClockSkew: time.Minute}
 			l.mark(0)
 			op.Token = uint64(l.now)
 			for range 2 { // the first finds out that the node is open
@@ -265,7 +266,7 @@ func TestScriptKeepsFences(t *testing.T) {
 			if l.together {
 				token++
 			}
-			op := Op{Kind: Acquire, Names: []string{name}, Owner: "o1", TTL: time.Minute, Token: token - reserve, Reserve: reserve, Fair: true}
+			op := wire.Op{Kind: wire.Acquire, Names: []string{name}, Owner: "o1", TTL: time.Minute, Token: token - reserve, Reserve: reserve, Fair: true}
 			if i >= 5 || l.together { // the node knows a token of this place
 				op.Token, op.Reserve = token, 0
 			}
@@ -289,11 +290,11 @@ func TestScriptTakesNoTokenThatIsTooLong(t *testing.T) {
 	at := int64(1e16)
 	for _, l.together = range []bool{false, true} {
 		for _, reserve := range []uint64{0, 1} {
-			op := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: 1e16 - reserve, Reserve: reserve, Fair: true}
+			op := wire.Op{Kind: wire.Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: 1e16 - reserve, Reserve: reserve, Fair: true}
 			for range 2 { // the first finds out that the node is open
 				assert.Equal(t, fmt.Sprintf("CLOCK\n%d", at), l.run(op, at), "%d", reserve)
 			}
-			op.Kind, op.Token, op.Reserve = Renew, 1e16, 0
+			op.Kind, op.Token, op.Reserve = wire.Renew, 1e16, 0
 			assert.Equal(t, "2", l.run(op, at))
 			assert.Equal(t, "1", l.run(op, at))
 			assert.Empty(t, l.fence("a"))
@@ -307,24 +308,24 @@ func TestScriptEndsRecoveries(t *testing.T) {
 	l := newLab(t)
 	for left, told := range map[int64]string{1: "1", 999: "1", 1000: "1", 1001: "2", 7_000_000: "7000"} {
 		l.mark(l.now + left)
-		acquire := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}
+		acquire := wire.Op{Kind: wire.Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}
 		assert.Equal(t, "RECOVERING\n"+told+"\n0", l.run(acquire, l.now))
 		renew := acquire
-		renew.Kind = Renew
+		renew.Kind = wire.Renew
 		assert.Equal(t, "2\n"+told+"\n0", l.run(renew, l.now))
 		assert.Equal(t, "1\n"+told+"\n0", l.run(renew, l.now))
-		assert.Equal(t, told, strings.Split(l.run(Op{Kind: Inspect, Names: []string{"a"}}, l.now), "\n")[0])
+		assert.Equal(t, told, strings.Split(l.run(wire.Op{Kind: wire.Inspect, Names: []string{"a"}}, l.now), "\n")[0])
 		state := []string{l.server.ReplicationID(), strconv.FormatInt(l.now+left, 10), "3600000", "60000", told, "0"}
-		assert.Equal(t, strings.Join(state, "\n"), l.run(Op{Kind: Mark}, l.now))
+		assert.Equal(t, strings.Join(state, "\n"), l.run(wire.Op{Kind: wire.Mark}, l.now))
 		l.command("DEL", "a", "quorumlock:fences")
 
 		for _, over := range []int64{0, 1, 10_000_000} {
 			at := l.now + left + over
 			assert.Equal(t, "1", l.run(acquire, at), "over since %d", over)
 			assert.Equal(t, "1", l.run(renew, at))
-			assert.Equal(t, "0", strings.Split(l.run(Op{Kind: Inspect, Names: []string{"a"}}, at), "\n")[0])
+			assert.Equal(t, "0", strings.Split(l.run(wire.Op{Kind: wire.Inspect, Names: []string{"a"}}, at), "\n")[0])
 			state[4] = "0"
-			assert.Equal(t, strings.Join(state, "\n"), l.run(Op{Kind: Mark}, at))
+			assert.Equal(t, strings.Join(state, "\n"), l.run(wire.Op{Kind: wire.Mark}, at))
 			l.command("DEL", "a", "quorumlock:fences")
 		}
 	}
@@ -333,22 +334,22 @@ func TestScriptEndsRecoveries(t *testing.T) {
 // A recovery accepts the tokens that its limits allow, from its first microsecond.
 func TestScriptBeginsRecoveries(t *testing.T) {
 	l := newLab(t)
-	for _, kind := range []Kind{Acquire, Renew, Mark} {
+	for _, kind := range []wire.Kind{wire.Acquire, wire.Renew, wire.Mark} {
 		l.command("DEL", "quorumlock:node", "a")
-		l.run(Op{Kind: kind, Names: []string{"a"}[:min(1, int(Mark-kind))], Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}, l.now)
+		l.run(wire.Op{Kind: kind, Names: []string{"a"}[:min(1, int(wire.Mark-kind))], Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}, l.now)
 		until := l.command("HGET", "quorumlock:node", "until")
 		assert.Equal(t, strconv.FormatInt(l.now+l.limits.Recovery().Microseconds(), 10), until)
 	}
-	found := Marker{Identity: l.server.ReplicationID(), Until: l.now + l.limits.Recovery().Microseconds()}
-	l.limits = Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
-	assert.Equal(t, "7260000", l.run(Op{Kind: Open, Marker: &found}, l.now+5))
+	found := wire.Marker{Identity: l.server.ReplicationID(), Until: l.now + l.limits.Recovery().Microseconds()}
+	l.limits = wire.Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
+	assert.Equal(t, "7260000", l.run(wire.Op{Kind: wire.Open, Marker: &found}, l.now+5))
 	assert.Equal(t, strconv.FormatInt(l.now+5+7_260_000_000, 10), l.command("HGET", "quorumlock:node", "until"))
 }
 
 // Neither other limits nor a restart shortens a recovery.
 func TestScriptShortensNoRecovery(t *testing.T) {
 	l := newLab(t)
-	usual, other := l.limits, Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
+	usual, other := l.limits, wire.Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
 	for _, c := range []struct{ left, opened, restarted int64 }{
 		{9_000_000_000, 9_000_000, 9_000_000},
 		{8_999_999_001, 9_000_000, 9_000_000},
@@ -358,17 +359,17 @@ func TestScriptShortensNoRecovery(t *testing.T) {
 		{-1, 7_260_000, 3_660_000},
 	} {
 		l.limits = usual
-		found := Marker{Identity: l.server.ReplicationID(), Until: l.now + c.left}
+		found := wire.Marker{Identity: l.server.ReplicationID(), Until: l.now + c.left}
 		l.mark(found.Until)
 		l.limits = other
-		assert.Equal(t, strconv.FormatInt(c.opened, 10), l.run(Op{Kind: Open, Marker: &found}, l.now))
+		assert.Equal(t, strconv.FormatInt(c.opened, 10), l.run(wire.Op{Kind: wire.Open, Marker: &found}, l.now))
 		assert.Equal(t, strconv.FormatInt(l.now+c.opened*1000, 10), l.command("HGET", "quorumlock:node", "until"))
 		assert.Equal(t, "1", l.command("HGET", "quorumlock:node", "restarted"))
 
 		l.limits = usual
 		l.mark(found.Until)
 		l.command("HSET", "quorumlock:node", "identity", "another")
-		answer := l.run(Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}, l.now)
+		answer := l.run(wire.Op{Kind: wire.Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}, l.now)
 		assert.Equal(t, fmt.Sprintf("RECOVERING\n%d\n1", c.restarted), answer)
 		assert.Equal(t, strconv.FormatInt(l.now+c.restarted*1000, 10), l.command("HGET", "quorumlock:node", "until"))
 	}
@@ -383,7 +384,7 @@ func TestPlaceOfTheIdentity(t *testing.T) {
 				opts = append(opts, redisproc.WithProgram(redisproc.Fetched(t, name)))
 			}
 			server := redisproc.Start(t, opts...)
-			n := costNode(t, server, Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute})
+			n := costNode(t, server, wire.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute})
 			info, err := server.Command("INFO", "replication")
 			require.NoError(t, err)
 			place := n.link.writer.place

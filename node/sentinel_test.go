@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -24,7 +25,7 @@ func TestRedisBehindASentinel(t *testing.T) {
 
 	n := open(t, "redis://"+sentinel.Addr()+"?master_set=mymaster")
 	assert.Equal(t, "mymaster@"+sentinel.Addr(), n.Name())
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	assert.Contains(t, servers[0].Keys(), "a")
 	servers[1].CatchUp()
 
@@ -40,7 +41,7 @@ func TestRedisBehindASentinel(t *testing.T) {
 	}, func() any { return "no failover" })
 
 	// The new master may not know all grants of the old one.
-	var r node.Reply
+	var r wire.Reply
 	poll(t, func() bool {
 		r = do(n, acquire("o2", "b"))[0]
 		return errors.Is(r.Err, node.ErrRecovering)
@@ -48,8 +49,8 @@ func TestRedisBehindASentinel(t *testing.T) {
 	var recovery *node.RecoveryError
 	require.ErrorAs(t, r.Err, &recovery)
 	assert.True(t, recovery.HadMarker)
-	assert.Positive(t, want(t, node.Granted, n, renew("o1", "a")).Recovering)
-	want(t, node.Granted, opened(t, n), acquire("o2", "b"))
+	assert.Positive(t, want(t, wire.Granted, n, renew("o1", "a")).Recovering)
+	want(t, wire.Granted, opened(t, n), acquire("o2", "b"))
 	assert.Equal(t, []string{"a", "b"}, held(servers[1]))
 }
 
@@ -73,11 +74,11 @@ func TestRedisSentinelThatHangs(t *testing.T) {
 	server := start(t)
 	sentinel := redisproc.StartSentinel(t, "mymaster", server)
 	n := openWith(t, sentinelOf(sentinel.Addr()))
-	eventually(t, node.Granted, n, acquire("o1", "a"))
+	eventually(t, wire.Granted, n, acquire("o1", "a"))
 
 	// The client knows the master and does not ask the Sentinel.
 	sentinel.Pause()
-	eventually(t, node.Granted, n, renew("o1", "a"))
+	eventually(t, wire.Granted, n, renew("o1", "a"))
 	server.Kill()
 	fails(t, node.ErrTimeout, n, renew("o1", "a")) // it asks the Sentinel for the way
 	began := time.Now()
@@ -87,7 +88,7 @@ func TestRedisSentinelThatHangs(t *testing.T) {
 	assert.Less(t, time.Since(began), soon)
 	server.Restart()
 	sentinel.Resume()
-	eventually(t, node.Healed, n, renew("o1", "a"))
+	eventually(t, wire.Healed, n, renew("o1", "a"))
 }
 
 // The Sentinel completes the handshake and then falls silent.
@@ -117,7 +118,7 @@ func TestRedisSentinelMovesTheMaster(t *testing.T) {
 	})))
 	opt := rueidis.ClientOption{InitAddress: []string{front.addr()}, Sentinel: rueidis.SentinelOption{MasterSet: "mymaster"}}
 	n := openWith(t, opt)
-	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, wire.Granted, n, acquire("o1", "a"))
 	<-master
 	master <- servers[1].Addr()
 	front.sever() // the library looks again at once

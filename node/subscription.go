@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // subscription is a connection that has subscribed to one inbox. It does not use rueidis, which would
@@ -103,7 +105,7 @@ func (s *subscription) subscribed(channels []string) error {
 		var reply replyError
 		switch {
 		case errors.As(err, &reply) && reasonOf(err) == ErrAuth: //nolint:errorlint // a reason is never wrapped
-			return fmt.Errorf("SUBSCRIBE needs the rights +subscribe and &%s*: %w", inboxPrefix, err)
+			return fmt.Errorf("SUBSCRIBE needs the rights +subscribe and &%s*: %w", wire.InboxPrefix, err)
 		case err != nil:
 			return err
 		case len(answer) != 3 || answer[0] != "subscribe" || answer[1] != channel:
@@ -145,7 +147,7 @@ func (s *subscription) send(commands ...[]string) error {
 
 // receive delivers messages until the connection breaks or the inbox is closed. It reports whether the
 // connection has worked: whether a message or an answer to a PING came.
-func (s *subscription) receive(deliver func(Message)) (served bool) {
+func (s *subscription) receive(deliver func(wire.Message)) (served bool) {
 	ctx, cancel := context.WithCancel(s.inbox.ctx)
 	var pings sync.WaitGroup
 	pings.Go(func() { s.keepAlive(ctx) })
@@ -171,7 +173,7 @@ func (s *subscription) receive(deliver func(Message)) (served bool) {
 }
 
 // handlePush handles one push of the server, and reports whether it was a message or an answer to a PING.
-func (s *subscription) handlePush(push []string, deliver func(Message)) bool {
+func (s *subscription) handlePush(push []string, deliver func(wire.Message)) bool {
 	switch {
 	case len(push) == 2 && push[0] == "pong":
 		s.onReply("PING")
@@ -183,14 +185,14 @@ func (s *subscription) handlePush(push []string, deliver func(Message)) bool {
 		return false
 	}
 	if push[1] == s.inbox.channel {
-		if message, ok := decodeMessage(push[2]); ok {
+		if message, ok := wire.DecodeMessage(push[2]); ok {
 			deliver(message)
 		}
 		return true
 	}
 	names := s.inbox.announced(push[1])
 	for _, name := range names {
-		deliver(Message{Kind: Announced, Name: name})
+		deliver(wire.Message{Kind: wire.Announced, Name: name})
 	}
 	return len(names) > 0
 }

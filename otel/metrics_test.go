@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	quorumotel "github.com/quorumlock/quorumlock/otel"
 )
 
@@ -136,7 +136,7 @@ func TestLossesAreCountedByCause(t *testing.T) {
 		})
 		deleteLock := func(owner string) { // as an operator does it by hand
 			for _, nd := range f.nodes {
-				nd.Do(t.Context(), []node.Op{{Kind: node.Release, Names: []string{"job"}, Owner: owner}}, make([]node.Reply, 1))
+				nd.Do(t.Context(), []wire.Op{{Kind: wire.Release, Names: []string{"job"}, Owner: owner}}, make([]wire.Reply, 1))
 			}
 		}
 		var next *quorumlock.Lease

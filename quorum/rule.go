@@ -1,3 +1,4 @@
+// Package quorum has the rule of a lock: how many of its nodes must grant it.
 package quorum
 
 import (
@@ -5,7 +6,7 @@ import (
 	"fmt"
 )
 
-// MaxNodes is the largest number of nodes that a rule supports. A [Tally] keeps one bit for each.
+// MaxNodes is the largest number of nodes that a rule supports. A [decision.Tally] keeps one bit for each.
 const MaxNodes = 64
 
 // ErrRule is wrapped by every error of [Rule.Validate].

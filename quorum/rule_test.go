@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -101,17 +102,17 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "all", quorum.All().String())
 	require.Equal(t, "at least 4", quorum.AtLeast(4).String())
 
-	for want, v := range map[string]quorum.Vote{
-		"missing": quorum.Missing, "granted": quorum.Granted, "denied": quorum.Denied,
-		"unknown": quorum.Unknown, "vote(9)": quorum.Vote(9),
+	for want, v := range map[string]decision.Vote{
+		"missing": decision.Missing, "granted": decision.Granted, "denied": decision.Denied,
+		"unknown": decision.Unknown, "vote(9)": decision.Vote(9),
 	} {
 		require.Equal(t, want, v.String())
 	}
-	for want, r := range map[string]quorum.Result{
-		"pending": quorum.Pending, "won": quorum.Won, "lost": quorum.Lost, "result(9)": quorum.Result(9),
+	for want, r := range map[string]decision.Result{
+		"pending": decision.Pending, "won": decision.Won, "lost": decision.Lost, "result(9)": decision.Result(9),
 	} {
 		require.Equal(t, want, r.String())
 	}
-	require.Zero(t, quorum.Missing)
-	require.Zero(t, quorum.Pending)
+	require.Zero(t, decision.Missing)
+	require.Zero(t, decision.Pending)
 }

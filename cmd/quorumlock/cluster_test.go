@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // A command holds its lock through a failover of the shard and a move of the slot. No other command runs meanwhile.
@@ -24,7 +24,7 @@ func TestRunOnACluster(t *testing.T) {
 	with := func(command string, args ...string) []string {
 		return append([]string{command, "--nodes", nodes, "--max-ttl", "30s", "--max-clock-skew", "2s"}, args...)
 	}
-	marker := node.MarkerKey("ql")
+	marker := wire.MarkerKey("ql")
 	r := call(t, with("init")...)
 	require.Zero(t, r.code, r.stderr)
 	assert.Contains(t, r.stdout, "{ql}@")

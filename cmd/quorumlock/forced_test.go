@@ -12,7 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // release breaks locks. It returns all that it printed.
@@ -73,7 +73,7 @@ func TestForcedReleaseOfAPermit(t *testing.T) {
 	ended(t, lost)
 	require.NoError(t, kept.Err())
 	for _, s := range servers {
-		assert.NotContains(t, s.Keys(), node.SlotName(node.PoolName("s"), number))
+		assert.NotContains(t, s.Keys(), wire.SlotName(wire.PoolName("s"), number))
 	}
 
 	require.NoError(t, servers.client(t).Latch("l").Set(t.Context(), 1))

@@ -20,6 +20,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -160,7 +161,7 @@ func (f fleet) permit(t *testing.T) *quorumlock.Lease {
 	t.Helper()
 	lease, err := f.client(t).Semaphore("s", 3).Acquire(t.Context(), 1)
 	require.NoError(t, err)
-	return f.held(t, lease, err, node.SlotName(node.PoolName("s"), lease.Slots()[0]))
+	return f.held(t, lease, err, wire.SlotName(wire.PoolName("s"), lease.Slots()[0]))
 }
 
 // reader acquires the lock "r" for a reader.

@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/cmd/internal/text"
 	"github.com/quorumlock/quorumlock/cmd/internal/watch"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -140,7 +141,7 @@ func (a *app) servers(c *cobra.Command, why string) (cfg quorumlock.Config, opti
 		opt.AllowEviction = cfg.AllowEviction
 		options, tags = append(options, opt), append(tags, opt.Tag)
 	}
-	if cfg.Prefix, err = node.TagPrefix(cfg.Prefix, tags...); err != nil {
+	if cfg.Prefix, err = wire.TagPrefix(cfg.Prefix, tags...); err != nil {
 		return cfg, nil, wrongFlag(c, "%s", strings.TrimPrefix(err.Error(), "node: "))
 	}
 	return cfg, options, nil

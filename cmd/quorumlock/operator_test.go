@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -140,7 +141,7 @@ func TestInitIsOvertaken(t *testing.T) {
 	i := &initialiser{limits: limits, report: &admin.Report{Nodes: []admin.NodeReport{
 		state("a", admin.Opened, nil),
 		state("b", admin.Failed, admin.ErrChanged),
-		state("c", admin.Failed, &node.Error{Node: "c", Op: node.Open.String(), Reason: node.ErrRejected, Err: errors.New("\x1b[2J")}),
+		state("c", admin.Failed, &node.Error{Node: "c", Op: wire.Open.String(), Reason: node.ErrRejected, Err: errors.New("\x1b[2J")}),
 	}}}
 	for k, want := range []string{"opened", "failed: the node lost its memory, or another client set it up, in the meantime", `failed: rejected: \x1b[2J`} {
 		assert.Equal(t, want, i.became(i.report.Nodes[k]))

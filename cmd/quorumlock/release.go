@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/internal/report"
 	"github.com/quorumlock/quorumlock/cmd/internal/text"
 	"github.com/quorumlock/quorumlock/cmd/internal/watch"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 const releaseHelp = `Takes a lock from its holder, on all nodes. Use it if the holder is known to be dead. The
@@ -108,7 +108,7 @@ func (r *releaser) releaseName(ctx context.Context, key string) error {
 		return fmt.Errorf("nothing was released: %q is a latch, which has no holder", key)
 	}
 	for i, reply := range r.watcher.ForceRelease(ctx, key, owners) {
-		r.facts.Nodes[i].Locks[key] = watch.Lock{Holders: reply.Holders, Err: reply.Err}
+		r.facts.Nodes[i].Locks[key] = watch.Lock{Holders: watch.HoldersOf(reply), Err: reply.Err}
 	}
 	lock := report.NewLock(key, r.facts)
 	for _, n := range lock.Nodes {
@@ -212,7 +212,7 @@ func (r *releaser) evictOwner(ctx context.Context, key, owner string, names []st
 			n.Err = reply.Err
 			fmt.Fprintf(r.stdout, "%s: not removed: %s\n", n.Name, text.OfNode(reply.Err))
 		}
-		if reply.Outcome == node.Released {
+		if reply.Outcome == wire.Released {
 			removed++
 		}
 	}

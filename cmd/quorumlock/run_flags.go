@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/decision"
 )
 
 // defaultKillAfter is the time between SIGTERM and SIGKILL, at most a third of the TTL.
@@ -150,8 +150,8 @@ func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 		return fmt.Errorf("--max-hold %v is negative", f.maxHold)
 	case f.minHold < 0:
 		return fmt.Errorf("--min-hold %v is negative", f.minHold)
-	case f.minHold > maxTTL-quorum.Drift(maxTTL):
-		return fmt.Errorf("--min-hold %v is over %v, which is --max-ttl %v less drift (raise --max-ttl for all programs of these nodes alike)", f.minHold, maxTTL-quorum.Drift(maxTTL), maxTTL)
+	case f.minHold > maxTTL-decision.Drift(maxTTL):
+		return fmt.Errorf("--min-hold %v is over %v, which is --max-ttl %v less drift (raise --max-ttl for all programs of these nodes alike)", f.minHold, maxTTL-decision.Drift(maxTTL), maxTTL)
 	case f.maxHold > 0 && f.minHold > f.maxHold:
 		return fmt.Errorf("--min-hold %v is over --max-hold %v", f.minHold, f.maxHold)
 	case f.killAfter < 0:

@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
 	"github.com/quorumlock/quorumlock/cmd/internal/report"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // status returns what status prints about names.
@@ -165,8 +165,8 @@ func TestKindsWithTheRightsOfPrograms(t *testing.T) {
 	t.Parallel()
 	servers := openFleet(t, 3)
 	lease, err := servers.client(t).Semaphore("job:s", 2).Acquire(t.Context(), 2)
-	servers.held(t, lease, err, node.SlotName(node.PoolName("job:s"), 0))
-	servers.requireKey(t, node.SlotName(node.PoolName("job:s"), 1))
+	servers.held(t, lease, err, wire.SlotName(wire.PoolName("job:s"), 0))
+	servers.requireKey(t, wire.SlotName(wire.PoolName("job:s"), 1))
 	latch := servers.client(t).Latch("job:s")
 	require.NoError(t, latch.Set(t.Context(), 2))
 	require.NoError(t, latch.CountDown(t.Context(), "one"))

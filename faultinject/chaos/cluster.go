@@ -71,7 +71,7 @@ func (s settings) withNodes(cfg quorumlock.Config) (with quorumlock.Config, clos
 }
 
 // open makes a node that dials proxies. It has the timeouts that a client would set.
-func (s settings) open(address string) (*node.Redis, error) {
+func (s settings) open(address string) (node.Node, error) {
 	opt, err := node.ParseOptions(address)
 	if err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ofTheCore are the mutants that package quorum finds by itself: it explores every order of events
-// for its own Proposal and Claims. Package quorum has the scopes that it explores.
+// ofTheCore are the mutants that package decision finds by itself: it explores every order of events
+// for its own Proposal and Claims. Package decision has the scopes that it explores.
 var ofTheCore = []string{"any-heal-counts", "grant-without-a-second-look", "no-second-token-round"}
 
 // TestMutantsOfTheCore shows that the exploration finds the mutants that break its rules.
@@ -24,7 +24,7 @@ func TestMutantsOfTheCore(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			overlay, err := m.Apply(root, t.TempDir())
 			require.NoError(t, err)
-			command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", overlay, "-run", "^TestEveryOrderOfEvents$", "./quorum")
+			command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", overlay, "-run", "^TestEveryOrderOfEvents$", "./internal/decision")
 			command.Dir = root
 			out, err := command.CombinedOutput()
 			require.Error(t, err, "the exploration did not find it:\n%s\n%s", m.Rule, m.Then)

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/internal/control"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // slotTag is the hash tag of the slot.
@@ -50,7 +50,7 @@ func (d *clusterDriver) Tag() string { return slotTag }
 
 func (d *clusterDriver) Addresses() []string { return d.cluster.Addresses() }
 
-var marker = node.MarkerKey(slotTag)
+var marker = wire.MarkerKey(slotTag)
 
 func (d *clusterDriver) owner(ctx context.Context) (owner *redisproc.Server, err error) {
 	err = d.cluster.Try(ctx, func(c *redisproc.Cluster) { owner = c.Owner(marker) }) //nolint:contextcheck // Try bounds the steps by ctx

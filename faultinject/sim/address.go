@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -57,11 +58,11 @@ func (a *address) Flush()           { a.server().Flush() }
 func (a *address) Crash()           { a.server().Crash() }
 
 // Do implements [node.Node].
-func (a *address) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (a *address) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	a.server().Do(ctx, ops, replies)
 }
 
-// Listen implements [node.Listener].
-func (a *address) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
+// Listen implements [wire.Listener].
+func (a *address) Listen(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
 	return a.server().Listen(ctx, client, deliver)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Settings of every run. All times are short, so that much happens in little time.
@@ -19,7 +19,7 @@ const (
 	nodeBound = 400 * time.Millisecond
 )
 
-var limits = node.Limits{MaxTTL: ttl, MaxClockSkew: maxSkew}
+var limits = wire.Limits{MaxTTL: ttl, MaxClockSkew: maxSkew}
 
 // ttlOf returns the TTL of a client's locks, if they have no other.
 func (c *Case) ttlOf(client int) time.Duration { return c.settingsOf(c.Settings[client]).TTL }

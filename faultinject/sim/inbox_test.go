@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -19,10 +20,10 @@ type listening struct {
 	world  *world
 	server *server
 	link   *link
-	inbox  node.Inbox
+	inbox  wire.Inbox
 
 	mu  sync.Mutex
-	got []node.Message
+	got []wire.Message
 }
 
 // listen runs a test in a bubble where messages take a millisecond or two.
@@ -49,24 +50,24 @@ func listen(t *testing.T, test func(l *listening)) {
 	})
 }
 
-func (l *listening) keep(m node.Message) {
+func (l *listening) keep(m wire.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.got = append(l.got, m)
 }
 
-func (l *listening) messages() []node.Message {
+func (l *listening) messages() []wire.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.got)
 }
 
 // after lets time pass, and checks the kinds of all messages so far.
-func (l *listening) after(d time.Duration, kinds ...node.MessageKind) {
+func (l *listening) after(d time.Duration, kinds ...wire.MessageKind) {
 	l.Helper()
 	time.Sleep(d)
 	synctest.Wait()
-	var got []node.MessageKind
+	var got []wire.MessageKind
 	for _, m := range l.messages() {
 		got = append(got, m.Kind)
 	}
@@ -74,10 +75,10 @@ func (l *listening) after(d time.Duration, kinds ...node.MessageKind) {
 }
 
 // do runs an operation on the server itself.
-func (l *listening) do(op node.Op) node.Reply {
+func (l *listening) do(op wire.Op) wire.Reply {
 	op.Names, op.TTL, op.Limits, op.Token = []string{"a"}, ttl, limits, uint64(l.world.clock.Wall().UnixMicro())
-	reply := make([]node.Reply, 1)
-	l.server.Do(l.Context(), []node.Op{op}, reply)
+	reply := make([]wire.Reply, 1)
+	l.server.Do(l.Context(), []wire.Op{op}, reply)
 	return reply[0]
 }
 
@@ -85,11 +86,11 @@ func (l *listening) do(op node.Op) node.Reply {
 // the client listened.
 func (l *listening) wake() (heard bool) {
 	l.Helper()
-	waiter := node.Waiter{ID: "c:1", Ticket: 1, Keep: 10 * ttl}
-	require.Equal(l, node.Granted, l.do(node.Op{Kind: node.Acquire, Owner: "o:1"}).Outcome)
-	require.Equal(l, node.Denied, l.do(node.Op{Kind: node.Acquire, Owner: "c:2", Waiter: waiter}).Outcome)
-	require.Equal(l, node.Released, l.do(node.Op{Kind: node.Release, Owner: "o:1"}).Outcome)
-	return l.do(node.Op{Kind: node.Leave, Waiter: waiter}).Outcome == node.Released
+	waiter := wire.Waiter{ID: "c:1", Ticket: 1, Keep: 10 * ttl}
+	require.Equal(l, wire.Granted, l.do(wire.Op{Kind: wire.Acquire, Owner: "o:1"}).Outcome)
+	require.Equal(l, wire.Denied, l.do(wire.Op{Kind: wire.Acquire, Owner: "c:2", Waiter: waiter}).Outcome)
+	require.Equal(l, wire.Released, l.do(wire.Op{Kind: wire.Release, Owner: "o:1"}).Outcome)
+	return l.do(wire.Op{Kind: wire.Leave, Waiter: waiter}).Outcome == wire.Released
 }
 
 func (l *listening) applyFault(fault faultinject.Fault, begin bool) {
@@ -102,11 +103,11 @@ func TestMessagesTakeTheirTime(t *testing.T) {
 	listen(t, func(l *listening) {
 		require.True(l, l.wake())
 		l.after(0)
-		l.after(2*time.Millisecond+time.Microsecond, node.Woken)
+		l.after(2*time.Millisecond+time.Microsecond, wire.Woken)
 		got := l.messages()[0]
-		require.Equal(l, node.Message{Kind: node.Woken, Waiter: "c:1", Name: "a", Fence: got.Fence}, got)
+		require.Equal(l, wire.Message{Kind: wire.Woken, Waiter: "c:1", Name: "a", Fence: got.Fence}, got)
 		require.NotZero(l, got.Fence)
-		l.after(10*ttl, node.Woken)
+		l.after(10*ttl, wire.Woken)
 	})
 }
 
@@ -116,8 +117,8 @@ func TestFrozenProcessGetsMessagesLater(t *testing.T) {
 		require.True(l, l.wake())
 		l.after(3 * ttl)
 		l.link.process.thaw()
-		l.after(time.Millisecond, node.Woken)
-		l.after(ttl, node.Woken)
+		l.after(time.Millisecond, wire.Woken)
+		l.after(ttl, wire.Woken)
 	})
 }
 
@@ -126,13 +127,13 @@ func TestCutLosesSubscription(t *testing.T) {
 		t.Run(string(fault), func(t *testing.T) {
 			listen(t, func(l *listening) {
 				l.applyFault(fault, true)
-				l.after(noticed, node.Lost)
+				l.after(noticed, wire.Lost)
 				require.True(l, l.wake(), "the server does not know yet")
-				l.after(noticed, node.Lost)
+				l.after(noticed, wire.Lost)
 				l.applyFault(fault, false)
-				l.after(longestWait+10*time.Millisecond, node.Lost, node.Resubscribed)
+				l.after(longestWait+10*time.Millisecond, wire.Lost, wire.Resubscribed)
 				require.True(l, l.wake())
-				l.after(3*time.Millisecond, node.Lost, node.Resubscribed, node.Woken)
+				l.after(3*time.Millisecond, wire.Lost, wire.Resubscribed, wire.Woken)
 				require.Len(l, l.server.subscribers(), 1)
 			})
 		})
@@ -145,8 +146,8 @@ func TestShortCutOnlyDelays(t *testing.T) {
 		require.True(l, l.wake())
 		l.after(keepalive / 2)
 		l.applyFault(faultinject.Mute, false)
-		l.after(3*time.Millisecond, node.Woken)
-		l.after(ttl, node.Woken)
+		l.after(3*time.Millisecond, wire.Woken)
+		l.after(ttl, wire.Woken)
 	})
 }
 
@@ -155,19 +156,19 @@ func TestSubscriptionsEndWithTheServer(t *testing.T) {
 		l.server.Save()
 		l.server.begin(faultinject.Stop)
 		require.Empty(l, l.server.subscribers())
-		l.after(ttl, node.Lost)
+		l.after(ttl, wire.Lost)
 		l.server.end(faultinject.Stop)
-		l.after(longestWait+10*time.Millisecond, node.Lost, node.Resubscribed)
+		l.after(longestWait+10*time.Millisecond, wire.Lost, wire.Resubscribed)
 	})
 }
 
 func TestHungServerIsNoticed(t *testing.T) {
 	listen(t, func(l *listening) {
 		l.server.begin(faultinject.Pause)
-		l.after(noticed, node.Lost)
+		l.after(noticed, wire.Lost)
 		require.Len(l, l.server.subscribers(), 1)
 		l.server.end(faultinject.Pause)
-		l.after(ttl, node.Lost, node.Resubscribed)
+		l.after(ttl, wire.Lost, wire.Resubscribed)
 		require.Len(l, l.server.subscribers(), 1)
 	})
 }
@@ -195,7 +196,7 @@ func TestLostMessageEndsSubscription(t *testing.T) {
 		synctest.Wait()
 		l.world.c.Weather.Lose = 0
 		require.True(l, l.wake(), "the server does not know yet")
-		l.after(noticed+longestWait, node.Lost, node.Resubscribed)
+		l.after(noticed+longestWait, wire.Lost, wire.Resubscribed)
 		require.Len(l, l.server.subscribers(), 1)
 	})
 }
@@ -204,7 +205,7 @@ func TestLostMessageEndsSubscription(t *testing.T) {
 func TestLateSubscription(t *testing.T) {
 	listen(t, func(l *listening) {
 		l.applyFault(faultinject.Part, true)
-		_, err := l.link.Listen(l.Context(), "d", func(node.Message) { l.Error("it was never confirmed") })
+		_, err := l.link.Listen(l.Context(), "d", func(wire.Message) { l.Error("it was never confirmed") })
 		require.ErrorIs(l, err, node.ErrTimeout)
 		l.applyFault(faultinject.Part, false)
 		l.after(ttl) // the first subscription has come through

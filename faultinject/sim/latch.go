@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/history"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -288,7 +288,7 @@ func (w *world) readsInTheEnd(newcomer *process) {
 }
 
 // latchState formats a node's answer about a latch for the history.
-func latchState(s *node.LatchState) string {
+func latchState(s *wire.LatchState) string {
 	ids := ""
 	if s.Size > 0 {
 		ids = fmt.Sprintf(", %d ids %s", s.Size, strings.Join(s.IDs, " "))
@@ -365,7 +365,7 @@ func tooMany(nodes []bool) bool {
 
 // answered updates the memory from a node's answer: the node got back its memory, or knows of a later deletion. If
 // it has recovered and was told nothing, no client could use the latch. Then the latch may count as never set.
-func (l *latchMemory) answered(w *world, server int, r node.Reply) {
+func (l *latchMemory) answered(w *world, server int, r wire.Reply) {
 	s := r.Latch
 	if s == nil || r.Err != nil {
 		return
@@ -421,7 +421,7 @@ var forgetful = latchNode{forgot: true, certain: math.MaxUint64}
 // or deletion that makes up for it (ADR 59).
 var beforeRestoring = limits.Recovery()/8*5/4 + time.Millisecond
 
-func newLatchNode(s *node.LatchState) latchNode {
+func newLatchNode(s *wire.LatchState) latchNode {
 	began := max(s.Until-limits.Recovery().Microseconds(), 0)
 	return latchNode{
 		forgot: began > 0, certain: uint64(began + (maxSkew + beforeRestoring).Microseconds()),

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -30,13 +31,13 @@ type link struct {
 	released map[string]bool
 }
 
-var _ node.Pipeliner = (*link)(nil)
+var _ wire.Pipeliner = (*link)(nil)
 
 func newLink(p *process, s *server, w *path, seed uint64) *link {
 	return &link{process: p, server: s, path: w, rng: rand.New(rand.NewPCG(seed, 3)), released: make(map[string]bool), severed: make(chan struct{})}
 }
 
-// RoundTrip implements [node.Pipeliner]. Exchanges overlap in half of the cases, if messages take long.
+// RoundTrip implements [wire.Pipeliner]. Exchanges overlap in half of the cases, if messages take long.
 func (l *link) RoundTrip() time.Duration {
 	if c := l.server.world.c; c.Seed%2 == 0 {
 		return 2 * c.Weather.Most
@@ -62,19 +63,19 @@ func (l *link) Probe(context.Context) error {
 }
 
 // Do implements [node.Node].
-func (l *link) Do(_ context.Context, ops []node.Op, replies []node.Reply) {
+func (l *link) Do(_ context.Context, ops []wire.Op, replies []wire.Reply) {
 	err, unsent := l.exchange(slices.Clone(ops), replies)
 	if err == nil {
 		return
 	}
 	for i, op := range ops {
-		replies[i] = node.Reply{Err: &node.Error{Node: l.Name(), Op: op.Kind.String(), Reason: err}, Unsent: unsent}
+		replies[i] = wire.Reply{Err: &node.Error{Node: l.Name(), Op: op.Kind.String(), Reason: err}, Unsent: unsent}
 	}
 }
 
 // exchange sends operations and waits for the answer, at most for the node's timeout. The operations may still run
 // later.
-func (l *link) exchange(ops []node.Op, replies []node.Reply) (err error, unsent bool) {
+func (l *link) exchange(ops []wire.Op, replies []wire.Reply) (err error, unsent bool) {
 	if !l.process.awake() {
 		return node.ErrClosed, true
 	}
@@ -115,8 +116,8 @@ type exchange struct {
 	after   int
 	severed chan struct{}
 	life    int
-	ops     []node.Op
-	replies []node.Reply
+	ops     []wire.Op
+	replies []wire.Reply
 	trip
 	// double makes it run twice, the second time later by stray.
 	double bool
@@ -130,7 +131,7 @@ type exchange struct {
 	unsent bool
 }
 
-func (l *link) newExchange(ops []node.Op) *exchange {
+func (l *link) newExchange(ops []wire.Op) *exchange {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	after := l.sent
@@ -146,7 +147,7 @@ func (l *link) newExchange(ops []node.Op) *exchange {
 		t.there += late
 	}
 	return &exchange{
-		link: l, number: l.sent, after: after, severed: l.severed, ops: ops, replies: make([]node.Reply, len(ops)),
+		link: l, number: l.sent, after: after, severed: l.severed, ops: ops, replies: make([]wire.Reply, len(ops)),
 		life: l.server.currentLife(), trip: t,
 		stray:  time.Duration(l.rng.Int64N(int64(w.Stray) + 1)),
 		double: l.rng.Float64() < w.Double,
@@ -196,7 +197,7 @@ func (x *exchange) inOrder() {
 	for _, op := range x.ops {
 		switch {
 		case op.Owner == "": // a waiter leaves
-		case op.Kind == node.Release:
+		case op.Kind == wire.Release:
 			l.released[op.Owner] = true
 		case l.released[op.Owner]:
 			l.server.world.violated(Tidiness, "%s runs an %s of %s after its release", l.Name(), op.Kind, l.server.world.short(op.Owner))
@@ -208,6 +209,6 @@ func (x *exchange) inOrder() {
 func (x *exchange) again() {
 	time.Sleep(x.stray)
 	second := *x
-	second.replies = make([]node.Reply, len(x.ops))
+	second.replies = make([]wire.Reply, len(x.ops))
 	x.link.server.arrive(func(alive bool) { second.run(alive) })
 }

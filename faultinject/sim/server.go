@@ -9,7 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // server is an in-memory node and its environment: a socket with a backlog, a disk, and a supervisor that restarts
@@ -46,8 +46,8 @@ const gone = time.Hour
 // keeps returns how long the server keeps a name for an owner: 0 if it does not, and gone if it cannot grant the name to
 // another owner either.
 func (s *server) keeps(name, owner string) time.Duration {
-	found := make([]node.Reply, 1)
-	s.Do(context.Background(), []node.Op{{Kind: node.Inspect, Names: []string{name}, Limits: limits}}, found)
+	found := make([]wire.Reply, 1)
+	s.Do(context.Background(), []wire.Op{{Kind: wire.Inspect, Names: []string{name}, Limits: limits}}, found)
 	if found[0].Err != nil || found[0].Recovering > 0 {
 		return gone
 	}
@@ -97,7 +97,7 @@ func (s *server) saveFromTimeToTime(ctx context.Context, rng *rand.Rand) {
 func (s *server) maybeForget(x *exchange) {
 	granted := false
 	for i, r := range x.replies {
-		granted = granted || (x.ops[i].Kind == node.Acquire || r.Latch != nil) && r.Outcome == node.Granted
+		granted = granted || (x.ops[i].Kind == wire.Acquire || r.Latch != nil) && r.Outcome == wire.Granted
 	}
 	if !granted || s.index < s.world.c.Sound {
 		return

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -22,7 +23,7 @@ const (
 type inbox struct {
 	link    *link
 	client  string
-	deliver func(node.Message)
+	deliver func(wire.Message)
 	quit    chan struct{}
 	once    sync.Once
 
@@ -32,10 +33,10 @@ type inbox struct {
 	at *subscription
 }
 
-var _ node.Listener = (*link)(nil)
+var _ wire.Listener = (*link)(nil)
 
-// Listen implements [node.Listener].
-func (l *link) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
+// Listen implements [wire.Listener].
+func (l *link) Listen(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
 	if !l.process.awake() {
 		return nil, &node.Error{Node: l.Name(), Reason: node.ErrClosed}
 	}
@@ -59,7 +60,7 @@ func (l *link) newRand() *rand.Rand {
 	return rand.New(rand.NewPCG(l.rng.Uint64(), 5))
 }
 
-// Close implements [node.Inbox].
+// Close implements [wire.Inbox].
 func (b *inbox) Close() error {
 	b.once.Do(func() { close(b.quit) })
 	b.mu.Lock() // deliver has returned
@@ -110,9 +111,9 @@ func (b *inbox) use(s *subscription) bool {
 		return false
 	default:
 	}
-	news := node.Message{Kind: node.Lost}
+	news := wire.Message{Kind: wire.Lost}
 	if s != nil {
-		news.Kind = node.Resubscribed
+		news.Kind = wire.Resubscribed
 		defer s.use()
 	}
 	b.at = s
@@ -122,7 +123,7 @@ func (b *inbox) use(s *subscription) bool {
 }
 
 // receive hands a message to the process, if it came over the current subscription.
-func (b *inbox) receive(s *subscription, m node.Message) {
+func (b *inbox) receive(s *subscription, m wire.Message) {
 	if !b.link.process.awake() {
 		return
 	}
@@ -219,7 +220,7 @@ type subscription struct {
 
 	mu sync.Mutex
 	// remote is the server's part. gone is set once the server no longer wants it.
-	remote node.Inbox
+	remote wire.Inbox
 	gone   bool
 	// broken is set when a message was lost.
 	broken bool
@@ -236,9 +237,9 @@ func newSubscription(b *inbox) *subscription {
 }
 
 // published forwards a message of the server's node.
-func (s *subscription) published(m node.Message) {
+func (s *subscription) published(m wire.Message) {
 	switch m.Kind {
-	case node.Lost, node.Resubscribed: // that is told by the end
+	case wire.Lost, wire.Resubscribed: // that is told by the end
 	default:
 		s.send(func() { s.inbox.receive(s, m) })
 	}

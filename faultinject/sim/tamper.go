@@ -11,7 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -201,18 +201,18 @@ func (w *world) hasMajority(name, owner string) bool {
 }
 
 // holders lists the holders of a name on this server.
-func (s *server) holders(name string) []node.Holder {
-	found := make([]node.Reply, 1)
-	s.Do(context.Background(), []node.Op{{Kind: node.Inspect, Names: []string{name}, Limits: limits}}, found)
+func (s *server) holders(name string) []wire.Holder {
+	found := make([]wire.Reply, 1)
+	s.Do(context.Background(), []wire.Op{{Kind: wire.Inspect, Names: []string{name}, Limits: limits}}, found)
 	return found[0].Holders
 }
 
 // deleteByHand deletes a name without its holder.
 func (s *server) deleteByHand(name string) {
 	for _, h := range s.holders(name) {
-		if h.Owner != node.Readers {
-			op := node.Op{Kind: node.Release, Names: []string{name}, Owner: h.Owner, Reads: h.Reads}
-			s.Do(context.Background(), []node.Op{op}, make([]node.Reply, 1))
+		if h.Owner != wire.Readers {
+			op := wire.Op{Kind: wire.Release, Names: []string{name}, Owner: h.Owner, Reads: h.Reads}
+			s.Do(context.Background(), []wire.Op{op}, make([]wire.Reply, 1))
 		}
 	}
 }
@@ -222,17 +222,17 @@ func (l *tampering) ran(server int, x *exchange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, op := range x.ops {
-		if _, known := l.asked[op.Owner]; op.Kind == node.Acquire && !known {
+		if _, known := l.asked[op.Owner]; op.Kind == wire.Acquire && !known {
 			l.asked[op.Owner] = x.ran
 		}
-		if op.Kind != node.Release || op.Owner == "" {
+		if op.Kind != wire.Release || op.Owner == "" {
 			continue
 		}
 		if l.releases[op.Owner] == nil {
 			l.releases[op.Owner] = make(map[int]bool)
 		}
 		if _, ok := l.releases[op.Owner][server]; !ok {
-			l.releases[op.Owner][server] = x.replies[i].Outcome == node.Released && !x.replies[i].Partial
+			l.releases[op.Owner][server] = x.replies[i].Outcome == wire.Released && !x.replies[i].Partial
 		}
 	}
 }

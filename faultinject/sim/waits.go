@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Bounds of a wait for a lock that is free.
@@ -144,14 +144,14 @@ func (w *world) watchWaits(done <-chan struct{}) {
 }
 
 // states returns the knowledge of all names on servers that run and do not recover.
-func (w *world) states() []node.Reply {
-	var states []node.Reply
+func (w *world) states() []wire.Reply {
+	var states []wire.Reply
 	for _, s := range w.servers {
 		if !s.runs() {
 			continue
 		}
-		reply := make([]node.Reply, 1)
-		s.Do(context.Background(), []node.Op{{Kind: node.Inspect, Names: names, Limits: limits}}, reply)
+		reply := make([]wire.Reply, 1)
+		s.Do(context.Background(), []wire.Op{{Kind: wire.Inspect, Names: names, Limits: limits}}, reply)
 		if reply[0].Recovering == 0 {
 			states = append(states, reply[0])
 		}
@@ -160,7 +160,7 @@ func (w *world) states() []node.Reply {
 }
 
 // blocked reports whether another holder has, or just had, a name that the waiter needs.
-func (w *world) blocked(one *waiting, states []node.Reply) bool {
+func (w *world) blocked(one *waiting, states []wire.Reply) bool {
 	leased, grants := w.standing(one.task.Names)
 	if leased && w.now() > span {
 		one.lawful += look
@@ -174,7 +174,7 @@ func (w *world) blocked(one *waiting, states []node.Reply) bool {
 }
 
 // examine checks whether a waiter waits for too long.
-func (w *world) examine(one *waiting, states []node.Reply) {
+func (w *world) examine(one *waiting, states []wire.Reply) {
 	now := w.now()
 	if w.blocked(one, states) {
 		one.free = now
@@ -258,9 +258,9 @@ func (c *Case) orderly() bool {
 }
 
 // freeOn counts the servers on which no name is held.
-func freeOn(names []string, states []node.Reply) (n int) {
+func freeOn(names []string, states []wire.Reply) (n int) {
 	for _, r := range states {
-		if !slices.ContainsFunc(r.Holders, func(h node.Holder) bool { return slices.Contains(names, h.Name) }) {
+		if !slices.ContainsFunc(r.Holders, func(h wire.Holder) bool { return slices.Contains(names, h.Name) }) {
 			n++
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject/history"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // names are the names of all locks.
@@ -223,7 +223,7 @@ func keysOf(lease *quorumlock.Lease) []string {
 	}
 	var keys []string
 	for _, slot := range lease.Slots() {
-		keys = append(keys, node.SlotName(node.PoolName(lease.Names()[0]), slot))
+		keys = append(keys, wire.SlotName(wire.PoolName(lease.Names()[0]), slot))
 	}
 	return keys
 }
@@ -383,7 +383,7 @@ func (w *world) ran(l *link, x *exchange) {
 }
 
 // heard records a message from a server to a process in the history.
-func (w *world) heard(l *link, m node.Message) {
+func (w *world) heard(l *link, m wire.Message) {
 	switch {
 	case !w.traced:
 	case m.Waiter == "":
@@ -393,28 +393,28 @@ func (w *world) heard(l *link, m node.Message) {
 	}
 }
 
-func reader(op node.Op) string {
+func reader(op wire.Op) string {
 	if op.Reads {
 		return ", to read,"
 	}
 	return ""
 }
 
-func tokenOf(op node.Op) string {
-	if op.Token == 0 || op.Kind != node.Acquire {
+func tokenOf(op wire.Op) string {
+	if op.Token == 0 || op.Kind != wire.Acquire {
 		return ""
 	}
 	return fmt.Sprintf(" with token %d", op.Token)
 }
 
-func (w *world) answer(r node.Reply) string {
+func (w *world) answer(r wire.Reply) string {
 	text := r.Outcome.String()
 	switch {
 	case r.Err != nil:
 		text = r.Err.Error()
 	case r.Latch != nil:
 		text += ", " + latchState(r.Latch)
-	case r.Outcome == node.Denied:
+	case r.Outcome == wire.Denied:
 		text += fmt.Sprintf(" by %s for %v", w.short(r.Holder.Owner), r.Holder.TTL)
 	case r.Token != 0:
 		text += fmt.Sprintf(", but knows token %d", r.Token)

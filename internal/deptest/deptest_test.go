@@ -50,7 +50,7 @@ var rules = []rule{
 		docs: "measure/ turns events into measurements. The modules otel and prometheus record them, and a program gets only " +
 			"the dependencies of the module that it uses.",
 		pkg:   module + "/measure",
-		allow: []string{module + "$", module + "/node", module + "/quorum"},
+		allow: []string{module + "$", module + "/node"},
 	},
 	{
 		name: "adapters use only the public API",
@@ -61,12 +61,12 @@ var rules = []rule{
 	},
 	{
 		name: "what starts servers and runs suites stays out of the library",
-		docs: "node/memory, node/nodetest, internal/fleet, internal/redisproc, internal/testkit and internal/watchdog are for " +
+		docs: "node/memory, internal/nodetest, internal/fleet, internal/redisproc, internal/testkit and internal/watchdog are for " +
 			"tests: only _test.go files, and packages that the root does not import, may use them.",
 		pkg:  module,
 		deps: true,
 		deny: []string{
-			module + "/node/memory", module + "/node/nodetest", module + "/internal/fleet", module + "/internal/redisproc", module + "/internal/testkit",
+			module + "/node/memory", module + "/internal/nodetest", module + "/internal/fleet", module + "/internal/redisproc", module + "/internal/testkit",
 			module + "/internal/watchdog", "testing",
 		},
 	},
@@ -97,20 +97,20 @@ var rules = []rule{
 			"tested without the rest of the client.",
 		pkg: module + "/internal/dispatch",
 		allow: []string{
-			"golang.org/x/sync/errgroup", module + "/clock", module + "/node", module + "/quorum",
+			"golang.org/x/sync/errgroup", module + "/clock", module + "/node", module + "/quorum", module + "/internal/decision", module + "/internal/wire",
 		},
 	},
 	{
 		name:  "slots are arithmetic",
 		docs:  "internal/slots chooses slots of semaphores. It does no I/O and knows no leases.",
 		pkg:   module + "/internal/slots",
-		allow: []string{module + "/node", module + "/quorum"},
+		allow: []string{module + "/internal/decision", module + "/internal/wire"},
 	},
 	{
 		name:  "inbox subscribes and knows no waiters",
 		docs:  "internal/inbox keeps subscriptions open. It passes messages to a Handler, and knows neither queues nor leases.",
 		pkg:   module + "/internal/inbox",
-		allow: []string{module + "/clock", module + "/node"},
+		allow: []string{module + "/clock", module + "/node", module + "/internal/wire"},
 	},
 	{
 		name: "lease knows no waiters and no public type",
@@ -118,7 +118,8 @@ var rules = []rule{
 			"so that nothing in it depends on who waits, or on the public face.",
 		pkg: module + "/internal/lease",
 		allow: []string{
-			module + "/clock", module + "/node", module + "/quorum", module + "/internal/dispatch", module + "/internal/slots",
+			module + "/clock", module + "/node", module + "/internal/decision", module + "/internal/wire",
+			module + "/internal/dispatch", module + "/internal/slots",
 		},
 	},
 	{
@@ -127,8 +128,8 @@ var rules = []rule{
 			"and never talks to a node by itself, except to keep its places in the queues and to leave them.",
 		pkg: module + "/internal/wait",
 		allow: []string{
-			module + "/clock", module + "/node", module + "/quorum", module + "/internal/inbox", module + "/internal/lease",
-			module + "/internal/slots",
+			module + "/clock", module + "/node", module + "/quorum", module + "/internal/decision", module + "/internal/wire",
+			module + "/internal/inbox", module + "/internal/lease", module + "/internal/slots",
 		},
 	},
 	{
@@ -136,14 +137,22 @@ var rules = []rule{
 		docs: "internal/latch makes the calls of latches. It takes its token clock and its subscriptions as interfaces, and leaves errors " +
 			"and hooks to the public face.",
 		pkg:   module + "/internal/latch",
-		allow: []string{module + "/clock", module + "/node", module + "/quorum", module + "/internal/dispatch"},
+		allow: []string{module + "/clock", module + "/node", module + "/quorum", module + "/internal/decision", module + "/internal/wire", module + "/internal/dispatch"},
 	},
 	{
-		name:  "quorum is a pure leaf",
-		docs:  "quorum/ decides and does nothing else: it imports the standard library only, and has no I/O, goroutine or clock in it.",
-		pkg:   module + "/quorum",
+		name:  "decisions are pure",
+		docs:  "internal/decision decides and does nothing else: it imports the rule and the standard library only, and has no I/O, goroutine or clock in it.",
+		pkg:   module + "/internal/decision " + module + "/quorum",
 		deps:  true,
-		allow: []string{module + "/quorum"},
+		allow: []string{module + "/internal/decision", module + "/quorum"},
+	},
+	{
+		name: "wire is a leaf",
+		docs: "internal/wire has what the engine and a node say to each other: it imports the standard library only, so that package " +
+			"node can name it.",
+		pkg:   module + "/internal/wire",
+		deps:  true,
+		allow: []string{module + "/internal/wire"},
 	},
 	{
 		name:  "clock is a leaf",
@@ -160,9 +169,9 @@ var rules = []rule{
 		allow: []string{module + "/internal/respguard"},
 	},
 	{
-		name: "quorum does no I/O itself",
-		docs: "quorum/ takes votes and times as values: what talks, waits or runs in parallel belongs to the coordinator.",
-		pkg:  module + "/quorum",
+		name: "decisions do no I/O",
+		docs: "internal/decision takes votes and times as values: what talks, waits or runs in parallel belongs to the coordinator.",
+		pkg:  module + "/internal/decision " + module + "/quorum",
 		deny: []string{"net", "os", "context", "sync", "log", "math/rand"},
 	},
 	{
@@ -174,10 +183,10 @@ var rules = []rule{
 	},
 	{
 		name: "node imports little",
-		docs: "node/ is one node: it may import clock, quorum, internal/respguard, its own subpackages, rueidis and golang.org/x/sync.",
+		docs: "node/ is one node: it may import clock, internal/wire, internal/respguard, its own subpackages, rueidis and golang.org/x/sync.",
 		pkg:  module + "/node",
 		allow: []string{
-			module + "/node", module + "/clock", module + "/quorum", module + "/internal/respguard", "github.com/redis/rueidis",
+			module + "/node", module + "/clock", module + "/internal/wire", module + "/internal/respguard", "github.com/redis/rueidis",
 			"golang.org/x/sync",
 		},
 	},

@@ -3,13 +3,13 @@ package dispatch
 import (
 	"time"
 
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Call is one operation on its way to one node. Its fields are set before it is submitted.
 type Call struct {
 	// Op may be shared with calls to other nodes: it is replaced, never changed.
-	Op *node.Op
+	Op *wire.Op
 	To Receiver
 	// Sent is the local time just before the operation was sent last, set by the sender.
 	Sent time.Duration
@@ -57,7 +57,7 @@ func (c *Call) setNode(i int) { c.node = uint8(i) } //nolint:gosec // below quor
 type Receiver interface {
 	// Answer is called exactly once for each call that Submit has accepted and that was not withdrawn, with no
 	// lock of this package held. It must not keep r.
-	Answer(c *Call, r *node.Reply)
+	Answer(c *Call, r *wire.Reply)
 }
 
 // Ignore is a receiver for calls whose answer matters to no caller.
@@ -65,7 +65,7 @@ var Ignore Receiver = ignore{}
 
 type ignore struct{}
 
-func (ignore) Answer(*Call, *node.Reply) {}
+func (ignore) Answer(*Call, *wire.Reply) {}
 
 // inlineNodes is how many nodes most deployments have at most.
 const inlineNodes = 5
@@ -73,20 +73,20 @@ const inlineNodes = 5
 // Calls are the calls of one operation to every node, in one piece of memory. It must not be
 // copied once Aim was called.
 type Calls struct {
-	Op     node.Op
+	Op     wire.Op
 	calls  []Call
 	inline [inlineNodes]Call
 }
 
 // NewCalls returns calls of an operation to each of the given number of nodes.
-func NewCalls(nodes int, op node.Op) *Calls {
+func NewCalls(nodes int, op wire.Op) *Calls {
 	c := &Calls{}
 	c.Aim(nodes, op)
 	return c
 }
 
 // Aim prepares zero Calls for an operation on each of the given number of nodes.
-func (c *Calls) Aim(nodes int, op node.Op) {
+func (c *Calls) Aim(nodes int, op wire.Op) {
 	c.Op = op
 	if nodes <= inlineNodes {
 		c.calls = c.inline[:nodes]

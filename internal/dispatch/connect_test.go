@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -17,7 +18,7 @@ type linked struct{ scripted }
 
 func (*linked) Connected() bool { return true }
 
-func (l *linked) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (l *linked) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	time.Sleep(time.Millisecond)
 	l.scripted.Do(ctx, ops, replies)
 }
@@ -28,7 +29,7 @@ type restless struct {
 	stop atomic.Bool
 }
 
-func (r *restless) Answer(c *Call, _ *node.Reply) {
+func (r *restless) Answer(c *Call, _ *wire.Reply) {
 	if !r.stop.Load() {
 		_ = r.s.submit(&Call{Op: c.Op, To: r})
 	}
@@ -42,7 +43,7 @@ func TestConnectToABusyNode(t *testing.T) {
 		defer n.Close()
 		r := &restless{s: n.senders[0]}
 		defer r.stop.Store(true)
-		require.NoError(t, n.Submit(0, &Call{Op: &node.Op{Kind: node.Acquire, Owner: "x"}, To: r}))
+		require.NoError(t, n.Submit(0, &Call{Op: &wire.Op{Kind: wire.Acquire, Owner: "x"}, To: r}))
 		time.Sleep(10 * time.Millisecond)
 		told := make(chan Connection, 1)
 		n.Connect(0, told)
@@ -166,7 +167,7 @@ func TestProbeHasNoRoundTrip(t *testing.T) {
 		require.NoError(t, n.Submit(0, ask(a, "again")))
 		time.Sleep(timeoutMin)
 		synctest.Wait()
-		require.Equal(t, node.Granted, a.of(t, "again").Outcome)
+		require.Equal(t, wire.Granted, a.of(t, "again").Outcome)
 		require.Len(t, e.news, 2)
 		require.Contains(t, e.news[1], "up")
 		require.Equal(t, time.Millisecond, n.Latency(0))

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // A lock with a short TTL cannot wait for a node as long as other locks of the same client can.
@@ -18,7 +18,7 @@ const minDeadlineGap = time.Millisecond
 type LateReceiver interface {
 	// AnswerLate is called at most once for a call, after Answer said that its outcome is
 	// unknown. The rules of Answer hold.
-	AnswerLate(c *Call, r *node.Reply)
+	AnswerLate(c *Call, r *wire.Reply)
 }
 
 // expectLocked makes sure that the timer fires by the deadline of a call, if the call has one.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -60,8 +61,8 @@ func TestSenderAnswersACallAtItsDeadline(t *testing.T) {
 		close(gate)
 		synctest.Wait()
 		require.Equal(t, [][]string{{"short", "long"}, {"behind", "undo"}}, nd.owners(), "an undo goes on after its caller was told")
-		require.Equal(t, node.Granted, a.of(t, "long").Outcome)
-		require.Equal(t, node.Granted, a.of(t, "behind").Outcome)
+		require.Equal(t, wire.Granted, a.of(t, "long").Outcome)
+		require.Equal(t, wire.Granted, a.of(t, "behind").Outcome)
 		a.of(t, "short") // once
 		a.of(t, "undo")
 	})
@@ -72,7 +73,7 @@ func TestDeadlineEndsWithItsCall(t *testing.T) {
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		require.NoError(t, s.submit(patient(s, ask(a, "quick"), 10*time.Millisecond)))
 		synctest.Wait()
-		require.Equal(t, node.Granted, a.of(t, "quick").Outcome)
+		require.Equal(t, wire.Granted, a.of(t, "quick").Outcome)
 		gate := make(chan struct{})
 		nd.set(gate, nil)
 		require.NoError(t, s.submit(ask(a, "hangs")))
@@ -122,7 +123,7 @@ type lateAnswers struct {
 	late atomic.Int32
 }
 
-func (a *lateAnswers) AnswerLate(*Call, *node.Reply) { a.late.Add(1) }
+func (a *lateAnswers) AnswerLate(*Call, *wire.Reply) { a.late.Add(1) }
 
 // An undo that was late and is repeated gets no second late answer.
 func TestLateUndoIsAnsweredOnce(t *testing.T) {

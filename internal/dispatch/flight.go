@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // flight is one exchange under way: the calls of a batch, or a probe without calls.
@@ -16,8 +16,8 @@ import (
 // it. All operations of an owner or a waiter share one.
 type flight struct {
 	batch   []*Call
-	ops     []node.Op
-	replies []node.Reply
+	ops     []wire.Op
+	replies []wire.Reply
 	// began is when it was sent. deadline is when it is overdue, or 0 once it was answered.
 	began, deadline time.Duration
 	// overdue is set once it is: its receivers have been told, and no caller waits for it.
@@ -56,7 +56,7 @@ func (s *sender) depthLocked() int {
 
 // overlapsLocked reports whether to send an operation now, beside the flights. If one of them has
 // been answered, its goroutine takes the operation.
-func (s *sender) overlapsLocked(op *node.Op) bool {
+func (s *sender) overlapsLocked(op *wire.Op) bool {
 	if s.pipeliner == nil || s.workers != len(s.flights) || s.workers >= s.depthLocked() ||
 		s.asking || s.health.down || s.overdue > 0 {
 		return false
@@ -126,7 +126,7 @@ func (s *sender) countAllNamesLocked(f *flight, by int) {
 }
 
 // countNamesLocked counts the names of an operation that begins or ceases to hold them.
-func (s *sender) countNamesLocked(op *node.Op, by int) {
+func (s *sender) countNamesLocked(op *wire.Op, by int) {
 	for name := range sharedNames(op) {
 		if s.held[name] += by; s.held[name] == 0 {
 			delete(s.held, name)
@@ -134,7 +134,7 @@ func (s *sender) countNamesLocked(op *node.Op, by int) {
 	}
 }
 
-func (s *sender) isHeldLocked(op *node.Op) bool {
+func (s *sender) isHeldLocked(op *wire.Op) bool {
 	for name := range sharedNames(op) {
 		if s.held[name] > 0 {
 			return true
@@ -144,7 +144,7 @@ func (s *sender) isHeldLocked(op *node.Op) bool {
 }
 
 // sharedNames are the names of an operation, and of its pool.
-func sharedNames(op *node.Op) iter.Seq[string] {
+func sharedNames(op *wire.Op) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if op.Pool.Name != "" && !yield(op.Pool.Name) {
 			return

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -52,7 +53,7 @@ func (f *far) setIdentity(identity string) {
 	f.identity = identity
 }
 
-func (f *far) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (f *far) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	f.mu.Lock()
 	f.flights++
 	f.most = max(f.most, f.flights)
@@ -81,7 +82,7 @@ func (f *far) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	}
 	for i := range replies {
 		if breaks {
-			replies[i] = node.Reply{Err: &node.Error{Node: "far", Op: ops[i].Kind.String(), Reason: node.ErrUnreachable}}
+			replies[i] = wire.Reply{Err: &node.Error{Node: "far", Op: ops[i].Kind.String(), Reason: node.ErrUnreachable}}
 		}
 	}
 }
@@ -93,7 +94,7 @@ type timed struct {
 	took []time.Duration
 }
 
-func (r *timed) Answer(c *Call, _ *node.Reply) {
+func (r *timed) Answer(c *Call, _ *wire.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.took = append(r.took, time.Since(r.came[c]))
@@ -105,7 +106,7 @@ func (r *timed) forget() {
 }
 
 func (r *timed) submit(t *testing.T, s *sender, owner string) {
-	c := &Call{Op: &node.Op{Kind: node.Acquire, Names: []string{"lock of " + owner}, Owner: owner}, To: r}
+	c := &Call{Op: &wire.Op{Kind: wire.Acquire, Names: []string{"lock of " + owner}, Owner: owner}, To: r}
 	r.mu.Lock()
 	r.came[c] = time.Now()
 	r.mu.Unlock()
@@ -193,7 +194,7 @@ func TestOrderOfCallsToAFarNode(t *testing.T) {
 				if other := fmt.Sprint("lock ", rng.IntN(20)); rng.IntN(4) == 0 && other != names[0] {
 					names = append(names, other)
 				}
-				err := s.submit(&Call{Op: &node.Op{Kind: node.Acquire, Names: names, Owner: owner}, To: &a})
+				err := s.submit(&Call{Op: &wire.Op{Kind: wire.Acquire, Names: names, Owner: owner}, To: &a})
 				if err == nil {
 					for _, name := range names {
 						accepted[name] = append(accepted[name], owner)
@@ -267,7 +268,7 @@ func TestOverdueFlights(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, r.took, 11)
 		assert.Less(t, slices.Max(r.took), timeoutMax)
-		c := &Call{Op: &node.Op{Kind: node.Acquire, Names: []string{"another"}}, To: r}
+		c := &Call{Op: &wire.Op{Kind: wire.Acquire, Names: []string{"another"}}, To: r}
 		require.ErrorIs(t, s.submit(c), node.ErrDown)
 		nd.set(nil, nil)
 		close(gate)

@@ -3,7 +3,7 @@ package dispatch
 import (
 	"time"
 
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/decision"
 )
 
 // A node that failed is probed soon at first, then less and less often.
@@ -63,7 +63,7 @@ func (h *health) late() {
 func (h *health) failed(now time.Duration, err error, jitter float64) (news bool) {
 	news = !h.down
 	h.down, h.err = true, err
-	h.probeAt = now + quorum.Backoff(h.failures, probePauseMin, probePauseMax, jitter)
+	h.probeAt = now + decision.Backoff(h.failures, probePauseMin, probePauseMax, jitter)
 	h.failures++
 	return news
 }

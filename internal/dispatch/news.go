@@ -5,8 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/decision"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // inspectLocked looks in a batch of answers for news about the node itself.
@@ -25,21 +26,21 @@ func (s *sender) inspectLocked(f *flight, now time.Duration) {
 	twin := cmp.Or(s.twin, before)
 	for i := range f.replies {
 		r, kind := &f.replies[i], f.batch[i].Op.Kind
-		if kind == node.Acquire || kind == node.Renew {
+		if kind == wire.Acquire || kind == wire.Renew {
 			s.succession.doubt(r, now, s.nodes.env.Recovery)
 		}
 		switch {
-		case kind != node.Acquire && kind != node.Renew && kind != node.Latch: // other answers say nothing about the node
+		case kind != wire.Acquire && kind != wire.Renew && kind != wire.Latch: // other answers say nothing about the node
 		case r.Recovering > 0:
 			s.recoveringLocked(f.began, now, r)
-		case r.Outcome == node.Granted:
+		case r.Outcome == wire.Granted:
 			s.servesLocked(kind)
 		case r.Err != nil:
 			s.refusesLocked(r.Err)
 		}
-		undoes := f.batch[i].Until > 0 || kind == node.ForceRelease // an undo that the server has done is done
+		undoes := f.batch[i].Until > 0 || kind == wire.ForceRelease // an undo that the server has done is done
 		if twin != "" && (r.Err == nil || isAnswer(r.Err)) && !undoes {
-			*r = node.Reply{Err: &node.Error{Node: s.node.Name(), Op: kind.String(), Reason: node.ErrSameServer, Err: sameServerError(twin)}}
+			*r = wire.Reply{Err: &node.Error{Node: s.node.Name(), Op: kind.String(), Reason: node.ErrSameServer, Err: sameServerError(twin)}}
 		}
 	}
 }
@@ -88,12 +89,12 @@ func (s *sender) evictionsLocked() {
 
 // servesLocked reports the end of a recovery or of a refusal. A node that refuses acquisitions because of
 // the clock still grants renewals, so only an acquisition shows that the clock is right.
-func (s *sender) servesLocked(kind node.Kind) {
+func (s *sender) servesLocked(kind wire.Kind) {
 	if s.recoverUntil != 0 {
 		s.recoverUntil = 0
 		s.nodes.env.Events.NodeRecovered(s.node.Name())
 	}
-	if s.complaint != nil && kind == node.Acquire {
+	if s.complaint != nil && kind == wire.Acquire {
 		s.complaint = nil
 		s.nodes.env.Events.NodeServes(s.node.Name())
 	}
@@ -122,11 +123,11 @@ const maxRecovery = 2 * 365 * 24 * time.Hour
 // recoveringLocked reports a recovery, unless it has reported this one before. The node
 // measured the time left somewhere between question and answer. So it is a new recovery
 // only if its earliest possible end is later than the last one's, by more than clocks drift.
-func (s *sender) recoveringLocked(began, now time.Duration, r *node.Reply) {
+func (s *sender) recoveringLocked(began, now time.Duration, r *wire.Reply) {
 	env := &s.nodes.env
 	left := min(r.Recovering, maxRecovery)
 	earliest := began + left
-	if s.recoverUntil != 0 && earliest <= s.recoverUntil+quorum.Drift(env.Recovery) {
+	if s.recoverUntil != 0 && earliest <= s.recoverUntil+decision.Drift(env.Recovery) {
 		return
 	}
 	s.recoverUntil = now + left

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -34,10 +35,10 @@ func TestNewsOfANodeComeInOrder(t *testing.T) {
 		again.Urgent = true
 		require.NoError(t, n.Submit(0, again))
 		synctest.Wait()
-		require.Equal(t, node.Granted, a.of(t, "again").Outcome)
+		require.Equal(t, wire.Granted, a.of(t, "again").Outcome)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		down := &node.Error{Node: "scripted", Op: node.Acquire.String(), Reason: node.ErrUnreachable}
+		down := &node.Error{Node: "scripted", Op: wire.Acquire.String(), Reason: node.ErrUnreachable}
 		require.Equal(t, []string{"down scripted: " + down.Error(), "up scripted"}, e.news)
 	})
 }
@@ -48,7 +49,7 @@ type undoing struct {
 	a *answers
 }
 
-func (u undoing) Answer(c *Call, _ *node.Reply) {
+func (u undoing) Answer(c *Call, _ *wire.Reply) {
 	time.Sleep(time.Second)
 	_ = u.s.submit(undoFor(u.s, u.a, c.Op.Owner, time.Minute))
 }
@@ -76,14 +77,14 @@ type twin struct{ scripted }
 
 func (*twin) Identity() string { return "one server" }
 
-func (w *twin) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (w *twin) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	w.scripted.Do(ctx, ops, replies)
 	for i := range ops {
 		switch ops[i].Kind {
-		case node.Leave, node.Shorten:
-			replies[i] = node.Reply{Outcome: node.Released}
-		case node.Latch:
-			replies[i] = node.Reply{Outcome: node.Granted, Latch: &node.LatchState{}}
+		case wire.Leave, wire.Shorten:
+			replies[i] = wire.Reply{Outcome: wire.Released}
+		case wire.Latch:
+			replies[i] = wire.Reply{Outcome: wire.Granted, Latch: &wire.LatchState{}}
 		}
 	}
 }
@@ -100,19 +101,19 @@ func TestUndoOnATwinIsNotRepeated(t *testing.T) {
 		}
 		require.NoError(t, a.of(t, "first").Err)
 		require.ErrorIs(t, a.of(t, "second").Err, node.ErrSameServer)
-		n.Leave(1, []string{"a"}, "client:1", node.Pool{}, time.Minute)
-		for _, kind := range []node.Kind{node.Release, node.Shorten, node.Latch} {
-			require.NoError(t, n.Submit(1, &Call{Op: &node.Op{Kind: kind}, To: Ignore, Until: n.env.Clock.Now() + time.Minute}))
+		n.Leave(1, []string{"a"}, "client:1", wire.Pool{}, time.Minute)
+		for _, kind := range []wire.Kind{wire.Release, wire.Shorten, wire.Latch} {
+			require.NoError(t, n.Submit(1, &Call{Op: &wire.Op{Kind: kind}, To: Ignore, Until: n.env.Clock.Now() + time.Minute}))
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		var undone []node.Kind
+		var undone []wire.Kind
 		for _, batch := range second.batches[1:] {
 			for _, op := range batch {
 				undone = append(undone, op.Kind)
 			}
 		}
-		require.Equal(t, []node.Kind{node.Leave, node.Release, node.Shorten, node.Latch}, undone)
+		require.Equal(t, []wire.Kind{wire.Leave, wire.Release, wire.Shorten, wire.Latch}, undone)
 	})
 }
 
@@ -128,7 +129,7 @@ func (m *moving) Identity() string { return m.identity.Load().(string) }
 
 func (m *moving) Server() (identity, process string) { return m.Identity(), m.process }
 
-func (m *moving) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (m *moving) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	m.scripted.Do(ctx, ops, replies)
 	for i := range ops {
 		replies[i].Recovering = m.recovering

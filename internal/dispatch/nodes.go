@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/decision"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -81,7 +83,7 @@ func New(nodes []node.Node, env Env) *Nodes {
 func (n *Nodes) Len() int { return len(n.senders) }
 
 // All is the set of all nodes.
-func (n *Nodes) All() quorum.Set { return 1<<len(n.senders) - 1 }
+func (n *Nodes) All() decision.Set { return 1<<len(n.senders) - 1 }
 
 // Node is node i.
 func (n *Nodes) Node(i int) node.Node { return n.senders[i].node }
@@ -104,7 +106,7 @@ func (n *Nodes) Withdraw(i int, c *Call) bool { return n.senders[i].withdraw(c) 
 // are asked. For a node that is not asked now, it calls refused before it returns, with no lock
 // of this package held. So the caller may hold a lock of its own, which refused and Answer
 // need. Send asks no more nodes once refused returns false.
-func (n *Nodes) Send(calls *Calls, set quorum.Set, refused func(i int, err error) bool) (asked quorum.Set) {
+func (n *Nodes) Send(calls *Calls, set decision.Set, refused func(i int, err error) bool) (asked decision.Set) {
 	for i := range set.All() {
 		if err := n.Submit(i, calls.To(i)); err == nil {
 			asked = asked.With(i)
@@ -119,10 +121,10 @@ func (n *Nodes) Send(calls *Calls, set quorum.Set, refused func(i int, err error
 // of a pool. The node then wakes the next waiter: the message to this one may have been the
 // only one that told of a free lock. Leave is tried again until entry has passed, which is how long
 // nodes keep an entry.
-func (n *Nodes) Leave(i int, names []string, waiter string, pool node.Pool, entry time.Duration) {
+func (n *Nodes) Leave(i int, names []string, waiter string, pool wire.Pool, entry time.Duration) {
 	// An error only means that the call is kept for later.
 	_ = n.Submit(i, &Call{
-		Op:    &node.Op{Kind: node.Leave, Names: names, Waiter: node.Waiter{ID: waiter}, Pool: pool},
+		Op:    &wire.Op{Kind: wire.Leave, Names: names, Waiter: wire.Waiter{ID: waiter}, Pool: pool},
 		To:    Ignore,
 		Until: n.env.Clock.Now() + entry,
 	})
@@ -133,14 +135,14 @@ func (n *Nodes) Leaves(i int, waiter string) bool { return n.senders[i].leaves(w
 
 // Refresh asks node i how waiters stand, and reports whether it does. Then it calls answer once, with no lock of this
 // package held.
-func (n *Nodes) Refresh(i int, op *node.Op, answer func(r *node.Reply)) bool {
+func (n *Nodes) Refresh(i int, op *wire.Op, answer func(r *wire.Reply)) bool {
 	return n.Submit(i, &Call{Op: op, To: receiver(answer)}) == nil
 }
 
 // receiver is a function as a Receiver.
-type receiver func(r *node.Reply)
+type receiver func(r *wire.Reply)
 
-func (f receiver) Answer(_ *Call, r *node.Reply) { f(r) }
+func (f receiver) Answer(_ *Call, r *wire.Reply) { f(r) }
 
 // Latency is how long node i has taken to answer lately: a smoothed mean, or 0 if it has not
 // been asked yet.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -41,13 +42,13 @@ func TestUndoDuringProbeStaysBehindItsOwner(t *testing.T) {
 		close(nd.probing)
 		synctest.Wait()
 		time.Sleep(time.Second)
-		var kinds []node.Kind
+		var kinds []wire.Kind
 		for _, batch := range nd.batches[1:] {
 			for _, op := range batch {
 				kinds = append(kinds, op.Kind)
 			}
 		}
-		require.Equal(t, []node.Kind{node.Acquire, node.Release}, kinds)
+		require.Equal(t, []wire.Kind{wire.Acquire, wire.Release}, kinds)
 		n.Close()
 	})
 }
@@ -109,7 +110,7 @@ func TestTimeoutCoversEveryExchange(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, s.submit(ask(a, "after")), "once the exchange has ended, the node is asked again")
 		synctest.Wait()
-		require.Equal(t, node.Granted, a.of(t, "after").Outcome)
+		require.Equal(t, wire.Granted, a.of(t, "after").Outcome)
 	})
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		require.NoError(t, s.submit(ask(a, "quick")))

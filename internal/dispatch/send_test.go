@@ -7,8 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/decision"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // inFanOut runs a test on the senders of several scripted nodes, in virtual time.
@@ -32,7 +33,7 @@ func inFanOut(t *testing.T, nodes int, test func(t *testing.T, n *Nodes, scripts
 
 // callsTo returns calls of the owner x to all nodes.
 func callsTo(n *Nodes, to Receiver) *Calls {
-	calls := NewCalls(n.Len(), node.Op{Kind: node.Acquire, Owner: "x"})
+	calls := NewCalls(n.Len(), wire.Op{Kind: wire.Acquire, Owner: "x"})
 	for i := range n.Len() {
 		calls.To(i).To = to
 	}
@@ -47,7 +48,7 @@ func bringDown(t *testing.T, n *Nodes, i int, s *scripted) {
 	synctest.Wait()
 }
 
-func nodeSet(nodes ...int) (s quorum.Set) {
+func nodeSet(nodes ...int) (s decision.Set) {
 	for _, i := range nodes {
 		s = s.With(i)
 	}
@@ -74,10 +75,10 @@ func TestSendAsksTheNodesOfTheSetOnly(t *testing.T) {
 // underLock is a receiver with a lock of its own, as grants and rounds are.
 type underLock struct {
 	mu                sync.Mutex
-	answered, refused quorum.Set
+	answered, refused decision.Set
 }
 
-func (u *underLock) Answer(c *Call, _ *node.Reply) {
+func (u *underLock) Answer(c *Call, _ *wire.Reply) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.answered = u.answered.With(c.Node())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -58,16 +59,16 @@ type sender struct {
 	// connector is the node, if it can say whether it is connected. asking is set while a
 	// goroutine probes or connects the node, and connecting while it connects the node, before any
 	// operation is sent. connectWaiters are told once how that ended, or that it takes too long.
-	connector      node.Connector
+	connector      wire.Connector
 	asking         bool
 	connecting     bool
 	connectWaiters []connectWaiter
 	// pipeliner is the node, if its exchanges can overlap.
-	pipeliner node.Pipeliner
+	pipeliner wire.Pipeliner
 	// host is the node, if it can say which process its server is.
-	host node.Host
+	host wire.Host
 	// evictor is the node, if it can say whether its server may evict locks. evicts is set once it has said so.
-	evictor node.Evictor
+	evictor wire.Evictor
 	evicts  bool
 	// identity is the identity of the server that answered last. twin names the node that is
 	// the same server and has the vote. recoverUntil ends the recovery that was reported last.
@@ -94,10 +95,10 @@ func newSender(n *Nodes, index, count int, nd node.Node) *sender {
 		renewals: make([]int, count+1),
 		health:   newHealth(n.env.TimeoutMin, n.env.TimeoutMax),
 	}
-	s.connector, _ = nd.(node.Connector)
-	s.pipeliner, _ = nd.(node.Pipeliner)
-	s.host, _ = nd.(node.Host)
-	s.evictor, _ = nd.(node.Evictor)
+	s.connector, _ = nd.(wire.Connector)
+	s.pipeliner, _ = nd.(wire.Pipeliner)
+	s.host, _ = nd.(wire.Host)
+	s.evictor, _ = nd.(wire.Evictor)
 	s.run = s.drain
 	return s
 }
@@ -217,7 +218,7 @@ func (s *sender) take() *flight {
 	for _, c := range f.batch {
 		c.Sent, c.late = now, false // an undo that is sent again may have been late before
 		f.ops = append(f.ops, *c.Op)
-		f.replies = append(f.replies, node.Reply{})
+		f.replies = append(f.replies, wire.Reply{})
 	}
 	if s.pipeliner != nil {
 		f.identity = s.node.Identity()
@@ -326,7 +327,7 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bo
 
 // failureOf returns why an exchange shows that the node is down, or nil. One operation that the
 // server answered, even with an error, shows that it is up.
-func failureOf(replies []node.Reply) error {
+func failureOf(replies []wire.Reply) error {
 	for _, r := range replies {
 		if r.Err == nil || !r.Unsent && isAnswer(r.Err) {
 			return nil

@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // scripted is a node whose answers a test decides. It records every batch.
 type scripted struct {
 	mu      sync.Mutex
-	batches [][]node.Op
+	batches [][]wire.Op
 	probes  int
 	// gate, if set, holds every exchange until it is closed.
 	gate chan struct{}
@@ -31,21 +32,21 @@ func (s *scripted) Name() string { return "scripted" }
 func (s *scripted) Identity() string { return "" }
 func (s *scripted) Close() error     { return nil }
 
-func (s *scripted) Do(_ context.Context, ops []node.Op, replies []node.Reply) {
+func (s *scripted) Do(_ context.Context, ops []wire.Op, replies []wire.Reply) {
 	s.mu.Lock()
-	s.batches = append(s.batches, append([]node.Op(nil), ops...))
+	s.batches = append(s.batches, append([]wire.Op(nil), ops...))
 	gate, err := s.gate, s.err
 	s.mu.Unlock()
 	if gate != nil {
 		<-gate
 	}
 	for i := range ops {
-		replies[i] = node.Reply{Outcome: node.Granted}
-		if ops[i].Kind == node.Release {
-			replies[i] = node.Reply{Outcome: node.Released}
+		replies[i] = wire.Reply{Outcome: wire.Granted}
+		if ops[i].Kind == wire.Release {
+			replies[i] = wire.Reply{Outcome: wire.Released}
 		}
 		if err != nil {
-			replies[i] = node.Reply{Err: &node.Error{Node: "scripted", Op: ops[i].Kind.String(), Reason: err}}
+			replies[i] = wire.Reply{Err: &node.Error{Node: "scripted", Op: ops[i].Kind.String(), Reason: err}}
 		}
 	}
 }
@@ -81,20 +82,20 @@ func (s *scripted) owners() (sent [][]string) {
 // answers is a receiver that keeps the answers.
 type answers struct {
 	mu   sync.Mutex
-	told map[string][]node.Reply
+	told map[string][]wire.Reply
 }
 
-func (a *answers) Answer(c *Call, r *node.Reply) {
+func (a *answers) Answer(c *Call, r *wire.Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.told == nil {
-		a.told = make(map[string][]node.Reply)
+		a.told = make(map[string][]wire.Reply)
 	}
 	a.told[c.Op.Owner] = append(a.told[c.Op.Owner], *r)
 }
 
 // of is the one answer for an owner.
-func (a *answers) of(t *testing.T, owner string) node.Reply {
+func (a *answers) of(t *testing.T, owner string) wire.Reply {
 	t.Helper()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -157,11 +158,11 @@ func inSender(t *testing.T, test func(t *testing.T, s *sender, nd *scripted, a *
 }
 
 func ask(a *answers, owner string) *Call {
-	return &Call{Op: &node.Op{Kind: node.Acquire, Owner: owner}, To: a}
+	return &Call{Op: &wire.Op{Kind: wire.Acquire, Owner: owner}, To: a}
 }
 
 func undoFor(s *sender, a *answers, owner string, d time.Duration) *Call {
-	return &Call{Op: &node.Op{Kind: node.Release, Owner: owner}, To: a, Until: s.nodes.env.Clock.Now() + d}
+	return &Call{Op: &wire.Op{Kind: wire.Release, Owner: owner}, To: a, Until: s.nodes.env.Clock.Now() + d}
 }
 
 func TestSenderGathersWhileItSends(t *testing.T) {
@@ -181,7 +182,7 @@ func TestSenderGathersWhileItSends(t *testing.T) {
 		require.Len(t, sent, 3)
 		require.Len(t, sent[1], maxBatch)
 		require.Equal(t, []string{fmt.Sprint(maxBatch + 1), fmt.Sprint(maxBatch + 2)}, sent[2], "in order")
-		require.Equal(t, node.Granted, a.of(t, fmt.Sprint(maxBatch+2)).Outcome)
+		require.Equal(t, wire.Granted, a.of(t, fmt.Sprint(maxBatch+2)).Outcome)
 	})
 }
 
@@ -251,7 +252,7 @@ func TestSenderProbesANodeThatFailed(t *testing.T) {
 		time.Sleep(probePauseMax)
 		require.NoError(t, s.submit(ask(a, "back")))
 		synctest.Wait()
-		require.Equal(t, node.Granted, a.of(t, "back").Outcome)
+		require.Equal(t, wire.Granted, a.of(t, "back").Outcome)
 	})
 }
 
@@ -349,16 +350,16 @@ func TestSenderTimeoutFollowsTheNode(t *testing.T) {
 }
 
 func TestFailureOfABatch(t *testing.T) {
-	says := func(reason error, unsent bool) node.Reply {
-		return node.Reply{Err: &node.Error{Reason: reason}, Unsent: unsent}
+	says := func(reason error, unsent bool) wire.Reply {
+		return wire.Reply{Err: &node.Error{Reason: reason}, Unsent: unsent}
 	}
 	for _, reason := range []error{node.ErrTimeout, node.ErrUnreachable, node.ErrProtocol, node.ErrClosed} {
-		require.ErrorIs(t, failureOf([]node.Reply{says(reason, false), says(reason, false)}), reason)
-		require.NoError(t, failureOf([]node.Reply{says(reason, false), {Outcome: node.Denied}}))
+		require.ErrorIs(t, failureOf([]wire.Reply{says(reason, false), says(reason, false)}), reason)
+		require.NoError(t, failureOf([]wire.Reply{says(reason, false), {Outcome: wire.Denied}}))
 	}
 	for _, reason := range []error{node.ErrRejected, node.ErrWrongType, node.ErrAuth} {
-		require.NoError(t, failureOf([]node.Reply{says(reason, false)}), "a node that rejects an operation does answer")
+		require.NoError(t, failureOf([]wire.Reply{says(reason, false)}), "a node that rejects an operation does answer")
 	}
-	require.ErrorIs(t, failureOf([]node.Reply{says(node.ErrAuth, true)}), node.ErrAuth, "a node that admits no client has failed")
-	require.True(t, UndoFailed(&node.Reply{}), "no answer is no confirmation")
+	require.ErrorIs(t, failureOf([]wire.Reply{says(node.ErrAuth, true)}), node.ErrAuth, "a node that admits no client has failed")
+	require.True(t, UndoFailed(&wire.Reply{}), "no answer is no confirmation")
 }

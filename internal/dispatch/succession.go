@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/decision"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // succession knows which servers have answered at the address of one node, one after the other. A server that has lost its
@@ -39,7 +39,7 @@ func (s *succession) answeredBy(identity, process string, began, now, recovery t
 			s.until = now + recovery
 		}
 		if process == "" || process != s.process {
-			s.recovers = s.answered + recovery - quorum.Drift(recovery)
+			s.recovers = s.answered + recovery - decision.Drift(recovery)
 		}
 		s.former = append(s.former, s.identity)
 		s.former = s.former[max(len(s.former)-mostFormer, 0):]
@@ -48,8 +48,8 @@ func (s *succession) answeredBy(identity, process string, began, now, recovery t
 }
 
 // doubt makes a grant count as one of a server that recovers, if the server may not know of another holder.
-func (s *succession) doubt(r *node.Reply, now, recovery time.Duration) {
-	if r.Outcome != node.Granted && r.Outcome != node.Healed {
+func (s *succession) doubt(r *wire.Reply, now, recovery time.Duration) {
+	if r.Outcome != wire.Granted && r.Outcome != wire.Healed {
 		return
 	}
 	if r.Recovering == 0 && now < s.recovers {

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -109,7 +110,7 @@ func (s *sender) refuseQueueLocked(now time.Duration) (refused []*Call) {
 // fail answers calls that the node has not answered.
 func (s *sender) fail(calls []*Call, reason, err error, unsent bool) {
 	for _, c := range calls {
-		c.To.Answer(c, &node.Reply{
+		c.To.Answer(c, &wire.Reply{
 			Err:    &node.Error{Node: s.node.Name(), Op: c.Op.Kind.String(), Reason: reason, Err: err},
 			Unsent: unsent,
 		})

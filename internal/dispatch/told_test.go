@@ -7,13 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // dawdling is a sink that takes its time.
 type dawdling struct{ told chan struct{} }
 
-func (d dawdling) Answer(*Call, *node.Reply) {
+func (d dawdling) Answer(*Call, *wire.Reply) {
 	close(d.told)
 	time.Sleep(time.Second)
 }
@@ -25,7 +26,7 @@ func TestFailedUndoIsKeptWhileItsReceiverIsTold(t *testing.T) {
 		nd.set(gate, node.ErrTimeout)
 		first, undo := ask(a, "x"), undoFor(s, a, "x", time.Minute)
 		first.To = slow
-		undo.Op.Waiter = node.Waiter{ID: "c:1", Keep: time.Minute}
+		undo.Op.Waiter = wire.Waiter{ID: "c:1", Keep: time.Minute}
 		s.mu.Lock()
 		s.queue.calls = append(s.queue.calls, first, undo)
 		s.startLocked()
@@ -37,8 +38,8 @@ func TestFailedUndoIsKeptWhileItsReceiverIsTold(t *testing.T) {
 		time.Sleep(probePauseMax)
 		synctest.Wait()
 		again := nd.batches[len(nd.batches)-1]
-		require.Equal(t, node.Release, again[0].Kind)
-		require.Equal(t, node.Waiter{ID: "c:1"}, again[0].Waiter, "by then, who waited may have gone")
+		require.Equal(t, wire.Release, again[0].Kind)
+		require.Equal(t, wire.Waiter{ID: "c:1"}, again[0].Waiter, "by then, who waited may have gone")
 		require.Equal(t, time.Minute, undo.Op.Waiter.Keep, "others may look at it")
 	})
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // deferUndoLocked keeps an undo that cannot be sent now. During a probe it goes behind the calls
@@ -28,7 +28,7 @@ func (s *sender) keepLocked(c *Call, now time.Duration) {
 	case now >= c.Until:
 		return
 	case s.closed, s.gone, len(s.kept) >= maxKept:
-		if c.Op.Kind == node.Release || c.Op.Kind == node.Shorten {
+		if c.Op.Kind == wire.Release || c.Op.Kind == wire.Shorten {
 			s.dropped++
 		}
 		return
@@ -136,8 +136,8 @@ func (s *sender) stopTimers() (dropped int) {
 
 // UndoFailed reports whether a node did not confirm an undo. Each answer about a latch confirms that the
 // latch was deleted: a node that refuses knows of a later deletion.
-func UndoFailed(r *node.Reply) bool {
-	return r.Latch == nil && r.Outcome != node.Released && r.Outcome != node.Absent
+func UndoFailed(r *wire.Reply) bool {
+	return r.Latch == nil && r.Outcome != wire.Released && r.Outcome != wire.Absent
 }
 
 // leaves reports whether an operation is queued or under way that removes this waiter.

@@ -19,7 +19,7 @@ import (
 // moves or is renamed, and the page does not follow.
 const architecture = "docs/architecture.md"
 
-// named is a link from a name in backticks to a Go file: [`Tally.Result`](../quorum/tally.go).
+// named is a link from a name in backticks to a Go file: [`Tally.Result`](../internal/decision/tally.go).
 var named = regexp.MustCompile("\\[`([^`\\]]+)`\\]\\(([^)\\s#]+\\.go)\\)")
 
 // TestLinkedNamesAreDeclared checks every such link of every document.

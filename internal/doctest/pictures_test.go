@@ -16,7 +16,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/fence"
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/decision"
 )
 
 // howItWorks is the page that explains one picture per section.
@@ -111,7 +111,7 @@ func TestFiguresOfHowItWorks(t *testing.T) {
 	lost := &quorumlock.LostError{Names: []string{"report"}, Reason: "no quorum of nodes confirmed a renewal in time"}
 	for _, want := range []string{
 		fmt.Sprintf("a TTL of %d s, and a `MaxClockSkew` of %d s", seconds(ttl), seconds(skew)),
-		fmt.Sprintf("A relies on %.3f s", quorum.Expiry(0, ttl).Seconds()),
+		fmt.Sprintf("A relies on %.3f s", decision.Expiry(0, ttl).Seconds()),
 		fmt.Sprintf("for %d s (MaxTTL + MaxClockSkew)", seconds(ttl+skew)),
 		fmt.Sprintf("%d ms after the grant, or after %d hand-overs", quorumlock.DefaultHandoverTime.Milliseconds(), quorumlock.DefaultHandovers),
 		"`" + stale.Error() + "`",

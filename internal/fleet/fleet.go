@@ -18,7 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/watchdog"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
@@ -28,7 +28,7 @@ type Fleet struct {
 	Clock clock.Clock // of the nodes, and of clients that set no other
 	Nodes []*memory.Node
 	// Limits are the limits of the nodes: by default the limits of the first client.
-	Limits  node.Limits
+	Limits  wire.Limits
 	clients int
 }
 
@@ -74,10 +74,10 @@ func (c thisCentury) Wall() time.Time { return c.Clock.Wall().Add(25 * 365 * 24 
 // unless they are set up for the same limits already.
 func (f *Fleet) SetUp(cfg quorumlock.Config) {
 	f.T.Helper()
-	if f.Limits == cfg.Limits() {
+	if f.Limits == wire.Limits(cfg.Limits()) {
 		return
 	}
-	f.Limits = cfg.Limits()
+	f.Limits = wire.Limits(cfg.Limits())
 	cfg.Clock, cfg.AllowEven, cfg.Nodes = f.Clock, true, nil
 	for _, nd := range f.Nodes {
 		nd.Flush()

@@ -7,17 +7,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Waiters returns how many entries the queues of all nodes have for the lock "job". The lock must be held.
 func (f *Fleet) Waiters() (n int) {
 	f.T.Helper()
-	names, waiter := []string{"job"}, node.Waiter{ID: "stranger:1", Ticket: 1 << 52, Keep: time.Millisecond}
+	names, waiter := []string{"job"}, wire.Waiter{ID: "stranger:1", Ticket: 1 << 52, Keep: time.Millisecond}
 	// A denial tells a waiter how many are before it in the queue.
 	for i := range f.Nodes {
-		n += f.Do(i, node.Denied, node.Op{Kind: node.Acquire, Names: names, Owner: "stranger:1", TTL: time.Second, Waiter: waiter}).Rank
-		f.Do(i, node.Released, node.Op{Kind: node.Leave, Names: names, Waiter: node.Waiter{ID: waiter.ID}})
+		n += f.Do(i, wire.Denied, wire.Op{Kind: wire.Acquire, Names: names, Owner: "stranger:1", TTL: time.Second, Waiter: waiter}).Rank
+		f.Do(i, wire.Released, wire.Op{Kind: wire.Leave, Names: names, Waiter: wire.Waiter{ID: waiter.ID}})
 	}
 	return n
 }
@@ -27,13 +27,13 @@ func (f *Fleet) Freeze(keep time.Duration, id string, ticket int64, listens bool
 	f.T.Helper()
 	for _, i := range nodes {
 		if listens {
-			inbox, err := f.Nodes[i].Listen(f.T.Context(), id, func(node.Message) {})
+			inbox, err := f.Nodes[i].Listen(f.T.Context(), id, func(wire.Message) {})
 			require.NoError(f.T, err)
 			f.T.Cleanup(func() { _ = inbox.Close() })
 		}
-		f.Do(i, node.Denied, node.Op{
-			Kind: node.Acquire, Names: []string{"job"}, Owner: id + ":o", TTL: time.Second, Fair: true,
-			Waiter: node.Waiter{ID: id + ":1", Ticket: ticket, Keep: keep},
+		f.Do(i, wire.Denied, wire.Op{
+			Kind: wire.Acquire, Names: []string{"job"}, Owner: id + ":o", TTL: time.Second, Fair: true,
+			Waiter: wire.Waiter{ID: id + ":1", Ticket: ticket, Keep: keep},
 		})
 	}
 }
@@ -42,7 +42,7 @@ func (f *Fleet) Freeze(keep time.Duration, id string, ticket int64, listens bool
 func (f *Fleet) Take(name, owner string, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {
-		f.Do(i, node.Granted, node.Op{Kind: node.Acquire, Names: []string{name}, Owner: owner, TTL: quorumlock.DefaultTTL})
+		f.Do(i, wire.Granted, wire.Op{Kind: wire.Acquire, Names: []string{name}, Owner: owner, TTL: quorumlock.DefaultTTL})
 	}
 }
 
@@ -51,18 +51,18 @@ func (f *Fleet) Take(name, owner string, nodes ...int) {
 func (f *Fleet) Free(name, owner string, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {
-		f.Do(i, node.Released, node.Op{Kind: node.Release, Names: []string{name}, Owner: owner})
+		f.Do(i, wire.Released, wire.Op{Kind: wire.Release, Names: []string{name}, Owner: owner})
 	}
 }
 
 // Do runs an operation on a node, and requires its outcome. The operation has the limits of the nodes, and the present
 // time as its token, unless it has others.
-func (f *Fleet) Do(i int, outcome node.Outcome, op node.Op) node.Reply {
+func (f *Fleet) Do(i int, outcome wire.Outcome, op wire.Op) wire.Reply {
 	f.T.Helper()
 	op.Limits = cmp.Or(op.Limits, f.Limits)
 	op.Token = cmp.Or(op.Token, uint64(f.Clock.Wall().UnixMicro()))
-	replies := make([]node.Reply, 1)
-	f.Nodes[i].Do(f.T.Context(), []node.Op{op}, replies)
+	replies := make([]wire.Reply, 1)
+	f.Nodes[i].Do(f.T.Context(), []wire.Op{op}, replies)
 	require.Equal(f.T, outcome, replies[0].Outcome, "%v", replies[0].Err)
 	return replies[0]
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -46,30 +47,30 @@ type Spy struct {
 	// and listened the subscriptions.
 	acquisitions, entries, beats, listened int
 	// Before and After, if not nil, run before and after each exchange; the client gets the replies after that.
-	Before, After func(ops []node.Op)
+	Before, After func(ops []wire.Op)
 	// Message, if not nil, decides whether a message is delivered.
-	Message func(node.Message) bool
+	Message func(wire.Message) bool
 	// Listening, if not nil, holds up subscriptions until it is closed.
 	Listening chan struct{}
 }
 
 // OnAcquire makes a hook that runs for exchanges with acquisitions only.
-func OnAcquire(run func()) func(ops []node.Op) {
-	return func(ops []node.Op) {
-		if slices.ContainsFunc(ops, func(op node.Op) bool { return op.Kind == node.Acquire }) {
+func OnAcquire(run func()) func(ops []wire.Op) {
+	return func(ops []wire.Op) {
+		if slices.ContainsFunc(ops, func(op wire.Op) bool { return op.Kind == wire.Acquire }) {
 			run()
 		}
 	}
 }
 
 // Do counts the acquisitions, and passes the operations on between the two hooks.
-func (s *Spy) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (s *Spy) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	s.mu.Lock()
 	for _, op := range ops {
 		switch op.Kind {
-		case node.Refresh:
+		case wire.Refresh:
 			s.beats++
-		case node.Acquire:
+		case wire.Acquire:
 			s.acquisitions++
 			if op.Waiter.ID != "" {
 				s.entries++
@@ -94,7 +95,7 @@ func (s *Spy) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 }
 
 // Listen counts the subscription, and passes it on.
-func (s *Spy) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
+func (s *Spy) Listen(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
 	s.mu.Lock()
 	s.listened++
 	wait := s.Listening
@@ -109,7 +110,7 @@ func (s *Spy) Listen(ctx context.Context, client string, deliver func(node.Messa
 		return nil, &node.Error{Node: s.Name(), Reason: node.ErrUnreachable}
 	}
 	time.Sleep(2 * s.Way)
-	return s.Node.Listen(ctx, client, func(m node.Message) {
+	return s.Node.Listen(ctx, client, func(m wire.Message) {
 		s.mu.Lock()
 		message := s.Message
 		s.mu.Unlock()

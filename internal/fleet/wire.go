@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -21,22 +22,22 @@ type Wire struct {
 	Slow, Muted atomic.Int64
 	// Strays holds up the next exchange with an acquisition, which the client counts as timed out. Arrive runs it.
 	Strays atomic.Bool
-	stray  []node.Op
+	stray  []wire.Op
 }
 
 // Arrive runs the operations that strayed. Their answers are lost.
-func (w *Wire) Arrive(ctx context.Context) { w.Node.Do(ctx, w.stray, make([]node.Reply, len(w.stray))) }
+func (w *Wire) Arrive(ctx context.Context) { w.Node.Do(ctx, w.stray, make([]wire.Reply, len(w.stray))) }
 
 // Name returns NodeName.
 func (w *Wire) Name() string { return w.NodeName }
 
 // Do passes the operations on, with the delays, or fails them all.
-func (w *Wire) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (w *Wire) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	if w.Severed.Load() {
 		refuse(w.NodeName, ops, replies, node.ErrUnreachable, true)
 		return
 	}
-	if ops[0].Kind == node.Acquire && w.Strays.CompareAndSwap(true, false) {
+	if ops[0].Kind == wire.Acquire && w.Strays.CompareAndSwap(true, false) {
 		w.stray = slices.Clone(ops)
 		refuse(w.NodeName, ops, replies, node.ErrTimeout, false)
 		return
@@ -47,9 +48,9 @@ func (w *Wire) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 }
 
 // refuse fails all operations for a reason.
-func refuse(name string, ops []node.Op, replies []node.Reply, reason error, unsent bool) {
+func refuse(name string, ops []wire.Op, replies []wire.Reply, reason error, unsent bool) {
 	for i, op := range ops {
-		replies[i] = node.Reply{Err: &node.Error{Node: name, Op: op.Kind.String(), Reason: reason}, Unsent: unsent}
+		replies[i] = wire.Reply{Err: &node.Error{Node: name, Op: op.Kind.String(), Reason: reason}, Unsent: unsent}
 	}
 }
 

@@ -1,6 +1,6 @@
 package inbox
 
-import "github.com/quorumlock/quorumlock/node"
+import "github.com/quorumlock/quorumlock/internal/wire"
 
 // wantLocked adjusts the number of users of each name, and aligns the subscriptions with that.
 func (s *Set) wantLocked(names []string, delta int) {
@@ -20,7 +20,7 @@ func (s *Set) wantLocked(names []string, delta int) {
 // alignLocked starts a task that makes a subscription follow the wanted names, one after the other.
 func (s *Set) alignLocked(i int) {
 	sub := &s.subscriptions[i]
-	follower, ok := sub.inbox.(node.Follower)
+	follower, ok := sub.inbox.(wire.Follower)
 	if !ok || sub.aligning || sub.lost || s.closed {
 		return
 	}
@@ -35,7 +35,7 @@ func (s *Set) alignLocked(i int) {
 // alignOne follows or unfollows one name, and reports whether there may be more to do. A failure is
 // tried again when something changes. Until then the waiters notice the releases of Redisson's
 // clients only when they ask again.
-func (s *Set) alignOne(i int, follower node.Follower) bool {
+func (s *Set) alignOne(i int, follower wire.Follower) bool {
 	s.mu.Lock()
 	sub := &s.subscriptions[i]
 	if s.replacedLocked(i, follower) {
@@ -77,9 +77,9 @@ func (s *Set) alignOne(i int, follower node.Follower) bool {
 }
 
 // replacedLocked reports whether another subscription has replaced this one. If so, it aligns that.
-func (s *Set) replacedLocked(i int, follower node.Follower) bool {
+func (s *Set) replacedLocked(i int, follower wire.Follower) bool {
 	sub := &s.subscriptions[i]
-	if same, _ := sub.inbox.(node.Follower); same == follower {
+	if same, _ := sub.inbox.(wire.Follower); same == follower {
 		return false
 	}
 	sub.aligning = false

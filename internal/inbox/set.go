@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -30,7 +31,7 @@ const (
 // the mutex of the Set held: they must not block, and must not call the Set.
 type Handler interface {
 	// Message is called for each message to this client, one after another for a node.
-	Message(i int, m node.Message)
+	Message(i int, m wire.Message)
 	// Opened says that messages of node i arrive from now on. Earlier ones may have been missed.
 	Opened(i int)
 	// Lost says that messages of node i do not arrive, until Resubscribed or Opened.
@@ -72,7 +73,7 @@ type Set struct {
 type subscription struct {
 	// opening is set while it is being opened, lost while it is there but broken.
 	opening, lost bool
-	inbox         node.Inbox
+	inbox         wire.Inbox
 	// number tells it from earlier ones.
 	number int
 	// retryAt is when to try again after a failure; 0 if the last try succeeded, or there was none.
@@ -193,7 +194,7 @@ func (s *Set) open(i int) {
 	number := sub.number
 	sub.lost = false // it may be lost before Listen returns
 	s.mu.Unlock()
-	inbox, err := node.Listen(s.ctx, s.nodes[i], s.id, func(m node.Message) { s.deliver(i, number, m) })
+	inbox, err := Listen(s.ctx, s.nodes[i], s.id, func(m wire.Message) { s.deliver(i, number, m) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sub.opening, sub.inbox = false, inbox
@@ -224,11 +225,11 @@ func (s *Set) settledLocked() bool {
 }
 
 // deliver is called by the subscription with this number on node i.
-func (s *Set) deliver(i, number int, m node.Message) {
+func (s *Set) deliver(i, number int, m wire.Message) {
 	switch m.Kind {
-	case node.Lost:
+	case wire.Lost:
 		s.changed(i, number, true)
-	case node.Resubscribed:
+	case wire.Resubscribed:
 		s.changed(i, number, false)
 	default:
 		s.handler.Message(i, m)

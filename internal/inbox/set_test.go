@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -38,7 +39,7 @@ func (e *events) take() []string {
 	return told
 }
 
-func (e *events) Message(i int, m node.Message) { e.add("message %d to %s", i, m.Waiter) }
+func (e *events) Message(i int, m wire.Message) { e.add("message %d to %s", i, m.Waiter) }
 func (e *events) Opened(i int)                  { e.add("opened %d", i) }
 func (e *events) Lost(i int)                    { e.add("lost %d", i) }
 func (e *events) Resubscribed(i int)            { e.add("resubscribed %d", i) }
@@ -50,12 +51,12 @@ type listener struct {
 	node.Node
 	mu     sync.Mutex
 	err    error
-	tell   func(node.Message)
+	tell   func(wire.Message)
 	opened int
 	closed int
 }
 
-func (l *listener) Listen(_ context.Context, _ string, tell func(node.Message)) (node.Inbox, error) {
+func (l *listener) Listen(_ context.Context, _ string, tell func(wire.Message)) (wire.Inbox, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -73,7 +74,7 @@ func (l *listener) Close() error {
 	return nil
 }
 
-func (l *listener) send(m node.Message) {
+func (l *listener) send(m wire.Message) {
 	l.mu.Lock()
 	tell := l.tell
 	l.mu.Unlock()
@@ -172,11 +173,11 @@ func TestLostSubscriptionIsReported(t *testing.T) {
 		s.Use(nil)
 		synctest.Wait()
 		e.take()
-		l.send(node.Message{Kind: node.Woken, Waiter: "w"})
-		l.send(node.Message{Kind: node.Lost})
+		l.send(wire.Message{Kind: wire.Woken, Waiter: "w"})
+		l.send(wire.Message{Kind: wire.Lost})
 		nodes, _ := s.Listening()
 		require.Zero(t, nodes)
-		l.send(node.Message{Kind: node.Resubscribed})
+		l.send(wire.Message{Kind: wire.Resubscribed})
 		nodes, _ = s.Listening()
 		require.EqualValues(t, 1, nodes)
 		require.Equal(t, []string{"message 0 to w", "lost 0", "resubscribed 0"}, e.take())
@@ -185,7 +186,7 @@ func TestLostSubscriptionIsReported(t *testing.T) {
 		time.Sleep(linger)
 		synctest.Wait()
 		require.False(t, s.Open())
-		l.send(node.Message{Kind: node.Lost})
+		l.send(wire.Message{Kind: wire.Lost})
 		require.Empty(t, e.take(), "a subscription that was closed has nothing more to say")
 	})
 }

@@ -5,22 +5,23 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // answers are what the nodes have said in one round. The mutex of the round guards it.
 type answers struct {
 	env  *Env
 	name string
-	last []quorum.LatchAnswer
+	last []decision.LatchAnswer
 	of   []nodeState
 	// granted are the nodes that did as asked.
-	granted quorum.Set
+	granted decision.Set
 	// setAgain are the nodes that confirmed a deletion, and yet had the latch set right after it: its
 	// generation had begun there before.
-	setAgain quorum.Set
+	setAgain decision.Set
 }
 
 // nodeState is the state of one node in a round, apart from its answer.
@@ -36,7 +37,7 @@ type nodeState struct {
 
 func newAnswers(env *Env, name string) answers {
 	n := env.Nodes.Len()
-	return answers{env: env, name: name, last: make([]quorum.LatchAnswer, n), of: make([]nodeState, n)}
+	return answers{env: env, name: name, last: make([]decision.LatchAnswer, n), of: make([]nodeState, n)}
 }
 
 // clone returns a copy that later answers do not change.
@@ -47,7 +48,7 @@ func (as *answers) clone() answers {
 }
 
 // record records an answer. If a later operation on a node fails, its earlier answer stays.
-func (as *answers) record(c *dispatch.Call, reply *node.Reply) {
+func (as *answers) record(c *dispatch.Call, reply *wire.Reply) {
 	i, s, limits := c.Node(), reply.Latch, as.env.Limits
 	n := &as.of[i]
 	if reply.Err != nil || s == nil {
@@ -55,7 +56,7 @@ func (as *answers) record(c *dispatch.Call, reply *node.Reply) {
 		return
 	}
 	as.env.Tokens.Observe(max(s.Generation, s.Since, s.Last), as.name)
-	a := quorum.LatchAnswer{
+	a := decision.LatchAnswer{
 		Told: true, Generation: s.Generation, Count: s.Count, Since: s.Since,
 		Refilled: s.Whole, Recovering: reply.Recovering > 0, Size: s.Size,
 	}
@@ -66,12 +67,12 @@ func (as *answers) record(c *dispatch.Call, reply *node.Reply) {
 	if before := &as.last[i]; before.Generation == a.Generation && n.recoveryEnd == s.Until && n.born == s.Born {
 		a.IDs = before.IDs
 	}
-	granted := reply.Outcome == node.Granted
+	granted := reply.Outcome == wire.Granted
 	switch {
 	case c.Op.Latch.List:
 		a.IDs = s.IDs
 	case granted:
-		a.IDs = quorum.UnionOfIDs(a.IDs, c.Op.Latch.IDs)
+		a.IDs = decision.UnionOfIDs(a.IDs, c.Op.Latch.IDs)
 	}
 	if granted {
 		as.granted = as.granted.With(i)
@@ -92,8 +93,8 @@ func (as *answers) latest() (generation uint64) {
 }
 
 // merged is the combined answers, with ids that the caller knows.
-func (as *answers) merged(need int, known []string) quorum.LatchView {
-	return quorum.ViewLatch(as.last, need, known, as.skew())
+func (as *answers) merged(need int, known []string) decision.LatchView {
+	return decision.ViewLatch(as.last, need, known, as.skew())
 }
 
 // skew is how far clocks may differ, in the unit of tokens, and how much later than a loss a prompt
@@ -104,7 +105,7 @@ func (as *answers) skew() uint64 {
 }
 
 // kept reports whether node i has kept its memory since its answer. A deletion since is no loss.
-func (as *answers) kept(i int, s *node.LatchState) bool {
+func (as *answers) kept(i int, s *wire.LatchState) bool {
 	a, n := &as.last[i], &as.of[i]
 	same := s.Generation == a.Generation && s.Born == n.born && s.Count == a.Count
 	return s.Until == n.recoveryEnd && (same || s.Generation > a.Generation)
@@ -112,7 +113,7 @@ func (as *answers) kept(i int, s *node.LatchState) bool {
 
 // deletedOn returns the nodes that hold the deletion with this token. A node that confirmed it in an
 // earlier attempt need not answer again. But if it does, its answer counts.
-func (as *answers) deletedOn(token uint64) (nodes quorum.Set) {
+func (as *answers) deletedOn(token uint64) (nodes decision.Set) {
 	for i := range as.granted.All() {
 		if a := &as.last[i]; !a.Told || a.Generation >= token {
 			nodes = nodes.With(i)
@@ -155,12 +156,12 @@ var errForgotten = errors.New("the node lost its memory after the latch was set,
 
 // forgotten is the error of node i for errForgotten.
 func (as *answers) forgotten(i int) error {
-	return &node.Error{Node: as.env.Nodes.Name(i), Op: node.Latch.String(), Reason: node.ErrRejected, Err: errForgotten}
+	return &node.Error{Node: as.env.Nodes.Name(i), Op: wire.Latch.String(), Reason: node.ErrRejected, Err: errForgotten}
 }
 
 // shortage says why too few nodes agree with a view. again are the errors of nodes that were asked once
 // more, or nil.
-func (as *answers) shortage(v *quorum.LatchView, need int, again []error) *Shortage {
+func (as *answers) shortage(v *decision.LatchView, need int, again []error) *Shortage {
 	s := &Shortage{Need: need, Total: len(as.last)}
 	for i, a := range as.last {
 		err := as.of[i].err

@@ -1,9 +1,9 @@
 package latch
 
 import (
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
-	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Await waits until enough ids have counted down.
@@ -14,8 +14,8 @@ func (x *Call) Await() (o Outcome) {
 			x.leave(w, o.ok())
 		}
 	}()
-	var seen *quorum.LatchView // the last result
-	var last Outcome           // of the last round that was not cut short
+	var seen *decision.LatchView // the last result
+	var last Outcome             // of the last round that was not cut short
 	for {
 		r := x.watching(w, seen)
 		v, o := x.read(r, true)
@@ -48,9 +48,9 @@ func (x *Call) Await() (o Outcome) {
 
 // watching returns a round that lists all ids, and lets the nodes report more of them to a watcher. The
 // round repeats the ids that were seen, so that an id is not lost once a waiter has read it.
-func (x *Call) watching(w *watcher, seen *quorum.LatchView) *round {
+func (x *Call) watching(w *watcher, seen *decision.LatchView) *round {
 	r := newRead(x.latches, x.name, x.ttl)
-	r.enough = func(v *quorum.LatchView) bool {
+	r.enough = func(v *decision.LatchView) bool {
 		return v.Holders >= x.latches.need || v.Left() > 0 && v.Rival == 0
 	}
 	if w != nil {
@@ -69,9 +69,9 @@ func (x *Call) leave(w *watcher, done bool) {
 	if others := l.watchers.remove(w); others || done {
 		return
 	}
-	l.submit(w.entered, node.Op{
-		Kind: node.Latch, Names: []string{x.name}, TTL: x.ttl, Token: l.env.Tokens.Propose(x.name),
-		Latch: &node.LatchOp{Inbox: l.env.Inbox},
+	l.submit(w.entered, wire.Op{
+		Kind: wire.Latch, Names: []string{x.name}, TTL: x.ttl, Token: l.env.Tokens.Propose(x.name),
+		Latch: &wire.LatchOp{Inbox: l.env.Inbox},
 	}, dispatch.Ignore, func(int, error) {}) // if it is lost, the node forgets the client later
 	l.watchers.wake(x.name) // the nodes may just have been told to forget them
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/decision"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Call is one call of a method of a latch. It runs on the caller's goroutine, and is used once.
@@ -43,7 +43,7 @@ func (x *Call) minusSkew(token uint64) uint64 {
 
 // run makes a round whose operations have this token, and lets judge make the outcome of its result.
 // While judge runs, the mutex of the round is held.
-func (x *Call) run(r *round, token uint64, judge func(v *quorum.LatchView) Outcome) Outcome {
+func (x *Call) run(r *round, token uint64, judge func(v *decision.LatchView) Outcome) Outcome {
 	x.rounds++
 	r.send(token)
 	stop := x.latches.env.wait(x.ctx, r.decided)
@@ -58,7 +58,7 @@ func (x *Call) run(r *round, token uint64, judge func(v *quorum.LatchView) Outco
 
 // conclude records the generation of a round for the call and its client, and returns the result of
 // the round. Requires r.mu.
-func (x *Call) conclude(r *round) quorum.LatchView {
+func (x *Call) conclude(r *round) decision.LatchView {
 	tokens := x.latches.env.Tokens
 	if latest := r.latest(); tokens.Plausible(latest) {
 		x.seen = max(x.seen, latest)
@@ -85,7 +85,7 @@ func (x *Call) retry(attempt func() (*round, Outcome)) Outcome {
 		if x.seen > seen {
 			continue // the next attempt knows the newer generation
 		}
-		if o.Stopped = env.sleep(x.ctx, quorum.Backoff(n-1, env.RetryMin, env.RetryMax, env.Jitter()), nil); o.Stopped != NotStopped {
+		if o.Stopped = env.sleep(x.ctx, decision.Backoff(n-1, env.RetryMin, env.RetryMax, env.Jitter()), nil); o.Stopped != NotStopped {
 			return o
 		}
 	}
@@ -95,12 +95,12 @@ func (x *Call) retry(attempt func() (*round, Outcome)) Outcome {
 func (x *Call) Set(n int) Outcome {
 	need := x.latches.need
 	return x.retry(func() (*round, Outcome) {
-		r := newRound(x.latches, x.name, x.ttl, node.LatchOp{Count: n, First: true})
+		r := newRound(x.latches, x.name, x.ttl, wire.LatchOp{Count: n, First: true})
 		r.ask.Since = r.token
-		r.enough = func(v *quorum.LatchView) bool {
+		r.enough = func(v *decision.LatchView) bool {
 			return v.Chosen && v.Count != n || v.Count == n && v.Holders >= need
 		}
-		return r, x.run(r, x.operationToken(r.token), func(v *quorum.LatchView) Outcome {
+		return r, x.run(r, x.operationToken(r.token), func(v *decision.LatchView) Outcome {
 			switch {
 			case v.Known && v.Count > 0 && v.Count != n:
 				return Outcome{Result: OtherCount, Count: v.Count, Chosen: v.Chosen}
@@ -119,10 +119,10 @@ func (x *Call) Set(n int) Outcome {
 func (x *Call) CountDown(id string) Outcome {
 	need, ids, forgetful := x.latches.need, []string{id}, false
 	o := x.retry(func() (*round, Outcome) {
-		r := newRound(x.latches, x.name, x.ttl, node.LatchOp{IDs: ids})
+		r := newRound(x.latches, x.name, x.ttl, wire.LatchOp{IDs: ids})
 		r.known, r.anyGeneration = ids, true
-		r.enough = func(v *quorum.LatchView) bool { return v.Holders >= need }
-		return r, x.run(r, x.operationToken(r.token), func(v *quorum.LatchView) Outcome {
+		r.enough = func(v *decision.LatchView) bool { return v.Holders >= need }
+		return r, x.run(r, x.operationToken(r.token), func(v *decision.LatchView) Outcome {
 			forgetful = r.forgetful
 			switch {
 			case v.Known && v.Rival != 0:
@@ -144,8 +144,8 @@ func (x *Call) CountDown(id string) Outcome {
 
 // read makes a round that lists all ids, and makes the nodes agree on them. A call that waits need not
 // know how many ids are missing.
-func (x *Call) read(r *round, waits bool) (v quorum.LatchView, o Outcome) {
-	o = x.run(r, r.token, func(result *quorum.LatchView) Outcome {
+func (x *Call) read(r *round, waits bool) (v decision.LatchView, o Outcome) {
+	o = x.run(r, r.token, func(result *decision.LatchView) Outcome {
 		v = *result
 		switch {
 		case v.Known && v.Rival != 0:

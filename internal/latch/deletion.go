@@ -3,8 +3,8 @@ package latch
 import (
 	"time"
 
-	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/decision"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Delete deletes the latch. If possible, all attempts are one deletion with one token: a node's
@@ -16,19 +16,19 @@ func (x *Call) Delete() Outcome {
 		began = x.latches.env.Clock.Now()
 		return x.latches.env.Tokens.Propose(x.name)
 	}
-	token, before, begun := propose(), quorum.Set(0), false
+	token, before, begun := propose(), decision.Set(0), false
 	sent := uint64(0) // the token of the last attempt
 	return x.retry(func() (*round, Outcome) {
 		first := sent != token
 		sent = token
-		r := newRound(x.latches, x.name, x.ttl, node.LatchOp{})
-		r.kind, r.deletes, r.deletedAt, r.token, r.granted = node.Unlatch, true, began, token, before
+		r := newRound(x.latches, x.name, x.ttl, wire.LatchOp{})
+		r.kind, r.deletes, r.deletedAt, r.token, r.granted = wire.Unlatch, true, began, token, before
 		if begun {
-			r.kind, r.ask = node.Latch, node.LatchOp{Exact: true, Generation: token, Void: true}
+			r.kind, r.ask = wire.Latch, wire.LatchOp{Exact: true, Generation: token, Void: true}
 		}
 		confirmed := func() bool { return r.deletedBy().Len() >= need }
-		r.enough = func(*quorum.LatchView) bool { return confirmed() && (!first || r.setAgain == 0) }
-		return r, x.run(r, token, func(*quorum.LatchView) Outcome {
+		r.enough = func(*decision.LatchView) bool { return confirmed() && (!first || r.setAgain == 0) }
+		return r, x.run(r, token, func(*decision.LatchView) Outcome {
 			switch {
 			case first && r.setAgain.Len() == len(r.last):
 				// This call began the generation on no node. So another client did, with an equal token, and the

@@ -2,7 +2,7 @@
 // them on the nodes of one client.
 //
 // A [Call] is one call of a method. It asks the nodes in rounds, until enough of them agree. A
-// round combines their answers with package quorum, and gives each node the ids that it lacks.
+// round combines their answers with package decision, and gives each node the ids that it lacks.
 //
 // The package returns facts, an [Outcome] for each call. The public face makes errors of them.
 //
@@ -15,7 +15,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // TokenClock proposes tokens, and knows the tokens of other clients that are ahead of its clock.
@@ -48,7 +48,7 @@ type Env struct {
 	Clock         clock.Clock
 	Tokens        TokenClock
 	Subscriptions Subscriptions
-	Limits        node.Limits
+	Limits        wire.Limits
 	// Inbox is the id under which nodes send messages to the client. A node keeps it for Keep.
 	Inbox string
 	Keep  time.Duration
@@ -77,9 +77,9 @@ const maxPrompt = time.Second / 2
 
 // promptWithin is how long a round may take and needs no confirmation. All clients have the same
 // value, since a node refuses clients with other limits.
-func promptWithin(l node.Limits) time.Duration { return min(l.Recovery()/8, maxPrompt) }
+func promptWithin(l wire.Limits) time.Duration { return min(l.Recovery()/8, maxPrompt) }
 
 // refillAfter is how old a loss must be before a client reads the ids that the node has forgotten. By
 // then each prompt round that began before the loss has ended. The margin is for the rates of clocks,
 // and for the millisecond to which a node rounds the rest of its recovery.
-func refillAfter(l node.Limits) time.Duration { return promptWithin(l)*5/4 + time.Millisecond }
+func refillAfter(l wire.Limits) time.Duration { return promptWithin(l)*5/4 + time.Millisecond }

@@ -4,9 +4,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
-	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // round asks all nodes about a latch, and repairs each node once with the ids of the others. It is
@@ -14,42 +14,42 @@ import (
 type round struct {
 	latches *Latches
 	ttl     time.Duration
-	kind    node.Kind
+	kind    wire.Kind
 	// deletes is set for a deletion, which is decided by the nodes that confirm it. deletedAt is when its first attempt
 	// began.
 	deletes   bool
 	deletedAt time.Duration
 	// token is the token of the operation, and ask its arguments.
 	token uint64
-	ask   node.LatchOp
+	ask   wire.LatchOp
 	// inboxes are the nodes that should report later changes to the client.
-	inboxes quorum.Set
+	inboxes decision.Set
 	// known are ids that count even if no node has them. They count in the given generation, or in
 	// any if anyGeneration is set.
 	known         []string
 	generation    uint64
 	anyGeneration bool
 	// enough reports whether a view decides the round before all nodes have answered.
-	enough  func(v *quorum.LatchView) bool
+	enough  func(v *decision.LatchView) bool
 	decided chan struct{}
 
 	mu sync.Mutex
 	answers
 	// repaired are the nodes that were given their missing ids.
-	repaired quorum.Set
+	repaired decision.Set
 	// sentAt is when the round began, by the clock of the client.
 	sentAt time.Duration
 	// forgetful is set if a node lost its memory so long ago that a round which lists the ids restores it.
 	forgetful bool
 	// target must be on enough nodes before its ids may be told: everything that was known when enough
 	// nodes had answered. Later count-downs do not delay it.
-	target *quorum.LatchView
+	target *decision.LatchView
 	// unanswered counts the operations in flight.
 	unanswered int
 	// done is set with the decision. outcome is the view that decided the round; later answers do not
 	// change it.
 	done    bool
-	outcome quorum.LatchView
+	outcome decision.LatchView
 	// confirmation is set if the round took too long, and is confirmed.
 	confirmation *confirmation
 }
@@ -58,17 +58,17 @@ type round struct {
 func (r *round) need() int { return r.latches.need }
 
 // newRound returns a round about a latch, with a new token.
-func newRound(l *Latches, name string, ttl time.Duration, ask node.LatchOp) *round {
+func newRound(l *Latches, name string, ttl time.Duration, ask wire.LatchOp) *round {
 	return &round{
-		latches: l, ttl: ttl, kind: node.Latch, token: l.env.Tokens.Propose(name), ask: ask,
+		latches: l, ttl: ttl, kind: wire.Latch, token: l.env.Tokens.Propose(name), ask: ask,
 		decided: make(chan struct{}), answers: newAnswers(&l.env, name),
 	}
 }
 
 // newRead returns a round that lists all ids, and changes nothing except by repairs.
 func newRead(l *Latches, name string, ttl time.Duration) *round {
-	r := newRound(l, name, ttl, node.LatchOp{List: true})
-	r.enough = func(v *quorum.LatchView) bool { return v.Holders >= l.need }
+	r := newRound(l, name, ttl, wire.LatchOp{List: true})
+	r.enough = func(v *decision.LatchView) bool { return v.Holders >= l.need }
 	return r
 }
 
@@ -85,13 +85,13 @@ func (r *round) send(token uint64) {
 }
 
 // submit sends an operation to each node of a set. Requires r.mu.
-func (r *round) submit(to quorum.Set, token uint64, ask *node.LatchOp) {
-	r.unanswered += r.latches.submit(to, node.Op{Kind: r.kind, Names: []string{r.name}, TTL: r.ttl, Token: token, Latch: ask}, r,
+func (r *round) submit(to decision.Set, token uint64, ask *wire.LatchOp) {
+	r.unanswered += r.latches.submit(to, wire.Op{Kind: r.kind, Names: []string{r.name}, TTL: r.ttl, Token: token, Latch: ask}, r,
 		func(i int, err error) { r.of[i].err = err })
 }
 
 // submit sends an operation to each node of a set, and returns how many answers will come.
-func (l *Latches) submit(to quorum.Set, op node.Op, receiver dispatch.Receiver, refused func(i int, err error)) int {
+func (l *Latches) submit(to decision.Set, op wire.Op, receiver dispatch.Receiver, refused func(i int, err error)) int {
 	op.Limits = l.env.Limits
 	calls := dispatch.NewCalls(l.env.Nodes.Len(), op)
 	for i := range to.All() {
@@ -104,7 +104,7 @@ func (l *Latches) submit(to quorum.Set, op node.Op, receiver dispatch.Receiver, 
 }
 
 // Answer implements dispatch.Receiver.
-func (r *round) Answer(c *dispatch.Call, reply *node.Reply) {
+func (r *round) Answer(c *dispatch.Call, reply *wire.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unanswered--
@@ -115,7 +115,7 @@ func (r *round) Answer(c *dispatch.Call, reply *node.Reply) {
 }
 
 // combined is the combined answers. Requires r.mu.
-func (r *round) combined(as *answers) quorum.LatchView {
+func (r *round) combined(as *answers) decision.LatchView {
 	var known []string
 	if r.anyGeneration || r.generation == as.latest() {
 		known = r.known
@@ -125,7 +125,7 @@ func (r *round) combined(as *answers) quorum.LatchView {
 
 // view is the combined answers, or the target once enough nodes have that but not yet what was added
 // since. Requires r.mu.
-func (r *round) view(as *answers) quorum.LatchView {
+func (r *round) view(as *answers) decision.LatchView {
 	v := r.combined(as)
 	if t := r.target; t != nil && v.Known && v.Holders < r.need() && t.Alike(&v) {
 		if holders := t.HeldBy(as.last); holders >= r.need() {
@@ -160,14 +160,14 @@ func (r *round) repair() {
 			continue
 		}
 		r.repaired = r.repaired.With(i)
-		ask := node.LatchOp{Exact: true, Generation: v.Generation, Void: true}
+		ask := wire.LatchOp{Exact: true, Generation: v.Generation, Void: true}
 		if v.Count > 0 {
 			ask.Count, ask.Since, ask.Chosen, ask.IDs = v.Count, v.Since, v.Chosen, v.Missing(a)
 		}
 		if restores {
 			ask.Whole = r.of[i].recoveryEnd
 		}
-		r.submit(quorum.Set(0).With(i), 0, &ask)
+		r.submit(decision.Set(0).With(i), 0, &ask)
 	}
 }
 
@@ -195,9 +195,9 @@ func (r *round) passOn() {
 		}
 		r.repaired = r.repaired.With(i)
 		_ = r.env.Nodes.Submit(i, &dispatch.Call{
-			Op: &node.Op{
-				Kind: node.Latch, Names: []string{r.name}, TTL: r.ttl, Limits: r.env.Limits,
-				Latch: &node.LatchOp{Exact: true, Generation: r.token, Void: true},
+			Op: &wire.Op{
+				Kind: wire.Latch, Names: []string{r.name}, TTL: r.ttl, Limits: r.env.Limits,
+				Latch: &wire.LatchOp{Exact: true, Generation: r.token, Void: true},
 			},
 			To: dispatch.Ignore, Until: until,
 		}) // an error means that the node is asked later
@@ -250,13 +250,13 @@ func (r *round) decide() {
 }
 
 // finish ends the round. Requires r.mu.
-func (r *round) finish(v quorum.LatchView) {
+func (r *round) finish(v decision.LatchView) {
 	r.done, r.outcome = true, v
 	close(r.decided)
 }
 
 // result is the outcome of the round, or the view so far. Requires r.mu.
-func (r *round) result() quorum.LatchView {
+func (r *round) result() decision.LatchView {
 	if r.done {
 		return r.outcome
 	}
@@ -273,7 +273,7 @@ func (r *round) settled() bool {
 func (r *round) late() bool { return r.env.Clock.Now()-r.sentAt > promptWithin(r.env.Limits) }
 
 // proves reports whether enough nodes hold the result of the round. Requires r.mu.
-func (r *round) proves(v *quorum.LatchView) bool {
+func (r *round) proves(v *decision.LatchView) bool {
 	if r.deletes {
 		return r.deletedBy().Len() >= r.need()
 	}
@@ -281,7 +281,7 @@ func (r *round) proves(v *quorum.LatchView) bool {
 }
 
 // deletedBy returns the nodes that hold the deletion, as far as the round knows. Requires r.mu.
-func (r *round) deletedBy() quorum.Set {
+func (r *round) deletedBy() decision.Set {
 	deleted := r.deletedOn(r.token)
 	if r.confirmation == nil {
 		return deleted
@@ -302,7 +302,7 @@ type confirmation struct {
 	asked answers
 	// kept are the nodes that have kept their memory since they answered. errs says why others did
 	// not answer again.
-	kept       quorum.Set
+	kept       decision.Set
 	errs       []error
 	unanswered int
 }
@@ -310,7 +310,7 @@ type confirmation struct {
 // confirm asks the nodes that have answered once more. Requires r.mu.
 func (r *round) confirm() {
 	c := &confirmation{round: r, asked: r.clone(), errs: make([]error, len(r.last))}
-	var to quorum.Set
+	var to decision.Set
 	for i, a := range r.last {
 		if a.Told && (!r.deletes || r.granted.Has(i)) {
 			to = to.With(i)
@@ -318,13 +318,13 @@ func (r *round) confirm() {
 	}
 	r.confirmation = c
 	token := r.env.Tokens.Propose(r.name)
-	c.unanswered = r.latches.submit(to, node.Op{Kind: node.Latch, Names: []string{r.name}, TTL: r.ttl, Token: token, Latch: &node.LatchOp{}}, c,
+	c.unanswered = r.latches.submit(to, wire.Op{Kind: wire.Latch, Names: []string{r.name}, TTL: r.ttl, Token: token, Latch: &wire.LatchOp{}}, c,
 		func(i int, err error) { c.errs[i] = err })
 	c.conclude()
 }
 
 // Answer implements dispatch.Receiver.
-func (c *confirmation) Answer(call *dispatch.Call, reply *node.Reply) {
+func (c *confirmation) Answer(call *dispatch.Call, reply *wire.Reply) {
 	r := c.round
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -349,7 +349,7 @@ func (c *confirmation) conclude() {
 	r, kept := c.round, c.asked.clone()
 	for i := range kept.last {
 		if !c.kept.Has(i) {
-			kept.last[i] = quorum.LatchAnswer{}
+			kept.last[i] = decision.LatchAnswer{}
 		}
 	}
 	v := r.view(&kept)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -29,16 +30,16 @@ func refusing() *dispatch.Nodes {
 // the id in its present generation. The simulation found that the other nodes were given the id
 // there.
 func TestIDsAreOfOneGeneration(t *testing.T) {
-	r := newRound(&Latches{env: Env{Tokens: noTokens{}, Nodes: refusing()}, need: 1}, "ready", 0, node.LatchOp{})
+	r := newRound(&Latches{env: Env{Tokens: noTokens{}, Nodes: refusing()}, need: 1}, "ready", 0, wire.LatchOp{})
 	ids := func() []string { v := r.combined(&r.answers); return v.IDs }
-	counts := &dispatch.Call{Op: &node.Op{Kind: node.Latch, Latch: &node.LatchOp{IDs: []string{"q"}}}}
-	r.record(counts, &node.Reply{Outcome: node.Granted, Latch: &node.LatchState{Count: 1, Since: 1}})
+	counts := &dispatch.Call{Op: &wire.Op{Kind: wire.Latch, Latch: &wire.LatchOp{IDs: []string{"q"}}}}
+	r.record(counts, &wire.Reply{Outcome: wire.Granted, Latch: &wire.LatchState{Count: 1, Since: 1}})
 	assert.Equal(t, []string{"q"}, ids())
 
-	repairs := &dispatch.Call{Op: &node.Op{Kind: node.Latch, Latch: &node.LatchOp{Exact: true}}}
-	r.record(repairs, &node.Reply{Outcome: node.Denied, Latch: &node.LatchState{Count: 1, Since: 1}})
+	repairs := &dispatch.Call{Op: &wire.Op{Kind: wire.Latch, Latch: &wire.LatchOp{Exact: true}}}
+	r.record(repairs, &wire.Reply{Outcome: wire.Denied, Latch: &wire.LatchState{Count: 1, Since: 1}})
 	assert.Equal(t, []string{"q"}, ids(), "the node still has its ids")
-	r.record(repairs, &node.Reply{Outcome: node.Denied, Latch: &node.LatchState{Generation: 5, Count: 1, Since: 6}})
+	r.record(repairs, &wire.Reply{Outcome: wire.Denied, Latch: &wire.LatchState{Generation: 5, Count: 1, Since: 6}})
 	assert.Empty(t, ids(), "ids of the earlier generation do not count")
 }
 
@@ -46,14 +47,14 @@ func TestIDsAreOfOneGeneration(t *testing.T) {
 // the call does not count after the deletion.
 func TestIDOfACallThatGaveUpDoesNotCountAfterADeletion(t *testing.T) {
 	l := &Latches{env: Env{Tokens: noTokens{}, Nodes: refusing()}, need: 1, generations: make(map[string]uint64)}
-	r := newRound(l, "ready", 0, node.LatchOp{IDs: []string{"p"}})
+	r := newRound(l, "ready", 0, wire.LatchOp{IDs: []string{"p"}})
 	r.known, r.anyGeneration = r.ask.IDs, true
-	counts := &dispatch.Call{Op: &node.Op{Kind: node.Latch, Latch: &r.ask}}
+	counts := &dispatch.Call{Op: &wire.Op{Kind: wire.Latch, Latch: &r.ask}}
 	ids := func() []string { v := r.combined(&r.answers); return v.IDs }
 	assert.Equal(t, []string{"p"}, ids())
 	(&Call{latches: l, name: "ready"}).conclude(r)
-	r.record(counts, &node.Reply{Outcome: node.Granted, Latch: &node.LatchState{Count: 2, Since: 1}})
+	r.record(counts, &wire.Reply{Outcome: wire.Granted, Latch: &wire.LatchState{Count: 2, Since: 1}})
 	assert.Equal(t, []string{"p"}, ids(), "the node counted it before the deletion")
-	r.record(counts, &node.Reply{Outcome: node.Denied, Latch: &node.LatchState{Generation: 5, Count: 2, Since: 6}})
+	r.record(counts, &wire.Reply{Outcome: wire.Denied, Latch: &wire.LatchState{Generation: 5, Count: 2, Since: 6}})
 	assert.Empty(t, ids())
 }

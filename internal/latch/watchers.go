@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/decision"
 )
 
 // watchers are the calls of one client that wait for latches. It is safe for concurrent use.
@@ -27,10 +27,10 @@ type watcher struct {
 	// listening are the nodes that were asked to report, and toldBy the nodes that have since.
 	// mustAsk is set if the watcher should ask in any case. askedSettled is set if the last round
 	// was asked with all subscriptions made.
-	listening, toldBy     quorum.Set
+	listening, toldBy     decision.Set
 	mustAsk, askedSettled bool
 	// entered are all nodes that were ever asked to report.
-	entered quorum.Set
+	entered decision.Set
 }
 
 // add routes messages about a latch to a new watcher, from its next round on.
@@ -92,11 +92,11 @@ func (w *watcher) signal() {
 }
 
 // begin begins a round. It returns the nodes that should report later changes.
-func (w *watcher) begin() quorum.Set {
+func (w *watcher) begin() decision.Set {
 	listening, settled := w.all.env.Subscriptions.Listening()
 	w.all.mu.Lock()
 	defer w.all.mu.Unlock()
-	w.listening, w.toldBy, w.mustAsk, w.askedSettled = quorum.Set(listening), 0, false, settled
+	w.listening, w.toldBy, w.mustAsk, w.askedSettled = decision.Set(listening), 0, false, settled
 	w.entered |= w.listening
 	return w.listening
 }
@@ -126,7 +126,7 @@ func (w *watcher) wait(ctx context.Context) Stop {
 }
 
 // state returns which nodes have reported since the last round, and whether to ask in any case.
-func (w *watcher) state() (told quorum.Set, look bool) {
+func (w *watcher) state() (told decision.Set, look bool) {
 	_, settled := w.all.env.Subscriptions.Listening()
 	w.all.mu.Lock()
 	defer w.all.mu.Unlock()

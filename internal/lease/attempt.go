@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Request has the inputs of one attempt besides its Spec.
@@ -20,7 +21,7 @@ type Request struct {
 	// Reserve makes the attempt reserve tokens, for waiters to which the lease is handed over.
 	Reserve bool
 	// Hints are the slots of a semaphore that nodes have offered to the waiter, or nil.
-	Hints []quorum.Slots
+	Hints []decision.Slots
 	// Trace records the attempt, or is nil.
 	Trace Trace
 }
@@ -78,7 +79,7 @@ func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry
 // NotAskedError is the error of a waiter that gave up before it asked any node.
 func (e *Engine) NotAskedError(s *Spec) error {
 	n := e.Nodes.Len()
-	return e.Errors.NoQuorum(Shortage{Op: node.Acquire.String(), Spec: s, Need: s.Need, Pending: n, Total: n})
+	return e.Errors.NoQuorum(Shortage{Op: wire.Acquire.String(), Spec: s, Need: s.Need, Pending: n, Total: n})
 }
 
 // CrowdedError is NotAskedError for a waiter that the nodes could not have answered in time.
@@ -100,7 +101,7 @@ type attempt struct {
 	// sentAt is when the attempt was sent, and roundAt when its last fan-out was.
 	sentAt, roundAt time.Duration
 
-	proposal quorum.Proposal
+	proposal decision.Proposal
 	// calls are the calls of the first fan-out, in the same piece of memory. more has those of later ones.
 	calls dispatch.Calls
 	more  []*dispatch.Calls
@@ -114,7 +115,7 @@ func newAttempt(e *Engine, s *Spec, r Request) *attempt {
 	if r.Reserve {
 		end += e.blockSize(token)
 	}
-	a.proposal = quorum.NewProposal(e.Nodes.Len(), s.Need, s.Reads, token, end)
+	a.proposal = decision.NewProposal(e.Nodes.Len(), s.Need, s.Reads, token, end)
 	return a
 }
 
@@ -135,7 +136,7 @@ func (a *attempt) propose(calls *dispatch.Calls) { a.proposeTo(calls, a.proposal
 
 // proposeTo submits the acquisition to some nodes, until the attempt is decided. Each node is asked
 // by itself: its ticket must not be stamped if it is not asked. Requires a.grant.mu.
-func (a *attempt) proposeTo(calls *dispatch.Calls, nodes quorum.Set) {
+func (a *attempt) proposeTo(calls *dispatch.Calls, nodes decision.Set) {
 	g := a.grant
 	calls.Aim(g.engine.Nodes.Len(), a.acquireOp())
 	for i := range nodes.All() {
@@ -150,7 +151,7 @@ func (a *attempt) proposeTo(calls *dispatch.Calls, nodes quorum.Set) {
 			c.Op = &op
 		}
 		if err := g.engine.Nodes.Submit(i, c); err != nil {
-			a.countVote(i, 0, a.proposal.Token(), &node.Reply{Err: err, Unsent: true})
+			a.countVote(i, 0, a.proposal.Token(), &wire.Reply{Err: err, Unsent: true})
 		} else {
 			a.proposal.Sent(i)
 		}
@@ -160,9 +161,9 @@ func (a *attempt) proposeTo(calls *dispatch.Calls, nodes quorum.Set) {
 	}
 }
 
-func (a *attempt) acquireOp() node.Op {
+func (a *attempt) acquireOp() wire.Op {
 	g := a.grant
-	op := g.operation(node.Acquire)
+	op := g.operation(wire.Acquire)
 	op.TTL = g.spec.firstTTL()
 	op.Token, op.Reserve = a.proposal.Token(), a.proposal.End()-a.proposal.Token()
 	op.Floor = a.proposal.ReadToken()
@@ -171,7 +172,7 @@ func (a *attempt) acquireOp() node.Op {
 }
 
 // Answer counts a node's vote on the acquisition.
-func (a *attempt) Answer(c *dispatch.Call, r *node.Reply) {
+func (a *attempt) Answer(c *dispatch.Call, r *wire.Reply) {
 	g := a.grant
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -190,7 +191,7 @@ func (a *attempt) Answer(c *dispatch.Call, r *node.Reply) {
 		// The undo goes to the front: the same waiter may have queued another attempt since. Nothing of this owner
 		// must follow it.
 		a.withdrawFrom(i)
-		a.rollBackOn(quorum.Set(0).With(i), true)
+		a.rollBackOn(decision.Set(0).With(i), true)
 	}
 }
 
@@ -202,14 +203,14 @@ func (a *attempt) nextCalls() *dispatch.Calls {
 }
 
 // countVote counts a node's answer to the acquisition with this token. Requires a.grant.mu.
-func (a *attempt) countVote(i int, sent time.Duration, token uint64, r *node.Reply) {
+func (a *attempt) countVote(i int, sent time.Duration, token uint64, r *wire.Reply) {
 	g := a.grant
 	r = a.plausible(i, token, r)
 	v := g.recordReply(i, sent, g.spec.firstTTL(), r)
-	if v == quorum.Denied {
+	if v == decision.Denied {
 		g.refusals.get(i).acquires = true
 	}
-	g.reportVote(a.trace, node.Acquire, i, sent, r, v)
+	g.reportVote(a.trace, wire.Acquire, i, sent, r, v)
 	answer := answerOf(token, r)
 	answer.Vote = v
 	a.proposal.Answer(i, answer)
@@ -218,7 +219,7 @@ func (a *attempt) countVote(i int, sent time.Duration, token uint64, r *node.Rep
 	}
 	if g.ticket != nil {
 		var now time.Duration
-		if r.Outcome == node.Denied {
+		if r.Outcome == wire.Denied {
 			now = g.engine.Clock.Now()
 		}
 		g.ticket.Voted(i, now, r)
@@ -230,16 +231,16 @@ func (a *attempt) countVote(i int, sent time.Duration, token uint64, r *node.Rep
 }
 
 // answerOf converts a reply to an acquisition, except for the vote.
-func answerOf(token uint64, r *node.Reply) quorum.Answer {
-	a := quorum.Answer{Proposed: token, Fence: max(r.Token, r.Holder.Token), Unsent: notRun(r), Repeated: r.Repeated}
-	if r.Outcome == node.Granted {
+func answerOf(token uint64, r *wire.Reply) decision.Answer {
+	a := decision.Answer{Proposed: token, Fence: max(r.Token, r.Holder.Token), Unsent: notRun(r), Repeated: r.Repeated}
+	if r.Outcome == wire.Granted {
 		a.Known = r.Token
 	}
 	return a
 }
 
 // notRun reports whether the operation certainly changed nothing on the node.
-func notRun(r *node.Reply) bool {
+func notRun(r *wire.Reply) bool {
 	if r.Err == nil || r.Unsent || r.Repeated {
 		return r.Unsent
 	}
@@ -248,15 +249,15 @@ func notRun(r *node.Reply) bool {
 }
 
 // plausible returns the reply, or an error in its place if no sound node could give that reply.
-func (a *attempt) plausible(i int, token uint64, r *node.Reply) *node.Reply {
+func (a *attempt) plausible(i int, token uint64, r *wire.Reply) *wire.Reply {
 	g := a.grant
 	name := g.engine.Nodes.Name(i)
 	switch {
 	case a.proposal.Implausible(answerOf(token, r), uint64(g.engine.Limits.Recovery().Microseconds())):
 		ahead := time.Duration(min(max(r.Token, token)-token, uint64(Never/time.Microsecond))) * time.Microsecond
-		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire.String(), Reason: node.ErrClock, Err: errImplausible(ahead)}}
-	case g.spec.Reads && r.Outcome == node.Granted && r.Token == 0:
-		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire.String(), Reason: node.ErrProtocol, Err: errNoFence}}
+		return &wire.Reply{Err: &node.Error{Node: name, Op: wire.Acquire.String(), Reason: node.ErrClock, Err: errImplausible(ahead)}}
+	case g.spec.Reads && r.Outcome == wire.Granted && r.Token == 0:
+		return &wire.Reply{Err: &node.Error{Node: name, Op: wire.Acquire.String(), Reason: node.ErrProtocol, Err: errNoFence}}
 	default:
 		return r
 	}
@@ -358,8 +359,8 @@ func (a *attempt) withdrawFrom(i int) {
 		if g.ticket != nil {
 			g.ticket.Withdrawn(i, never)
 		}
-		err := &node.Error{Node: g.engine.Nodes.Name(i), Op: node.Acquire.String(), Reason: node.ErrBusy, Err: errGivenUp}
-		g.reportVote(a.trace, node.Acquire, i, 0, &node.Reply{Err: err, Unsent: true}, quorum.Unknown)
+		err := &node.Error{Node: g.engine.Nodes.Name(i), Op: wire.Acquire.String(), Reason: node.ErrBusy, Err: errGivenUp}
+		g.reportVote(a.trace, wire.Acquire, i, 0, &wire.Reply{Err: err, Unsent: true}, decision.Unknown)
 	}
 }
 
@@ -368,13 +369,13 @@ var errGivenUp = errors.New("the caller gave up before the operation was sent")
 
 // rollBackOn undoes the attempt on some nodes. With front, the undo goes ahead of operations that
 // were queued later. Requires a.grant.mu.
-func (a *attempt) rollBackOn(nodes quorum.Set, front bool) {
+func (a *attempt) rollBackOn(nodes decision.Set, front bool) {
 	g := a.grant
 	now := g.engine.Clock.Now()
 	calls := dispatch.NewCalls(g.engine.Nodes.Len(), g.releaseOp())
 	for i := range nodes.All() {
 		calls.To(i).Front = front
-		if g.ticket != nil && a.proposal.Votes().Vote(i) == quorum.Granted {
+		if g.ticket != nil && a.proposal.Votes().Vote(i) == decision.Granted {
 			g.ticket.Freed(i, now, front)
 		}
 	}
@@ -396,7 +397,7 @@ func (a *attempt) lossError() (Retry, error) {
 	defer g.mu.Unlock()
 	again := Retry{Useful: !a.permanentlyRefused(), TokenRejected: a.tokenTooFar(), FreeAfter: a.expectedFreeAfter()}
 	votes := a.proposal.Votes()
-	if votes.Result() == quorum.Lost && votes.Denied() > 0 && votes.Unknown() <= g.claims.Nodes()-g.spec.Need {
+	if votes.Result() == decision.Lost && votes.Denied() > 0 && votes.Unknown() <= g.claims.Nodes()-g.spec.Need {
 		// Enough nodes answered, so the holder is the obstacle.
 		holder := a.holder()
 		// If the lock is free but reserved, no other slots help.
@@ -404,17 +405,17 @@ func (a *attempt) lossError() (Retry, error) {
 		return again, g.heldBy(holder.Name, holder.Owner, holder.TTL, a.denials())
 	}
 	short := g.shortage("acquire", a.proposal.Taken())
-	short.Late = a.proposal.Taken().Result() == quorum.Won
+	short.Late = a.proposal.Taken().Result() == decision.Won
 	for i := range g.engine.Nodes.Len() {
-		if a.proposal.Taken().Vote(i) == quorum.Denied {
-			short.Nodes = append(short.Nodes, g.rejection(i, node.Acquire, errTokenNotTaken))
+		if a.proposal.Taken().Vote(i) == decision.Denied {
+			short.Nodes = append(short.Nodes, g.rejection(i, wire.Acquire, errTokenNotTaken))
 		}
 	}
 	return again, g.engine.Errors.NoQuorum(short)
 }
 
 // rejection is the error of a node whose answer does not count.
-func (g *Grant) rejection(i int, kind node.Kind, why error) NodeError {
+func (g *Grant) rejection(i int, kind wire.Kind, why error) NodeError {
 	name := g.engine.Nodes.Name(i)
 	return NodeError{name, &node.Error{Node: name, Op: kind.String(), Reason: node.ErrRejected, Err: why}}
 }
@@ -458,11 +459,11 @@ func (a *attempt) expectedFreeAfter() time.Duration {
 	g := a.grant
 	told := make([]time.Duration, 0, g.claims.Nodes())
 	for _, r := range g.refusals.all() {
-		if r.Outcome == node.Denied {
+		if r.Outcome == wire.Denied {
 			told = append(told, HolderTTL(r.Holder))
 		}
 	}
-	return quorum.FreeAfter(told, g.claims.Nodes()-len(told), g.spec.Need)
+	return decision.FreeAfter(told, g.claims.Nodes()-len(told), g.spec.Need)
 }
 
 // denials returns the names of the nodes that denied the attempt.
@@ -470,7 +471,7 @@ func (a *attempt) denials() []string {
 	g := a.grant
 	names := make([]string, 0, g.claims.Nodes())
 	for i, r := range g.refusals.all() {
-		if r.Outcome == node.Denied {
+		if r.Outcome == wire.Denied {
 			names = append(names, g.engine.Nodes.Name(i))
 		}
 	}
@@ -478,10 +479,10 @@ func (a *attempt) denials() []string {
 }
 
 // holder returns the owner that most nodes named when they denied the attempt.
-func (a *attempt) holder() node.Holder {
-	var holders []node.Holder
+func (a *attempt) holder() wire.Holder {
+	var holders []wire.Holder
 	for _, r := range a.grant.refusals.all() {
-		if r.Outcome == node.Denied {
+		if r.Outcome == wire.Denied {
 			holders = append(holders, r.Holder)
 		}
 	}
@@ -489,7 +490,7 @@ func (a *attempt) holder() node.Holder {
 }
 
 // mostNamed returns the holder with the owner that occurs most often.
-func mostNamed(holders []node.Holder) (most node.Holder) {
+func mostNamed(holders []wire.Holder) (most wire.Holder) {
 	votes := make(map[string]int)
 	for _, h := range holders {
 		if h.Owner == "" && most.Owner != "" {
@@ -510,8 +511,8 @@ func mostNamed(holders []node.Holder) (most node.Holder) {
 
 // HeldBy returns the error of a waiter to which the nodes named these holders, one for each node. It is nil if
 // too few nodes named one.
-func (e *Engine) HeldBy(s *Spec, told []node.Holder) error {
-	var holders []node.Holder
+func (e *Engine) HeldBy(s *Spec, told []wire.Holder) error {
+	var holders []wire.Holder
 	var nodes []string
 	for i, h := range told {
 		if h.Name != "" {
@@ -531,8 +532,8 @@ func (g *Grant) heldBy(name, owner string, ttl time.Duration, nodes []string) er
 }
 
 // HolderTTL returns how long a claim lasts. A key without expiry lasts for ever.
-func HolderTTL(h node.Holder) time.Duration {
-	if h.TTL == node.NoExpiry {
+func HolderTTL(h wire.Holder) time.Duration {
+	if h.TTL == wire.NoExpiry {
 		return Never
 	}
 	return h.TTL

@@ -24,10 +24,10 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/internal/slots"
-	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Spec says what to acquire, and how. It is made once for each lock, and immutable.
@@ -79,7 +79,7 @@ func (s *Spec) firstTTL() time.Duration {
 	if s.MinHold == 0 {
 		return s.TTL
 	}
-	return max(s.TTL, quorum.TTLFor(s.MinHold))
+	return max(s.TTL, decision.TTLFor(s.MinHold))
 }
 
 // Env has the inputs of an engine from its client. All fields are required.
@@ -90,7 +90,7 @@ type Env struct {
 	Jitter func() float64
 	Nodes  *dispatch.Nodes
 	// Limits are the settings that all clients of the nodes share.
-	Limits node.Limits
+	Limits wire.Limits
 	// Timeout is the longest timeout of a node.
 	Timeout time.Duration
 	// MaxHandovers is how often in a row a grant is handed over, and HandoverTime how long after
@@ -117,7 +117,7 @@ type Engine struct {
 	scheduler scheduler
 	// sequence makes owner ids distinct.
 	sequence atomic.Uint64
-	// renewalPhase aligns the renewals of this client's leases; see quorum.AlignToBunch.
+	// renewalPhase aligns the renewals of this client's leases; see decision.AlignToBunch.
 	renewalPhase time.Duration
 }
 
@@ -179,7 +179,7 @@ const maxBlockAhead = 10 * time.Millisecond
 
 // blockSize returns how many tokens an acquisition reserves beyond its own, for hand-overs.
 func (e *Engine) blockSize(token uint64) uint64 {
-	return quorum.Block(e.Tokens.BlockEnd(), token, e.MaxHandovers)
+	return decision.Block(e.Tokens.BlockEnd(), token, e.MaxHandovers)
 }
 
 // Ticket is a waiter's place in the queues of the nodes. All methods may be called with the mutex
@@ -188,9 +188,9 @@ type Ticket interface {
 	// Begin says that an attempt begins.
 	Begin(now time.Duration)
 	// Stamp adds the ticket to an acquisition on node i: a denial then queues it there.
-	Stamp(op *node.Op, i int)
+	Stamp(op *wire.Op, i int)
 	// Voted passes on the answer of node i to the acquisition. Only a denial needs the time.
-	Voted(i int, now time.Duration, r *node.Reply)
+	Voted(i int, now time.Duration, r *wire.Reply)
 	// Withdrawn says that the acquisition on node i is not sent. With never, no other of the same attempt was sent
 	// there.
 	Withdrawn(i int, never bool)
@@ -198,9 +198,9 @@ type Ticket interface {
 	// attempt was over when the node granted.
 	Freed(i int, now time.Duration, late bool)
 	// AfterUndo returns the ticket as node i should keep it when a failed attempt is undone there.
-	AfterUndo(i int) node.Waiter
+	AfterUndo(i int) wire.Waiter
 	// Leaver returns the ticket as nodes see it when the waiter has gone: they remove it.
-	Leaver() node.Waiter
+	Leaver() wire.Waiter
 	// Leave removes the ticket from the queue of node i, which gets no other operation of the owner.
 	Leave(i int)
 	// Close says that the waiter's grant has ended. Late answers must not queue the ticket again.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/decision"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // The ends of leases, and two kinds of errors. The public package has them under the same names.
@@ -109,8 +109,8 @@ type Events interface {
 // Vote is the vote of a node on an acquisition or a renewal.
 type Vote struct {
 	Node string
-	Op   node.Kind
-	Vote quorum.Vote
+	Op   wire.Kind
+	Vote decision.Vote
 	// Unsent is set if the node was not asked.
 	Unsent bool
 	// At is when the vote was counted, by the wall clock. Took is the time since the operation was
@@ -136,7 +136,7 @@ func (g *Grant) replyError(r *refusal) error {
 	switch {
 	case isTombstone(r):
 		return errForcedOff
-	case r.Outcome == node.Denied:
+	case r.Outcome == wire.Denied:
 		return g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(r.Holder.Name), Owner: r.Holder.Owner, TTL: r.Holder.TTL})
 	default:
 		return r.Err
@@ -146,7 +146,7 @@ func (g *Grant) replyError(r *refusal) error {
 // isTombstone reports whether the answer shows a tombstone of this owner. In the denial of an acquisition, no
 // owner means that the lock is free but reserved.
 func isTombstone(r *refusal) bool {
-	return r.Outcome == node.Denied && r.Holder.Owner == "" && !r.acquires
+	return r.Outcome == wire.Denied && r.Holder.Owner == "" && !r.acquires
 }
 
 // nodeErrors returns the last error of each node that did not confirm. Requires g.mu.
@@ -161,7 +161,7 @@ func (g *Grant) nodeErrors() []NodeError {
 }
 
 // shortage returns the fact that a round of this owner has no quorum. Requires g.mu.
-func (g *Grant) shortage(op string, t *quorum.Tally) Shortage {
+func (g *Grant) shortage(op string, t *decision.Tally) Shortage {
 	return Shortage{
 		Op: op, Spec: g.spec, Need: t.Need(), Agreed: t.Granted(), Total: t.Nodes(), Pending: t.Missing(),
 		Nodes: g.nodeErrors(),
@@ -183,7 +183,7 @@ func (g *Grant) expired(reason string) error {
 }
 
 // reportVote tells the hooks and the trace, which may be nil, how a node voted. Requires g.mu.
-func (g *Grant) reportVote(trace Trace, kind node.Kind, i int, sent time.Duration, r *node.Reply, v quorum.Vote) {
+func (g *Grant) reportVote(trace Trace, kind wire.Kind, i int, sent time.Duration, r *wire.Reply, v decision.Vote) {
 	if trace == nil && !g.engine.ReportVotes {
 		return
 	}
@@ -203,11 +203,11 @@ func (g *Grant) reportVote(trace Trace, kind node.Kind, i int, sent time.Duratio
 }
 
 // denialError returns why a node did not grant. Requires g.mu.
-func (g *Grant) denialError(kind node.Kind, i int, r *node.Reply, v quorum.Vote) error {
+func (g *Grant) denialError(kind wire.Kind, i int, r *wire.Reply, v decision.Vote) error {
 	switch {
-	case v == quorum.Granted:
+	case v == decision.Granted:
 		return nil
-	case kind == node.Acquire && r.Outcome == node.Denied:
+	case kind == wire.Acquire && r.Outcome == wire.Denied:
 		return g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(r.Holder.Name), Owner: r.Holder.Owner, TTL: r.Holder.TTL})
 	case r.Err != nil:
 		return r.Err

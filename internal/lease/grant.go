@@ -6,8 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/decision"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // grantState is where a grant is in its life. It only moves forward.
@@ -48,7 +49,7 @@ type Grant struct {
 	failedRenewals int32
 	// reportedBacking is the number of nodes that the hook BackingChanged was told last.
 	reportedBacking uint8
-	claims          quorum.Claims
+	claims          decision.Claims
 	refusals        refusals
 	// validUntil is the end of the lease by local time, as the nodes have confirmed it.
 	validUntil    time.Duration
@@ -58,7 +59,7 @@ type Grant struct {
 	// that may have something of the owner. See endOfTokens and exposedNodes.
 	attempt  *attempt
 	tokenEnd uint64
-	exposed  quorum.Set
+	exposed  decision.Set
 	// lease is the current lease, or the last one: firstLease, unless the grant was handed over.
 	lease      *Lease
 	firstLease Lease
@@ -75,7 +76,7 @@ func newGrant(e *Engine, s *Spec, t Ticket) *Grant {
 		nextRenewalAt:   Never,
 		reportedBacking: uint8(n), //nolint:gosec // of at most quorum.MaxNodes
 		reads:           s.Reads,
-		claims:          quorum.NewClaims(n),
+		claims:          decision.NewClaims(n),
 	}
 }
 
@@ -98,7 +99,7 @@ func (g *Grant) endOfTokens() uint64 {
 
 // exposedNodes returns the nodes that may have something of this owner: a release must reach them.
 // Requires g.mu.
-func (g *Grant) exposedNodes() quorum.Set {
+func (g *Grant) exposedNodes() decision.Set {
 	if g.attempt != nil {
 		return g.attempt.proposal.Exposed()
 	}
@@ -106,7 +107,7 @@ func (g *Grant) exposedNodes() quorum.Set {
 }
 
 // expose records that renewals of this owner are in flight to these nodes. Requires g.mu.
-func (g *Grant) expose(nodes quorum.Set) {
+func (g *Grant) expose(nodes decision.Set) {
 	if g.attempt != nil {
 		g.attempt.proposal.Renews()
 		g.attempt.proposal.Expose(nodes)
@@ -136,7 +137,7 @@ func (g *Grant) Obstacle() error {
 
 // WithVotes calls look with the votes on the acquisition of permits, and keeps late votes out
 // meanwhile.
-func (g *Grant) WithVotes(look func(votes *quorum.Tally)) {
+func (g *Grant) WithVotes(look func(votes *decision.Tally)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	look(g.attempt.proposal.Votes())
@@ -144,8 +145,8 @@ func (g *Grant) WithVotes(look func(votes *quorum.Tally)) {
 
 // operation returns an operation of this owner. Its token is the largest that the owner may ever
 // use.
-func (g *Grant) operation(kind node.Kind) node.Op {
-	op := node.Op{
+func (g *Grant) operation(kind wire.Kind) wire.Op {
+	op := wire.Op{
 		Kind:   kind,
 		Names:  g.spec.Names,
 		Owner:  g.owner,
@@ -155,7 +156,7 @@ func (g *Grant) operation(kind node.Kind) node.Op {
 		Limits: g.engine.Limits,
 		Pool:   g.spec.Slots.OnNodes(),
 	}
-	if kind == node.Renew && g.reads && !g.spec.Reads && g.ticket != nil {
+	if kind == wire.Renew && g.reads && !g.spec.Reads && g.ticket != nil {
 		op.Waiter = g.ticket.Leaver() // a writer that became a reader must not block readers with its entry
 	}
 	return op
@@ -163,29 +164,29 @@ func (g *Grant) operation(kind node.Kind) node.Op {
 
 // recordReply records a node's answer to an operation with this TTL, and returns the vote that it
 // counts as. Requires g.mu.
-func (g *Grant) recordReply(i int, sent, ttl time.Duration, r *node.Reply) quorum.Vote {
+func (g *Grant) recordReply(i int, sent, ttl time.Duration, r *wire.Reply) decision.Vote {
 	switch r.Outcome {
-	case node.Granted, node.Healed:
+	case wire.Granted, wire.Healed:
 		recovering := r.Recovering > 0
 		var now time.Duration
 		if recovering {
 			now = g.engine.Clock.Now()
 		}
 		if !g.claims.Confirm(i, sent, ttl, now, recovering) {
-			g.refusals.set(i, &node.Reply{Err: &node.Error{
-				Node: g.engine.Nodes.Name(i), Op: node.Renew.String(), Reason: node.ErrRecovering, Err: errHealUncounted,
+			g.refusals.set(i, &wire.Reply{Err: &node.Error{
+				Node: g.engine.Nodes.Name(i), Op: wire.Renew.String(), Reason: node.ErrRecovering, Err: errHealUncounted,
 			}})
-			return quorum.Unknown
+			return decision.Unknown
 		}
 		g.refusals.clear(i)
-		return quorum.Granted
-	case node.Denied:
+		return decision.Granted
+	case wire.Denied:
 		g.claims.Drop(i)
 		g.refusals.set(i, r)
-		return quorum.Denied
+		return decision.Denied
 	default:
 		g.refusals.set(i, r)
-		return quorum.Unknown
+		return decision.Unknown
 	}
 }
 
@@ -307,7 +308,7 @@ func (g *Grant) reportBacking(now time.Duration) {
 type refusals struct{ first *refusal }
 
 type refusal struct {
-	node.Reply
+	wire.Reply
 	// acquires is set for the denial of an acquisition. If it names no owner, the lock is free but reserved.
 	acquires bool
 	node     int
@@ -340,7 +341,7 @@ func (rs *refusals) find(i int) **refusal {
 }
 
 // set keeps a node's answer.
-func (rs *refusals) set(i int, r *node.Reply) {
+func (rs *refusals) set(i int, r *wire.Reply) {
 	p := rs.find(i)
 	if *p == nil || (*p).node != i {
 		*p = &refusal{node: i, next: *p}

@@ -13,10 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 func TestClaimsAndRefusals(t *testing.T) {
@@ -38,14 +39,14 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 		l := c.acquire(t, c.fixed())
 		c.asleep(true)
 		g, a := l.grant, &attempt{grant: l.grant}
-		a.proposal = quorum.NewProposal(1, 1, false, l.token, l.token)
+		a.proposal = decision.NewProposal(1, 1, false, l.token, l.token)
 		time.Sleep(testTTL)
 		now := c.engine.Clock.Now()
 		// These are a straggler of the acquisition, and an answer to a renewal.
 		a.Answer(answered(0, now), granted())
 		require.ErrorIs(t, l.Err(), ErrLost)
 		done := make(chan error, 1)
-		r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(1, 1), done: done}
+		r := &renewalRound{grant: g, sentAt: now, tally: decision.NewTally(1, 1), done: done}
 		r.Answer(answered(0, now), granted())
 		require.Empty(t, done, "an extension has not succeeded")
 		require.ErrorIs(t, l.Err(), ErrLost)
@@ -135,10 +136,10 @@ type releases struct {
 	confirmed atomic.Int32
 }
 
-func (r *releases) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (r *releases) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	r.Node.Do(ctx, ops, replies)
 	for i := range ops {
-		if ops[i].Kind == node.Release && replies[i].Err == nil {
+		if ops[i].Kind == wire.Release && replies[i].Err == nil {
 			r.confirmed.Add(1)
 		}
 	}
@@ -240,10 +241,10 @@ func TestClientsDoNotRenewTogether(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
 		for range 1000 {
 			e := New(Env{
-				Clock: clock.Process(), Jitter: r.Float64, Limits: node.Limits{MaxTTL: most},
+				Clock: clock.Process(), Jitter: r.Float64, Limits: wire.Limits{MaxTTL: most},
 				Nodes: dispatch.New([]node.Node{memory.New("m", nil)}, dispatch.Env{}),
 			})
-			at := quorum.AlignToBunch(ttl, ttl, e.renewalPhase)
+			at := decision.AlignToBunch(ttl, ttl, e.renewalPhase)
 			parts[int(8*(ttl-at)/grain)] = true
 		}
 		require.Len(t, parts, 8, "TTL %v", ttl)
@@ -277,7 +278,7 @@ func TestAttemptOfAReaderIsDecidedOnce(t *testing.T) {
 		a := newAttempt(c.engine, s, Request{})
 		a.start()
 		knows := func(i int, token uint64) {
-			a.Answer(answered(i, 0), &node.Reply{Outcome: node.Granted, Token: token})
+			a.Answer(answered(i, 0), &wire.Reply{Outcome: wire.Granted, Token: token})
 		}
 		a.Answer(answered(6, 0), failed())
 		for i, token := range []uint64{10, 20, 20, 30} {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/decision"
 )
 
 // Lease is one holder's period within a grant. Nested handles share it. Most grants have one lease.
@@ -40,7 +40,7 @@ type extra struct {
 	// minHoldWaived is set if a release ignores the MinHold, detached if the nodes are told nothing.
 	minHoldWaived, detached bool
 	// forced are the nodes that have sent a message of a forced release.
-	forced quorum.Set
+	forced decision.Set
 }
 
 // needExtra returns the extra state of the lease, and allocates it if necessary. Requires l.grant.mu.

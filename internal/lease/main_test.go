@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 	"github.com/quorumlock/quorumlock/quorum"
@@ -92,7 +93,7 @@ func inside(t *testing.T, n int, test func(t *testing.T, c *client), wraps ...fu
 	synctest.Test(t, func(t *testing.T) {
 		c := &client{}
 		var nodes []node.Node
-		limits := node.Limits{MaxTTL: testTTL, MaxClockSkew: time.Second}
+		limits := wire.Limits{MaxTTL: testTTL, MaxClockSkew: time.Second}
 		for i := range n {
 			m := memory.New(fmt.Sprintf("n%d", i+1), clock.Process())
 			setUp(t, m, limits)
@@ -120,13 +121,13 @@ func inside(t *testing.T, n int, test func(t *testing.T, c *client), wraps ...fu
 func half() float64 { return 0.5 }
 
 // setUp initializes a node, as package admin does.
-func setUp(t *testing.T, n node.Node, limits node.Limits) {
+func setUp(t *testing.T, n node.Node, limits wire.Limits) {
 	t.Helper()
-	replies := make([]node.Reply, 1)
-	n.Do(t.Context(), []node.Op{{Kind: node.Mark, Limits: limits}}, replies)
+	replies := make([]wire.Reply, 1)
+	n.Do(t.Context(), []wire.Op{{Kind: wire.Mark, Limits: limits}}, replies)
 	require.NoError(t, replies[0].Err)
-	n.Do(t.Context(), []node.Op{{Kind: node.Open, Limits: limits, Marker: replies[0].Marker}}, replies)
-	require.Equal(t, node.Granted, replies[0].Outcome)
+	n.Do(t.Context(), []wire.Op{{Kind: wire.Open, Limits: limits, Marker: replies[0].Marker}}, replies)
+	require.Equal(t, wire.Granted, replies[0].Outcome)
 }
 
 // majority is the spec of a lock that needs a majority of the nodes.
@@ -218,15 +219,15 @@ func (c *client) keys() (n int) {
 
 // answered is a call of an acquisition to node i that was sent at the given time.
 func answered(i int, sent time.Duration) *dispatch.Call {
-	c := dispatch.NewCalls(i+1, node.Op{}).To(i)
+	c := dispatch.NewCalls(i+1, wire.Op{}).To(i)
 	c.Sent = sent
 	return c
 }
 
-func granted() *node.Reply { return &node.Reply{Outcome: node.Granted} }
+func granted() *wire.Reply { return &wire.Reply{Outcome: wire.Granted} }
 
-func failed() *node.Reply { return &node.Reply{Err: errors.New("no")} }
+func failed() *wire.Reply { return &wire.Reply{Err: errors.New("no")} }
 
-func denied() *node.Reply {
-	return &node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}}
+func denied() *wire.Reply {
+	return &wire.Reply{Outcome: wire.Denied, Holder: wire.Holder{Name: "job", Owner: "x", TTL: time.Second}}
 }

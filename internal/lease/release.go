@@ -6,9 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // end ends the lease, unless it has ended, and releases it on the nodes. Nothing waits for the
@@ -90,7 +91,7 @@ func (g *Grant) longestClaim() time.Duration {
 
 // releaseEverywhere sends a release of this owner to every node that may have seen it. A node that fails is
 // retried for TTL+undoMargin. If r is nil, the answers are ignored. Requires g.mu.
-func (g *Grant) releaseEverywhere(now time.Duration, op node.Op, r *Release) {
+func (g *Grant) releaseEverywhere(now time.Duration, op wire.Op, r *Release) {
 	exposed := g.exposedNodes()
 	if r == nil {
 		g.undo(dispatch.NewCalls(g.engine.Nodes.Len(), op), exposed, now, dispatch.Ignore)
@@ -106,11 +107,11 @@ func (g *Grant) releaseEverywhere(now time.Duration, op node.Op, r *Release) {
 		if exposed.Has(i) {
 			continue
 		}
-		if g.ticket != nil && op.Kind == node.Release {
+		if g.ticket != nil && op.Kind == wire.Release {
 			g.ticket.Leave(i)
 		}
 		if r != nil {
-			r.Answer(r.calls.To(i), &node.Reply{Outcome: node.Absent})
+			r.Answer(r.calls.To(i), &wire.Reply{Outcome: wire.Absent})
 		}
 	}
 }
@@ -126,40 +127,40 @@ func (g *Grant) leaveQueues() {
 	}
 }
 
-func (g *Grant) releaseOp() node.Op {
-	op := g.operation(node.Release)
+func (g *Grant) releaseOp() wire.Op {
+	op := g.operation(wire.Release)
 	op.Announce = g.engine.Announce
 	return op
 }
 
 // shortenOp returns the release of this owner before its MinHold: the nodes keep the lock for the rest, and no longer.
-func (g *Grant) shortenOp(rest time.Duration) node.Op {
-	return node.Op{
-		Kind: node.Shorten, Names: g.spec.Names, Owner: g.owner, TTL: quorum.TTLFor(rest), Limits: g.engine.Limits,
+func (g *Grant) shortenOp(rest time.Duration) wire.Op {
+	return wire.Op{
+		Kind: wire.Shorten, Names: g.spec.Names, Owner: g.owner, TTL: decision.TTLFor(rest), Limits: g.engine.Limits,
 		Announce: g.engine.Announce,
 	}
 }
 
 // undo sends prepared releases to some nodes. Requires g.mu.
-func (g *Grant) undo(calls *dispatch.Calls, nodes quorum.Set, now time.Duration, to dispatch.Receiver) {
+func (g *Grant) undo(calls *dispatch.Calls, nodes decision.Set, now time.Duration, to dispatch.Receiver) {
 	for i := range nodes.All() {
 		c := calls.To(i)
 		c.To, c.Until = to, now+g.longestClaim()+undoMargin
-		if g.ticket != nil && calls.Op.Kind == node.Release {
+		if g.ticket != nil && calls.Op.Kind == wire.Release {
 			op := calls.Op
 			op.Waiter = g.ticketAfterUndo(i)
 			c.Op = &op
 		}
 	}
 	g.engine.Nodes.Send(calls, nodes, func(i int, err error) bool {
-		to.Answer(calls.To(i), &node.Reply{Err: err})
+		to.Answer(calls.To(i), &wire.Reply{Err: err})
 		return true
 	})
 }
 
 // ticketAfterUndo returns the waiter's state for a node on which the claim is undone. A waiter
 // without the lock keeps waiting. Requires g.mu.
-func (g *Grant) ticketAfterUndo(i int) node.Waiter {
+func (g *Grant) ticketAfterUndo(i int) wire.Waiter {
 	if g.lease == nil {
 		return g.ticket.AfterUndo(i)
 	}
@@ -178,11 +179,11 @@ type Release struct {
 	mu sync.Mutex
 	// tally counts the nodes that confirmed the release. gone counts the nodes that did not have
 	// the lock. It is won when the other nodes are fewer than the need of the rule.
-	tally, gone quorum.Tally
+	tally, gone decision.Tally
 	errs        []NodeError
 	// forced is set if a renewal met a tombstone. asked are the nodes that may have had the lease.
 	forced bool
-	asked  quorum.Set
+	asked  decision.Set
 	lost   error
 }
 
@@ -191,32 +192,32 @@ func newRelease(l *Lease) *Release {
 	n, need := l.grant.claims.Nodes(), l.grant.spec.Need
 	r := &Release{
 		lease: l,
-		tally: quorum.NewTally(n, need), gone: quorum.NewTally(n, n-need+1),
+		tally: decision.NewTally(n, need), gone: decision.NewTally(n, n-need+1),
 	}
 	r.decided.Add(1)
 	return r
 }
 
 // Answer counts a node's answer to the release. The caller may hold r.lease.grant.mu.
-func (r *Release) Answer(c *dispatch.Call, reply *node.Reply) {
+func (r *Release) Answer(c *dispatch.Call, reply *wire.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pending := r.pending()
 	switch i := c.Node(); {
 	case dispatch.UndoFailed(reply):
-		r.tally.Record(i, quorum.Unknown)
-		r.gone.Record(i, quorum.Unknown)
+		r.tally.Record(i, decision.Unknown)
+		r.gone.Record(i, decision.Unknown)
 		r.errs = append(r.errs, NodeError{Node: r.nameOf(i), Err: reply.Err})
 	case r.missed(reply):
-		r.tally.Record(i, quorum.Granted)
-		r.gone.Record(i, quorum.Granted)
+		r.tally.Record(i, decision.Granted)
+		r.gone.Record(i, decision.Granted)
 	default:
-		r.tally.Record(i, quorum.Granted)
-		r.gone.Record(i, quorum.Denied)
+		r.tally.Record(i, decision.Granted)
+		r.gone.Record(i, decision.Denied)
 	}
 	switch {
 	case !pending || r.pending():
-	case r.gone.Result() == quorum.Won:
+	case r.gone.Result() == decision.Won:
 		r.inquire()
 	default:
 		r.decided.Done()
@@ -225,14 +226,14 @@ func (r *Release) Answer(c *dispatch.Call, reply *node.Reply) {
 
 // pending reports whether either question is open. Requires r.mu.
 func (r *Release) pending() bool {
-	return r.tally.Result() == quorum.Pending || r.gone.Result() == quorum.Pending
+	return r.tally.Result() == decision.Pending || r.gone.Result() == decision.Pending
 }
 
 // missed reports whether an answer shows that the node did not have the lock. Until validUntil at
 // least the need of the rule must have it, so no more than the others may miss it. After
 // validUntil, names expire, and an absent name shows nothing.
-func (r *Release) missed(reply *node.Reply) bool {
-	absent := reply.Outcome == node.Absent || reply.Partial
+func (r *Release) missed(reply *wire.Reply) bool {
+	absent := reply.Outcome == wire.Absent || reply.Partial
 	return absent && !reply.Repeated && r.lease.grant.engine.Clock.Now() < r.lease.grant.validUntil
 }
 
@@ -244,7 +245,7 @@ func (r *Release) Wait() error {
 	switch {
 	case r.lost != nil:
 		return r.lost
-	case r.tally.Result() == quorum.Won:
+	case r.tally.Result() == decision.Won:
 		return nil
 	}
 	return r.lease.grant.engine.Errors.NoQuorum(Shortage{
@@ -262,37 +263,37 @@ type lossInquiry struct {
 	release *Release
 	// left counts the nodes that have not answered. replies has the answers of the others.
 	left    int
-	replies []node.Reply
+	replies []wire.Reply
 }
 
 // inquire begins an inquiry. Requires r.mu.
 func (r *Release) inquire() {
 	g := r.lease.grant
 	n := r.gone.Nodes()
-	q := &lossInquiry{release: r, left: n - r.gone.Unknown(), replies: make([]node.Reply, n)}
-	calls := dispatch.NewCalls(n, node.Op{Kind: node.Inspect, Names: g.spec.Names, Limits: g.engine.Limits})
+	q := &lossInquiry{release: r, left: n - r.gone.Unknown(), replies: make([]wire.Reply, n)}
+	calls := dispatch.NewCalls(n, wire.Op{Kind: wire.Inspect, Names: g.spec.Names, Limits: g.engine.Limits})
 	ask := g.engine.Nodes.All()
 	for i := range n {
 		calls.To(i).To = q
-		if r.gone.Vote(i) == quorum.Unknown {
+		if r.gone.Vote(i) == decision.Unknown {
 			ask = ask.Without(i) // it has just failed
 		}
 	}
 	g.engine.Nodes.Send(calls, ask, func(i int, err error) bool {
-		q.record(i, &node.Reply{Err: err})
+		q.record(i, &wire.Reply{Err: err})
 		return true
 	})
 }
 
 // Answer counts a node's answer to the inquiry.
-func (q *lossInquiry) Answer(c *dispatch.Call, reply *node.Reply) {
+func (q *lossInquiry) Answer(c *dispatch.Call, reply *wire.Reply) {
 	q.release.mu.Lock()
 	defer q.release.mu.Unlock()
 	q.record(c.Node(), reply)
 }
 
 // record keeps an answer. The last answer concludes the inquiry. Requires q.release.mu.
-func (q *lossInquiry) record(i int, reply *node.Reply) {
+func (q *lossInquiry) record(i int, reply *wire.Reply) {
 	q.replies[i] = *reply
 	if q.left--; q.left == 0 {
 		q.conclude()
@@ -324,7 +325,7 @@ func (q *lossInquiry) conclude() {
 func (q *lossInquiry) misses(i int) bool {
 	err := q.replies[i].Err
 	answered := err == nil || errors.Is(err, node.ErrWrongType) || !q.release.asked.Has(i)
-	return q.release.gone.Vote(i) == quorum.Granted && answered && q.replies[i].Recovering == 0
+	return q.release.gone.Vote(i) == decision.Granted && answered && q.replies[i].Recovering == 0
 }
 
 // loss returns the loss that the release found.
@@ -334,7 +335,7 @@ func (q *lossInquiry) loss() Loss {
 	l := Loss{Spec: g.spec, Owner: g.owner, Cause: Gone, Reason: "too few nodes still had the lease at its release"}
 	holders := make([]string, len(q.replies))
 	for i := range q.replies {
-		missing := g.rejection(i, node.Release, errGone)
+		missing := g.rejection(i, wire.Release, errGone)
 		if err := q.replies[i].Err; errors.Is(err, node.ErrWrongType) {
 			missing.Err = err
 		}
@@ -351,7 +352,7 @@ func (q *lossInquiry) loss() Loss {
 	l.Nodes = append(l.Nodes, r.errs...)
 	if r.forced {
 		l.Cause, l.Reason = Forced, "it was released by force"
-	} else if owner, ok := quorum.Usurper(holders); ok {
+	} else if owner, ok := decision.Usurper(holders); ok {
 		l.Cause, l.Reason, l.TakenBy = Taken, "", owner
 	}
 	return l
@@ -361,10 +362,10 @@ func (q *lossInquiry) loss() Loss {
 var errGone = errors.New("the node no longer had the lease")
 
 // otherHolder returns a holder with another owner id. Readers stand as one, which names no owner.
-func otherHolder(holders []node.Holder, owner string) (node.Holder, bool) {
-	i := slices.IndexFunc(holders, func(h node.Holder) bool { return h.Owner != owner && h.Owner != node.Readers })
+func otherHolder(holders []wire.Holder, owner string) (wire.Holder, bool) {
+	i := slices.IndexFunc(holders, func(h wire.Holder) bool { return h.Owner != owner && h.Owner != wire.Readers })
 	if i < 0 {
-		return node.Holder{}, false
+		return wire.Holder{}, false
 	}
 	return holders[i], true
 }

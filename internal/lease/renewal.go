@@ -3,9 +3,9 @@ package lease
 import (
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
-	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // renewalRound is one fan-out of renewals. It asks every node, also those without the lease, to
@@ -13,7 +13,7 @@ import (
 type renewalRound struct {
 	grant  *Grant
 	sentAt time.Duration
-	tally  quorum.Tally
+	tally  decision.Tally
 	// done receives the outcome. It is nil if no caller waits.
 	done    chan<- error
 	decided bool
@@ -28,14 +28,14 @@ func (g *Grant) renew(now time.Duration, done chan<- error) { g.renewFor(now, g.
 // renewFor is renew with another TTL. Requires g.mu and stateHeld.
 func (g *Grant) renewFor(now, ttl time.Duration, done chan<- error) {
 	n := g.engine.Nodes.Len()
-	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.spec.Need), done: done}
+	r := &renewalRound{grant: g, sentAt: now, tally: decision.NewTally(n, g.spec.Need), done: done}
 	r.calls.Aim(n, g.renewOp(ttl))
 	for i := range n {
 		c := r.calls.To(i)
 		c.To, c.Renews, c.Deadline = r, g.renews(), g.engine.deadline(g.spec, now)
 	}
 	g.expose(g.engine.Nodes.Send(&r.calls, g.engine.Nodes.All(), r.refused))
-	if r.tally.Result() != quorum.Lost {
+	if r.tally.Result() != decision.Lost {
 		return
 	}
 	// Too many nodes are down: the round failed before it began.
@@ -43,8 +43,8 @@ func (g *Grant) renewFor(now, ttl time.Duration, done chan<- error) {
 	_ = r.finish(now) // no node has denied it, so nothing ends the lease
 }
 
-func (g *Grant) renewOp(ttl time.Duration) node.Op {
-	op := g.operation(node.Renew)
+func (g *Grant) renewOp(ttl time.Duration) wire.Op {
+	op := g.operation(wire.Renew)
 	op.TTL = ttl
 	return op
 }
@@ -54,16 +54,16 @@ func (g *Grant) renews() uint8 { return uint8(g.spec.Need) } //nolint:gosec // a
 
 // refused counts the vote of a node that is not asked. Requires r.grant.mu.
 func (r *renewalRound) refused(i int, err error) bool {
-	r.recordVote(i, 0, &node.Reply{Err: err, Unsent: true})
+	r.recordVote(i, 0, &wire.Reply{Err: err, Unsent: true})
 	return true
 }
 
 // renewOn renews the lease on one node. Requires g.mu and stateHeld.
 func (g *Grant) renewOn(i int) {
-	r := &renewalRound{grant: g, tally: quorum.NewTally(g.claims.Nodes(), g.spec.Need), decided: true}
+	r := &renewalRound{grant: g, tally: decision.NewTally(g.claims.Nodes(), g.spec.Need), decided: true}
 	r.calls.Aim(g.claims.Nodes(), g.renewOp(g.spec.TTL))
 	r.calls.To(i).To, r.calls.To(i).Renews = r, g.renews()
-	g.expose(g.engine.Nodes.Send(&r.calls, quorum.Set(0).With(i), r.refused))
+	g.expose(g.engine.Nodes.Send(&r.calls, decision.Set(0).With(i), r.refused))
 }
 
 // RenewOn puts a valid lease back on one node, which has reported it as free.
@@ -79,8 +79,8 @@ func (g *Grant) RenewOn(i int) (sent bool) {
 
 // nextRenewal returns when to renew after a successful round that was sent at the given time.
 func (g *Grant) nextRenewal(sent time.Duration) time.Duration {
-	due := quorum.NextRenewal(sent, g.spec.TTL, 0, g.engine.Jitter())
-	return quorum.AlignToBunch(due, g.spec.TTL, g.engine.renewalPhase)
+	due := decision.NextRenewal(sent, g.spec.TTL, 0, g.engine.Jitter())
+	return decision.AlignToBunch(due, g.spec.TTL, g.engine.renewalPhase)
 }
 
 // noCapacity means that the nodes have no capacity for another renewal now.
@@ -97,7 +97,7 @@ func (e *Engine) renewalRoom(need int) time.Duration {
 
 // Answer counts a node's vote on the renewal. A vote after the end of the lease is ignored: nothing
 // revives a lease.
-func (r *renewalRound) Answer(c *dispatch.Call, reply *node.Reply) {
+func (r *renewalRound) Answer(c *dispatch.Call, reply *wire.Reply) {
 	if over := r.countVote(c, reply); over != nil {
 		r.grant.end(over)
 	}
@@ -105,7 +105,7 @@ func (r *renewalRound) Answer(c *dispatch.Call, reply *node.Reply) {
 
 // AnswerLate counts a node's answer after the deadline of its call. A late confirmation still
 // counts while the lease is valid.
-func (r *renewalRound) AnswerLate(c *dispatch.Call, reply *node.Reply) {
+func (r *renewalRound) AnswerLate(c *dispatch.Call, reply *wire.Reply) {
 	g := r.grant
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,7 +116,7 @@ func (r *renewalRound) AnswerLate(c *dispatch.Call, reply *node.Reply) {
 }
 
 // countVote counts an answer. It returns an error if the lease must end now.
-func (r *renewalRound) countVote(c *dispatch.Call, reply *node.Reply) (over error) {
+func (r *renewalRound) countVote(c *dispatch.Call, reply *wire.Reply) (over error) {
 	g := r.grant
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -124,7 +124,7 @@ func (r *renewalRound) countVote(c *dispatch.Call, reply *node.Reply) (over erro
 		return nil
 	}
 	r.recordVote(c.Node(), c.Sent, reply)
-	if r.tally.Result() == quorum.Pending {
+	if r.tally.Result() == decision.Pending {
 		g.applyLateVote()
 		return nil
 	}
@@ -143,17 +143,17 @@ func (r *renewalRound) countVote(c *dispatch.Call, reply *node.Reply) (over erro
 }
 
 // recordVote records a vote in the tally and the claims. Requires r.grant.mu.
-func (r *renewalRound) recordVote(i int, sent time.Duration, reply *node.Reply) {
+func (r *renewalRound) recordVote(i int, sent time.Duration, reply *wire.Reply) {
 	v := r.grant.recordReply(i, sent, r.calls.Op.TTL, reply)
 	r.tally.Record(i, v)
-	r.grant.reportVote(nil, node.Renew, i, sent, reply, v)
+	r.grant.reportVote(nil, wire.Renew, i, sent, reply, v)
 }
 
 // finish acts on a round that is won or lost. It returns an error if the lease must end now.
 // Requires r.grant.mu.
 func (r *renewalRound) finish(now time.Duration) (over error) {
 	g := r.grant
-	if r.tally.Result() == quorum.Won {
+	if r.tally.Result() == decision.Won {
 		g.failedRenewals = 0
 		if !g.spec.Fixed {
 			g.nextRenewalAt = g.nextRenewal(r.sentAt)
@@ -192,7 +192,7 @@ func (g *Grant) retryRenewal(now time.Duration) {
 		return
 	}
 	g.failedRenewals++
-	again := quorum.NextRenewal(now, g.spec.TTL, int(g.failedRenewals), g.engine.Jitter())
+	again := decision.NextRenewal(now, g.spec.TTL, int(g.failedRenewals), g.engine.Jitter())
 	g.nextRenewalAt = min(again, now+max((g.validUntil-now)/2, minRetry))
 	g.engine.scheduler.schedule(g, g.nextDue())
 }
@@ -207,16 +207,16 @@ func (r *renewalRound) evicted() error {
 	if r.tally.Blocked() && g.hasTombstone() {
 		return g.loss(Forced, "it was released by force")
 	}
-	if owner, ok := quorum.Usurper(r.holders()); ok {
+	if owner, ok := decision.Usurper(r.holders()); ok {
 		return g.engine.Errors.Lost(Loss{Spec: g.spec, Owner: g.owner, Cause: Taken, TakenBy: owner, Nodes: g.nodeErrors()})
 	}
 	return nil
 }
 
 // evictedBy is evicted for a vote that arrived after the round was decided. Requires r.grant.mu.
-func (r *renewalRound) evictedBy(reply *node.Reply) error {
+func (r *renewalRound) evictedBy(reply *wire.Reply) error {
 	g := r.grant
-	if reply.Outcome != node.Denied || g.engine.Clock.Now() >= g.validUntil {
+	if reply.Outcome != wire.Denied || g.engine.Clock.Now() >= g.validUntil {
 		return nil
 	}
 	return r.evicted()
@@ -227,7 +227,7 @@ func (r *renewalRound) evictedBy(reply *node.Reply) error {
 func (r *renewalRound) holders() []string {
 	owners := make([]string, r.tally.Nodes())
 	for i, reply := range r.grant.refusals.all() {
-		if r.tally.Vote(i) == quorum.Denied && reply.Outcome == node.Denied && r.grant.isFollowedBy(&reply.Holder) {
+		if r.tally.Vote(i) == decision.Denied && reply.Outcome == wire.Denied && r.grant.isFollowedBy(&reply.Holder) {
 			owners[i] = reply.Holder.Owner
 		}
 	}
@@ -237,8 +237,8 @@ func (r *renewalRound) holders() []string {
 // isFollowedBy reports whether the holder on a node came after this owner: its token is then
 // larger. A former holder, restored by a late renewal, came before. Readers stand as one in a
 // denial, which then names no single owner.
-func (g *Grant) isFollowedBy(other *node.Holder) bool {
-	return other.Owner != g.owner && other.Owner != node.Readers && other.Token > g.endOfTokens()
+func (g *Grant) isFollowedBy(other *wire.Holder) bool {
+	return other.Owner != g.owner && other.Owner != wire.Readers && other.Token > g.endOfTokens()
 }
 
 // hasTombstone reports whether a node has a tombstone for this owner. Requires g.mu.

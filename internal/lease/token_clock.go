@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/decision"
 )
 
 // TokenClock proposes fencing tokens. A proposal is the time in microseconds, unless the client has
@@ -67,7 +67,7 @@ func (t *TokenClock) Propose(names []string, seen uint64) uint64 {
 	now := t.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return quorum.NextToken(now+t.leadLocked().Microseconds(), t.largestLocked(names, seen, now))
+	return decision.NextToken(now+t.leadLocked().Microseconds(), t.largestLocked(names, seen, now))
 }
 
 // ProposeByClock is Propose without the lead, for latches: a late operation on a latch has no effect on
@@ -76,7 +76,7 @@ func (t *TokenClock) ProposeByClock(names []string, seen uint64) uint64 {
 	now := t.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return quorum.NextToken(now, t.largestLocked(names, seen, now))
+	return decision.NextToken(now, t.largestLocked(names, seen, now))
 }
 
 // largestLocked returns the largest plausible token of these names, or seen if that is larger.

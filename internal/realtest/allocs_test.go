@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -55,11 +56,11 @@ func (w *willing) Identity() string            { return w.name }
 func (w *willing) Probe(context.Context) error { return nil }
 func (w *willing) Close() error                { return nil }
 
-func (w *willing) Do(_ context.Context, ops []node.Op, replies []node.Reply) {
+func (w *willing) Do(_ context.Context, ops []wire.Op, replies []wire.Reply) {
 	for i, op := range ops {
-		replies[i] = node.Reply{Outcome: node.Granted}
-		if op.Kind == node.Release {
-			replies[i].Outcome = node.Released
+		replies[i] = wire.Reply{Outcome: wire.Granted}
+		if op.Kind == wire.Release {
+			replies[i].Outcome = wire.Released
 		}
 	}
 }

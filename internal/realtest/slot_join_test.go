@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -89,7 +90,7 @@ func (s *slot) noLocks(but ...string) {
 	s.t.Helper()
 	left := func() []string {
 		return slices.DeleteFunc(s.Owner(s.marker).Keys(), func(key string) bool {
-			return key == s.marker || key == node.FencesKey(s.tag) || slices.Contains(but, key)
+			return key == s.marker || key == wire.FencesKey(s.tag) || slices.Contains(but, key)
 		})
 	}
 	eventually(s.t, soon, func() bool { return len(left()) == 0 }, "the slot has no locks; these are left: %v", left)

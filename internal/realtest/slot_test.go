@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/rights"
 	"github.com/quorumlock/quorumlock/internal/watchdog"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -37,7 +38,7 @@ func startSlot(t *testing.T) *slot {
 	const tag = "ql"
 	watchdog.Watch(t, longest())
 	user := strings.TrimPrefix(rights.SetUser("locker", "secret", "{"+tag+"}:*"), "ACL SETUSER ")
-	s := &slot{Cluster: redisproc.StartCluster(t, redisproc.WithACL("user "+user)), t: t, tag: tag, marker: node.MarkerKey(tag)}
+	s := &slot{Cluster: redisproc.StartCluster(t, redisproc.WithACL("user "+user)), t: t, tag: tag, marker: wire.MarkerKey(tag)}
 	s.open()
 	return s
 }

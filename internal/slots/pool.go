@@ -9,8 +9,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/decision"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // MaxPermits is the largest number of permits of a semaphore.
@@ -38,7 +38,7 @@ const minPools = 256
 
 // Of returns the pool of a semaphore.
 func (ps *Pools) Of(semaphore string) *Pool {
-	name := node.PoolName(semaphore)
+	name := wire.PoolName(semaphore)
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if p := ps.byName[name]; p != nil {
@@ -52,26 +52,26 @@ func (ps *Pools) Of(semaphore string) *Pool {
 		}
 		ps.tidyAt = 2 * len(ps.byName)
 	}
-	p := &Pool{name: name, jitter: ps.jitter, reports: make([]quorum.Slots, ps.nodes)}
+	p := &Pool{name: name, jitter: ps.jitter, reports: make([]decision.Slots, ps.nodes)}
 	ps.byName[name] = p
 	return p
 }
 
 // OnNodes describes a pool to nodes, for a message about a waiter that is gone. It is zero if
 // the name belongs to no pool of this client.
-func (ps *Pools) OnNodes(name string) node.Pool {
+func (ps *Pools) OnNodes(name string) wire.Pool {
 	ps.mu.Lock()
 	p := ps.byName[name]
 	ps.mu.Unlock()
 	if p == nil {
-		return node.Pool{}
+		return wire.Pool{}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.version == 0 {
-		return node.Pool{Name: name, Size: p.configured}
+		return wire.Pool{Name: name, Size: p.configured}
 	}
-	return node.Pool{Name: name, Size: p.size, Version: p.version}
+	return wire.Pool{Name: name, Size: p.size, Version: p.version}
 }
 
 // Pool has a client's knowledge of the slots of one semaphore. It is safe for concurrent use.
@@ -82,10 +82,10 @@ type Pool struct {
 	mu sync.Mutex
 	// mine are the slots that this client holds or asks for: its own attempts avoid each other.
 	// own is the number of these. likely are the slots that it released last.
-	mine, likely quorum.Slots
+	mine, likely decision.Slots
 	own          int
 	// reports has, for each node, the slots that it reported as free, corrected by newer answers.
-	reports []quorum.Slots
+	reports []decision.Slots
 	// size is the number of slots by the latest setting that a node has told, and version is
 	// that setting, or 0.
 	size    int
@@ -165,12 +165,12 @@ func (r *Request) OtherSize() (size int, ok bool) {
 }
 
 // OnNodes describes the pool to nodes; it is zero for a nil Request.
-func (r *Request) OnNodes() node.Pool {
+func (r *Request) OnNodes() wire.Pool {
 	if r == nil {
-		return node.Pool{}
+		return wire.Pool{}
 	}
 	size, version := r.Size()
-	return node.Pool{Name: r.Pool.name, Size: size, Version: version}
+	return wire.Pool{Name: r.Pool.name, Size: size, Version: version}
 }
 
 // WaiterID is the id of a waiter as nodes know it: with it they learn how many slots it waits for.
@@ -178,19 +178,19 @@ func (r *Request) WaiterID(id string) string {
 	if r == nil {
 		return id
 	}
-	return node.PoolWaiterID(id, r.Want)
+	return wire.PoolWaiterID(id, r.Want)
 }
 
 // WrongSlots reports whether a node denied an attempt only because of the slots it named: enough
 // other slots are free there.
-func (r *Request) WrongSlots(p node.PoolState) bool {
-	return r != nil && quorum.Slots(p.Free).Count(p.Size) >= r.Want
+func (r *Request) WrongSlots(p wire.PoolState) bool {
+	return r != nil && decision.Slots(p.Free).Count(p.Size) >= r.Want
 }
 
 // Choose picks the names of slots for an attempt that needs need nodes. They belong to this client
 // until GiveUp. hints are slots that nodes offered to the waiter, or nil: they are newer than all
 // reports. If more permits are wanted than there are, ok is false, and size is that number.
-func (r *Request) Choose(need int, hints []quorum.Slots) (names []string, size int, ok bool) {
+func (r *Request) Choose(need int, hints []decision.Slots) (names []string, size int, ok bool) {
 	p := r.Pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,13 +203,13 @@ func (r *Request) Choose(need int, hints []quorum.Slots) (names []string, size i
 		reports = hints
 	}
 	start := int(p.jitter() * float64(size))
-	chosen := quorum.ChooseSlots(r.Want, size, need, start, reports, p.likely, p.mine)
+	chosen := decision.ChooseSlots(r.Want, size, need, start, reports, p.likely, p.mine)
 	if len(chosen) < r.Want {
 		// This client has too many of them itself: the nodes deny these, and it waits.
-		chosen = quorum.ChooseSlots(r.Want, size, need, start, reports, p.likely, nil)
+		chosen = decision.ChooseSlots(r.Want, size, need, start, reports, p.likely, nil)
 	}
 	for _, i := range chosen {
-		names = append(names, node.SlotName(p.name, i))
+		names = append(names, wire.SlotName(p.name, i))
 		p.mine, p.likely = p.mine.With(i), p.likely.Without(i)
 	}
 	p.own += len(chosen)
@@ -224,7 +224,7 @@ func (r *Request) GiveUp(names []string, released bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, name := range names {
-		i := node.SlotOf(p.name, name)
+		i := wire.SlotOf(p.name, name)
 		p.mine = p.mine.Without(i)
 		if released {
 			p.freeLocked(i)
@@ -244,16 +244,16 @@ func (p *Pool) freeLocked(i int) {
 }
 
 // Learn records the answer of node i to an attempt at these slots.
-func (r *Request) Learn(i int, names []string, reply *node.Reply) {
+func (r *Request) Learn(i int, names []string, reply *wire.Reply) {
 	p := r.Pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case reply.Outcome == node.Granted && p.reports[i] != nil:
+	case reply.Outcome == wire.Granted && p.reports[i] != nil:
 		for _, name := range names {
-			p.reports[i] = p.reports[i].Without(node.SlotOf(p.name, name))
+			p.reports[i] = p.reports[i].Without(wire.SlotOf(p.name, name))
 		}
-	case reply.Outcome == node.Denied && reply.Pool.Free != nil:
+	case reply.Outcome == wire.Denied && reply.Pool.Free != nil:
 		p.reports[i] = slices.Clone(reply.Pool.Free) // the reply has other readers
 		p.learnSizeLocked(reply.Pool.Size, reply.Pool.Version)
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/decision"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // noJitter makes the search for slots start at slot 0.
@@ -20,7 +20,7 @@ func request(p *Pool, want, permits int) *Request {
 // numbers are the slots behind names.
 func numbers(p *Pool, names []string) (slots []int) {
 	for _, name := range names {
-		slots = append(slots, node.SlotOf(p.Name(), name))
+		slots = append(slots, wire.SlotOf(p.Name(), name))
 	}
 	return slots
 }
@@ -69,10 +69,10 @@ func TestReportsDecideWhetherAnAttemptIsPromising(t *testing.T) {
 	p := NewPools(3, noJitter).Of("jobs")
 	r := request(p, 1, 2)
 	require.False(t, r.Promising(2), "no node has reported")
-	denied := func(free quorum.Slots) *node.Reply {
-		return &node.Reply{Outcome: node.Denied, Pool: node.PoolState{Size: 2, Free: free}}
+	denied := func(free decision.Slots) *wire.Reply {
+		return &wire.Reply{Outcome: wire.Denied, Pool: wire.PoolState{Size: 2, Free: free}}
 	}
-	free, full := quorum.Slots{}.With(1), quorum.Slots{0}
+	free, full := decision.Slots{}.With(1), decision.Slots{0}
 	r.Learn(0, nil, denied(free))
 	require.True(t, r.Promising(2))
 	r.Learn(1, nil, denied(full))
@@ -81,7 +81,7 @@ func TestReportsDecideWhetherAnAttemptIsPromising(t *testing.T) {
 	require.False(t, r.Promising(2))
 	r.Learn(1, nil, denied(free))
 	require.True(t, r.Promising(2))
-	r.Learn(0, []string{node.SlotName(p.Name(), 1)}, &node.Reply{Outcome: node.Granted})
+	r.Learn(0, []string{wire.SlotName(p.Name(), 1)}, &wire.Reply{Outcome: wire.Granted})
 	require.False(t, r.Promising(2), "a grant takes the slot from what the node reported")
 }
 
@@ -89,7 +89,7 @@ func TestLockHasNoSlots(t *testing.T) {
 	var r *Request
 	require.Zero(t, r.OnNodes())
 	require.Equal(t, "c:1", r.WaiterID("c:1"))
-	require.False(t, r.WrongSlots(node.PoolState{Size: 1, Free: quorum.Slots{1}}))
+	require.False(t, r.WrongSlots(wire.PoolState{Size: 1, Free: decision.Slots{1}}))
 }
 
 func TestUnusedPoolsAreForgotten(t *testing.T) {
@@ -102,6 +102,6 @@ func TestUnusedPoolsAreForgotten(t *testing.T) {
 	}
 	require.LessOrEqual(t, len(ps.byName), 2*minPools)
 	require.Same(t, used, ps.Of("used"))
-	require.Equal(t, node.Pool{Name: used.Name(), Size: 2}, ps.OnNodes(used.Name()))
+	require.Equal(t, wire.Pool{Name: used.Name(), Size: 2}, ps.OnNodes(used.Name()))
 	require.Zero(t, ps.OnNodes("other"))
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // BeatInterval is the time between two beats of a client with a waiter near the head of a queue: a message can be
@@ -151,7 +151,7 @@ func (h *heart) tellLocked(i int) {
 func (h *heart) tellSomeLocked(i int) bool {
 	listening, _ := h.queues.router.subscriptions.Listening()
 	var told []*ticket
-	op := &node.Op{Kind: node.Refresh, TTL: h.queues.entryTTL()}
+	op := &wire.Op{Kind: wire.Refresh, TTL: h.queues.entryTTL()}
 	for listening&(1<<i) != 0 && len(h.untold[i]) > 0 {
 		t := h.untold[i][0]
 		if len(op.Names) > 0 && len(op.Names)+len(t.names) > maxBeatNames {
@@ -164,7 +164,7 @@ func (h *heart) tellSomeLocked(i int) bool {
 	}
 	slices.Sort(op.Names)
 	op.Names = slices.Compact(op.Names)
-	if len(op.Names) > 0 && h.queues.engine.Nodes.Refresh(i, op, func(r *node.Reply) { h.onAnswer(i, told, r) }) {
+	if len(op.Names) > 0 && h.queues.engine.Nodes.Refresh(i, op, func(r *wire.Reply) { h.onAnswer(i, told, r) }) {
 		return true
 	}
 	h.untold[i] = nil
@@ -172,11 +172,11 @@ func (h *heart) tellSomeLocked(i int) bool {
 }
 
 // onAnswer passes the answer of node i on to the tickets. An operation that was never sent says nothing.
-func (h *heart) onAnswer(i int, told []*ticket, r *node.Reply) {
+func (h *heart) onAnswer(i int, told []*ticket, r *wire.Reply) {
 	if !r.Unsent {
 		now := h.queues.engine.Clock.Now()
 		for k, t := range told {
-			var s node.Standing
+			var s wire.Standing
 			if k < len(r.Standings) {
 				s = r.Standings[k]
 			}
@@ -204,21 +204,21 @@ func (r *router) waiting() (tickets []*ticket) {
 
 // waiting returns the ticket as node i should see it. It is not ok during an attempt, which tells the node
 // more.
-func (t *ticket) waiting(i int) (w node.Waiting, ok bool) {
+func (t *ticket) waiting(i int) (w wire.Waiting, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.left || t.dueAt == 0 || t.unanswered&(1<<i) != 0 {
-		return node.Waiting{}, false
+		return wire.Waiting{}, false
 	}
 	t.queuedAt |= 1 << i
 	t.asked |= 1 << i
-	return node.Waiting{
-		Waiter: node.Waiter{ID: t.nodeID, Ticket: t.number}, Names: t.names, Reads: t.waiter.spec.Reads, Pool: t.waiter.spec.Slots.OnNodes(),
+	return wire.Waiting{
+		Waiter: wire.Waiter{ID: t.nodeID, Ticket: t.number}, Names: t.names, Reads: t.waiter.spec.Reads, Pool: t.waiter.spec.Slots.OnNodes(),
 	}, true
 }
 
 // onStanding handles the answer of node i to a beat.
-func (t *ticket) onStanding(i int, now time.Duration, s node.Standing) {
+func (t *ticket) onStanding(i int, now time.Duration, s wire.Standing) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	bit := uint64(1) << i
@@ -232,7 +232,7 @@ func (t *ticket) onStanding(i int, now time.Duration, s node.Standing) {
 		t.signalIfSoonerLocked()
 	default:
 		if t.holders == nil {
-			t.holders = make([]node.Holder, t.queues.engine.Nodes.Len())
+			t.holders = make([]wire.Holder, t.queues.engine.Nodes.Len())
 		}
 		t.holders[i] = s.Holder
 		t.confirmedAt |= bit

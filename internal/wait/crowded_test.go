@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -21,7 +22,7 @@ type slowNode struct {
 	sent, let chan struct{}
 }
 
-func (n *slowNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (n *slowNode) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	if n.exchanges++; n.exchanges == 1 {
 		time.Sleep(100 * time.Millisecond)
 	} else {
@@ -35,7 +36,7 @@ func (n *slowNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) 
 func overload(t *testing.T, e *lease.Engine, n *slowNode) {
 	t.Helper()
 	ask := func() {
-		calls := dispatch.NewCalls(1, node.Op{Kind: node.Inspect, Names: []string{"other"}, Limits: e.Limits})
+		calls := dispatch.NewCalls(1, wire.Op{Kind: wire.Inspect, Names: []string{"other"}, Limits: e.Limits})
 		calls.To(0).To = dispatch.Ignore
 		require.NoError(t, e.Nodes.Submit(0, calls.To(0)))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/slots"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -61,14 +62,14 @@ func (e *nodeEvents) CapacityFreed() {
 // newEngine returns the engine of a client of n in-memory nodes, which are initialized.
 func newEngine(t *testing.T, n int, wrap ...func(node.Node) node.Node) *lease.Engine {
 	t.Helper()
-	limits := node.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}
+	limits := wire.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}
 	var nodes []node.Node
 	for i := range n {
 		m := memory.New(fmt.Sprintf("n%d", i+1), clock.Process())
-		replies := make([]node.Reply, 1)
-		m.Do(t.Context(), []node.Op{{Kind: node.Mark, Limits: limits}}, replies)
-		m.Do(t.Context(), []node.Op{{Kind: node.Open, Limits: limits, Marker: replies[0].Marker}}, replies)
-		require.Equal(t, node.Granted, replies[0].Outcome)
+		replies := make([]wire.Reply, 1)
+		m.Do(t.Context(), []wire.Op{{Kind: wire.Mark, Limits: limits}}, replies)
+		m.Do(t.Context(), []wire.Op{{Kind: wire.Open, Limits: limits, Marker: replies[0].Marker}}, replies)
+		require.Equal(t, wire.Granted, replies[0].Outcome)
 		var nd node.Node = m
 		for _, f := range wrap {
 			nd = f(nd)

@@ -7,9 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/slots"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -27,7 +28,7 @@ type ticket struct {
 	fifo bool
 
 	mu       sync.Mutex
-	forecast quorum.Forecast
+	forecast decision.Forecast
 	// These are sets of nodes. listening: their messages arrived at the last attempt. opening: they
 	// were about to, as the client was subscribing. queuedAt: the ticket may be in their queues.
 	// confirmedAt: they have confirmed that since the last attempt. headAt: no waiter is ahead there.
@@ -44,7 +45,7 @@ type ticket struct {
 	// asked are the nodes that a beat has asked since the last attempt. holders is who keeps the waiter from the
 	// lock on each of them; nil before the first answer.
 	asked   uint64
-	holders []node.Holder
+	holders []wire.Holder
 	// rank is the fewest waiters that a node has reported before this one since the last attempt or beat;
 	// unranked if none has.
 	rank int
@@ -57,7 +58,7 @@ type ticket struct {
 	notBefore         time.Duration
 	// slotHints has, for each node, the slots of a semaphore that it has offered since the last
 	// attempt; nil if none has.
-	slotHints []quorum.Slots
+	slotHints []decision.Slots
 	// grant is the waiter's grant, if it got permits of a semaphore.
 	grant *lease.Grant
 }
@@ -74,7 +75,7 @@ func newTicket(w *waiter) *ticket {
 		id:       w.spec.Slots.WaiterID(qs.engine.NextID()),
 		number:   qs.ticketNumber(w),
 		fifo:     !w.spec.Spins,
-		forecast: quorum.NewForecast(qs.engine.Nodes.Len(), w.spec.Need),
+		forecast: decision.NewForecast(qs.engine.Nodes.Len(), w.spec.Need),
 		rank:     unranked,
 	}
 }
@@ -86,9 +87,9 @@ func (t *ticket) Begin(now time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.attempted {
-		id := node.WaiterID
+		id := wire.WaiterID
 		if t.waiter.spec.Reads {
-			id = node.ReaderID
+			id = wire.ReaderID
 		}
 		t.nodeID = id(t.id, 3*t.queues.engine.Nodes.MedianLatency())
 	}
@@ -101,7 +102,7 @@ func (t *ticket) Begin(now time.Duration) {
 
 // Stamp adds the ticket to an acquisition on one node: a denial then enters it into the queue
 // there.
-func (t *ticket) Stamp(op *node.Op, i int) {
+func (t *ticket) Stamp(op *wire.Op, i int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.listening&(1<<i) == 0 {
@@ -118,37 +119,37 @@ func (t *ticket) Stamp(op *node.Op, i int) {
 }
 
 // asWaiter is the ticket as nodes see it while the waiter waits.
-func (t *ticket) asWaiter() node.Waiter {
-	return node.Waiter{ID: t.nodeID, Ticket: t.number, Keep: t.queues.entryTTL()}
+func (t *ticket) asWaiter() wire.Waiter {
+	return wire.Waiter{ID: t.nodeID, Ticket: t.number, Keep: t.queues.entryTTL()}
 }
 
 // AfterUndo returns the ticket as a node should see it when a failed attempt is undone there.
-func (t *ticket) AfterUndo(i int) node.Waiter {
+func (t *ticket) AfterUndo(i int) wire.Waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case t.left:
 		return t.Leaver()
 	case t.queuedAt&(1<<i) == 0:
-		return node.Waiter{} // the ticket is not queued there
+		return wire.Waiter{} // the ticket is not queued there
 	default:
 		return t.asWaiter()
 	}
 }
 
 // Leaver is the ticket as nodes see it when the waiter has gone: they remove it.
-func (t *ticket) Leaver() node.Waiter { return node.Waiter{ID: t.nodeID} }
+func (t *ticket) Leaver() wire.Waiter { return wire.Waiter{ID: t.nodeID} }
 
 // Voted updates the forecast with a node's answer to the acquisition.
-func (t *ticket) Voted(i int, now time.Duration, r *node.Reply) {
+func (t *ticket) Voted(i int, now time.Duration, r *wire.Reply) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	bit := uint64(1) << i
 	t.unanswered &^= bit
-	if r.Outcome == node.Granted {
+	if r.Outcome == wire.Granted {
 		t.confirmedAt &^= bit // a late denial of an earlier attempt may have set it
 	}
-	if r.Outcome == node.Denied {
+	if r.Outcome == wire.Denied {
 		t.confirmedAt |= t.queuedAt & bit
 		t.placedLocked(i, now, r.Holder, r.Rank)
 		if r.Holder.Owner != "" && t.waiter.spec.Slots.WrongSlots(r.Pool) {
@@ -156,14 +157,14 @@ func (t *ticket) Voted(i int, now time.Duration, r *node.Reply) {
 		}
 		t.signalIfSoonerLocked()
 	}
-	if t.left && r.Outcome != node.Granted { // a grant is undone, and the ticket with it
+	if t.left && r.Outcome != wire.Granted { // a grant is undone, and the ticket with it
 		t.leaveNodeLocked(i)
 	}
 }
 
 // placedLocked updates the forecast with what node i says of the waiter: who keeps it from the lock there, and how many
 // waiters stand before it.
-func (t *ticket) placedLocked(i int, now time.Duration, h node.Holder, rank int) {
+func (t *ticket) placedLocked(i int, now time.Duration, h wire.Holder, rank int) {
 	bit := uint64(1) << i
 	t.rank = min(t.rank, rank)
 	t.headAt &^= bit
@@ -329,7 +330,7 @@ func (t *ticket) backoff() time.Duration {
 		return 0
 	}
 	qs := t.queues
-	return quorum.Backoff(t.attemptsSinceWake-2, minBackoff, max(maxBackoff, min(qs.contentionPause(), qs.EntryTTL()/2)), qs.engine.Jitter())
+	return decision.Backoff(t.attemptsSinceWake-2, minBackoff, max(maxBackoff, min(qs.contentionPause(), qs.EntryTTL()/2)), qs.engine.Jitter())
 }
 
 // holderIsCovered reports whether every possible holder holds a node that will wake this waiter. A
@@ -390,7 +391,7 @@ func (t *ticket) addHint(i int, offered []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.slotHints == nil {
-		t.slotHints = make([]quorum.Slots, t.queues.engine.Nodes.Len())
+		t.slotHints = make([]decision.Slots, t.queues.engine.Nodes.Len())
 	}
 	t.slotHints[i] = nil
 	for _, slot := range offered {
@@ -401,7 +402,7 @@ func (t *ticket) addHint(i int, offered []int) {
 }
 
 // takeHints returns and clears the hints, for the next attempt.
-func (t *ticket) takeHints() []quorum.Slots {
+func (t *ticket) takeHints() []decision.Slots {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	hints := t.slotHints
@@ -416,15 +417,15 @@ func (t *ticket) takeHints() []quorum.Slots {
 // node yet. Without the ticket, that release would wake another waiter, for a slot that most nodes
 // have given away.
 func (t *ticket) keepPlaces(g *lease.Grant) {
-	g.WithVotes(func(votes *quorum.Tally) {
+	g.WithVotes(func(votes *decision.Tally) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.grant = g
 		for i := range votes.Nodes() {
 			switch votes.Vote(i) {
-			case quorum.Granted:
+			case decision.Granted:
 				t.queuedAt &^= 1 << i
-			case quorum.Unknown:
+			case decision.Unknown:
 				t.leaveNodeLocked(i)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/lease"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // A late denial of an earlier attempt says nothing about a node that has granted since. That node
@@ -28,15 +28,15 @@ func TestLateDenialDoesNotReplaceLaterGrant(t *testing.T) {
 		for range 2 { // Each iteration is one attempt.
 			ticket.Begin(now)
 			for i := range 3 {
-				ticket.Stamp(&node.Op{}, i)
+				ticket.Stamp(&wire.Op{}, i)
 			}
 		}
-		denied := &node.Reply{Outcome: node.Denied, Holder: node.Holder{Owner: "o", TTL: time.Second}, Rank: 0}
+		denied := &wire.Reply{Outcome: wire.Denied, Holder: wire.Holder{Owner: "o", TTL: time.Second}, Rank: 0}
 		ticket.Voted(1, now, denied)
 		require.False(t, ticket.holderIsCovered(), "a majority may hold the lock without node 2")
 		ticket.Voted(2, now, denied)
 		require.True(t, ticket.holderIsCovered(), "node 2 or 3 will tell when the holder releases")
-		ticket.Voted(1, now, &node.Reply{Outcome: node.Granted})
+		ticket.Voted(1, now, &wire.Reply{Outcome: wire.Granted})
 		require.False(t, ticket.holderIsCovered())
 		_, err := w.cancel(lease.ErrClosed)
 		require.ErrorIs(t, err, lease.ErrClosed)
@@ -50,8 +50,8 @@ func TestLateDenialDoesNotReplaceLaterGrant(t *testing.T) {
 func deniedAt(t *ticket, now time.Duration, ranks [3]int) {
 	t.Begin(now)
 	for i, rank := range ranks {
-		t.Stamp(&node.Op{}, i)
-		t.Voted(i, now, &node.Reply{Outcome: node.Denied, Holder: node.Holder{Owner: "o", TTL: time.Hour}, Rank: rank})
+		t.Stamp(&wire.Op{}, i)
+		t.Voted(i, now, &wire.Reply{Outcome: wire.Denied, Holder: wire.Holder{Owner: "o", TTL: time.Hour}, Rank: rank})
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/inbox"
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/slots"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Env has the inputs of the waiters of a client, besides its engine.
@@ -157,7 +157,7 @@ func (qs *Queues) attempt(ctx context.Context, s *lease.Spec, r lease.Request, t
 // backoffBefore returns the pause before the next attempt: a growing, jittered backoff, or the time
 // until enough claims expire if that is shorter.
 func (qs *Queues) backoffBefore(attempt int, r lease.Retry) time.Duration {
-	backoff := quorum.Backoff(attempt-1, qs.env.RetryMin, max(qs.env.RetryMax, qs.contentionPause()), qs.engine.Jitter())
+	backoff := decision.Backoff(attempt-1, qs.env.RetryMin, max(qs.env.RetryMax, qs.contentionPause()), qs.engine.Jitter())
 	if r.FreeAfter <= 0 {
 		return backoff // no expiry to wait for
 	}

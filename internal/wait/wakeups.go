@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/inbox"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -87,16 +88,16 @@ func (r *router) eachTicket(f func(*ticket)) {
 // inboxHandler implements inbox.Handler.
 type inboxHandler struct{ *router }
 
-func (h inboxHandler) Message(i int, m node.Message) {
+func (h inboxHandler) Message(i int, m wire.Message) {
 	now := h.queues.engine.Clock.Now()
 	switch m.Kind {
-	case node.Announced:
+	case wire.Announced:
 		h.eachTicket(func(t *ticket) { t.onAnnounced(i, m.Name, now) })
-	case node.Forced:
+	case wire.Forced:
 		h.queues.engine.OnForced(i, m.Waiter)
-	case node.Counted:
+	case wire.Counted:
 		h.queues.latches.Counted(i, m.Name)
-	case node.Woken, node.Standby, node.Returned:
+	case wire.Woken, wire.Standby, wire.Returned:
 		h.queues.engine.Tokens.Observe(m.Fence, m.Name)
 		h.wakeTicket(i, m, now)
 	}
@@ -125,11 +126,11 @@ func (h inboxHandler) CannotFollow(i int, err error) {
 }
 
 // wakeTicket passes a message to the waiter that it names.
-func (r *router) wakeTicket(i int, m node.Message, now time.Duration) {
+func (r *router) wakeTicket(i int, m wire.Message, now time.Duration) {
 	r.mu.Lock()
-	t := r.tickets[node.WaiterKey(m.Waiter)]
+	t := r.tickets[wire.WaiterKey(m.Waiter)]
 	r.mu.Unlock()
-	if pool, slots, ok := node.Vacated(m.Name); ok {
+	if pool, slots, ok := wire.Vacated(m.Name); ok {
 		m.Name = pool
 		t.addHint(i, slots)
 	}
@@ -137,9 +138,9 @@ func (r *router) wakeTicket(i int, m node.Message, now time.Duration) {
 	case t == nil:
 		r.dropStale(i, m, now)
 	case t.returnHintedSlot(i):
-	case m.Kind == node.Woken:
+	case m.Kind == wire.Woken:
 		t.onWoken(i, now)
-	case m.Kind == node.Returned:
+	case m.Kind == wire.Returned:
 		t.onReturned(i, now)
 	default:
 		t.onStandby(i, now)
@@ -155,7 +156,7 @@ const maxStale = 1000
 // dropStale handles a message to a waiter that is gone. Mostly the removal of its ticket is on its
 // way, and wakes the next waiter. Otherwise a late acquisition has left the ticket behind, and it
 // is removed here.
-func (r *router) dropStale(i int, m node.Message, now time.Duration) {
+func (r *router) dropStale(i int, m wire.Message, now time.Duration) {
 	if r.queues.engine.Nodes.Leaves(i, m.Waiter) {
 		return
 	}

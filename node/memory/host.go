@@ -1,6 +1,6 @@
 package memory
 
-import "github.com/quorumlock/quorumlock/node"
+import "github.com/quorumlock/quorumlock/internal/wire"
 
 // host is a [Node] as its server sees it. Its methods require the node's mu.
 type host Node
@@ -15,7 +15,7 @@ func (h *host) Replication() string {
 
 // Publish implements [redislua.Host]. No script depends on the number for other channels than those of inboxes.
 func (h *host) Publish(channel, text string) (received int) {
-	client, messages := node.Published(channel, text)
+	client, messages := wire.Published(channel, text)
 	for b := range h.inboxes {
 		if b.lost || client != "" && b.client != client {
 			continue

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -12,7 +13,7 @@ import (
 type inbox struct {
 	node    *Node
 	client  string
-	deliver func(node.Message)
+	deliver func(wire.Message)
 	// due holds one token if there may be work.
 	due  chan struct{}
 	quit chan struct{}
@@ -20,14 +21,14 @@ type inbox struct {
 	done sync.WaitGroup
 
 	// The mutex of the node guards the fields below.
-	messages []node.Message
+	messages []wire.Message
 	followed map[string]struct{}
 	// lost is set while there is no connection.
 	lost bool
 }
 
-// Listen implements [node.Listener].
-func (m *Node) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
+// Listen implements [wire.Listener].
+func (m *Node) Listen(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
 	if err := m.ready(ctx); err != nil {
 		return nil, &node.Error{Node: m.name, Reason: err}
 	}
@@ -49,7 +50,7 @@ func (m *Node) Listen(ctx context.Context, client string, deliver func(node.Mess
 	return b, nil
 }
 
-// Close implements [node.Inbox].
+// Close implements [wire.Inbox].
 func (b *inbox) Close() error {
 	b.once.Do(func() {
 		b.node.mu.Lock()
@@ -61,7 +62,7 @@ func (b *inbox) Close() error {
 	return nil
 }
 
-// Follow implements [node.Follower].
+// Follow implements [wire.Follower].
 func (b *inbox) Follow(name string) error {
 	m := b.node
 	if err := m.ready(context.Background()); err != nil {
@@ -79,7 +80,7 @@ func (b *inbox) Follow(name string) error {
 	return nil
 }
 
-// Unfollow implements [node.Follower].
+// Unfollow implements [wire.Follower].
 func (b *inbox) Unfollow(name string) {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
@@ -104,12 +105,12 @@ func (b *inbox) run() {
 }
 
 // next takes the first message, unless the node hangs or the inbox is closed.
-func (b *inbox) next() (node.Message, bool) {
+func (b *inbox) next() (wire.Message, bool) {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
 	_, open := b.node.inboxes[b]
 	if !open || b.node.resume != nil || len(b.messages) == 0 {
-		return node.Message{}, false
+		return wire.Message{}, false
 	}
 	message := b.messages[0]
 	b.messages = b.messages[1:]
@@ -117,7 +118,7 @@ func (b *inbox) next() (node.Message, bool) {
 }
 
 // add queues a message for delivery. Requires the node's mu.
-func (b *inbox) add(message node.Message) {
+func (b *inbox) add(message wire.Message) {
 	b.messages = append(b.messages, message)
 	b.stir()
 }
@@ -135,7 +136,7 @@ func (m *Node) loseSubscriptions() {
 	for b := range m.inboxes {
 		if !b.lost {
 			b.lost = true
-			b.add(node.Message{Kind: node.Lost})
+			b.add(wire.Message{Kind: wire.Lost})
 		}
 	}
 }
@@ -145,7 +146,7 @@ func (m *Node) subscribe() {
 	for b := range m.inboxes {
 		if b.lost && !m.stopped {
 			b.lost = false
-			b.add(node.Message{Kind: node.Resubscribed})
+			b.add(wire.Message{Kind: wire.Resubscribed})
 		}
 	}
 }

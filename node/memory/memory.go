@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/redislua"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -42,7 +43,7 @@ type Node struct {
 
 var (
 	_ node.Node     = (*Node)(nil)
-	_ node.Listener = (*Node)(nil)
+	_ wire.Listener = (*Node)(nil)
 )
 
 // New makes an empty node with its time on the given clock; nil is [clock.System]. As on a server, keys end by the wall
@@ -166,10 +167,10 @@ func (m *Node) Keys() []string {
 }
 
 // Do implements [node.Node].
-func (m *Node) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (m *Node) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	if err := m.ready(ctx); err != nil {
 		for i, op := range ops {
-			replies[i] = node.Reply{Err: &node.Error{Node: m.name, Op: op.Kind.String(), Reason: err}, Unsent: !errors.Is(err, node.ErrTimeout)}
+			replies[i] = wire.Reply{Err: &node.Error{Node: m.name, Op: op.Kind.String(), Reason: err}, Unsent: !errors.Is(err, node.ErrTimeout)}
 		}
 		return
 	}

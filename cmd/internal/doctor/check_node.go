@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -16,11 +17,11 @@ func (j *judge) marker(n *Node) {
 		return // its data is its master's
 	}
 	if isWrongType(n.Fences) {
-		j.strange(n, node.FencesKey(n.Tag), node.MarkerKey(n.Tag))
+		j.strange(n, wire.FencesKey(n.Tag), wire.MarkerKey(n.Tag))
 	}
 	switch m := n.Marker; {
 	case isWrongType(m.Err):
-		j.strange(n, node.MarkerKey(n.Tag))
+		j.strange(n, wire.MarkerKey(n.Tag))
 	case !m.Known():
 		j.unknown(n, m.Err, "the marker of the node")
 	case m.Value == nil:

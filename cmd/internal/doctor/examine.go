@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/cmd/internal/watch"
 	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -39,7 +40,7 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 		n.Unreached = err
 		return n
 	}
-	defer peer.Close() //nolint:contextcheck // it is bounded by the timeouts
+	defer peer.Close()
 	n.Name = peer.Name()
 	// The library goes first: it recognises an address that is no Redis server.
 	switch err := reasonOf(peer.Probe(ctx)); {
@@ -68,7 +69,7 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 	}
 	if e.Marker.Err = e.elsewhere; e.elsewhere == nil {
 		e.askMarker(ctx)
-		e.Fences = e.run(ctx, "GETRANGE", node.FencesKey(e.Tag), "0", "0")
+		e.Fences = e.run(ctx, "GETRANGE", wire.FencesKey(e.Tag), "0", "0")
 	}
 	e.measure(ctx)
 	e.Lua = e.run(ctx, "EVAL", harmless, "0")
@@ -86,7 +87,7 @@ func isPlain(ctx context.Context, opt rueidis.ClientOption) bool {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = lib.Close() }() //nolint:contextcheck // it is bounded by the timeouts
+	defer func() { _ = lib.Close() }()
 	err = lib.Probe(ctx)
 	return err == nil || isOneOf(err, node.ErrAuth, node.ErrRejected, node.ErrMisconfigured)
 }
@@ -127,7 +128,7 @@ func (e *examiner) askServer(ctx context.Context) {
 }
 
 func (e *examiner) askMarker(ctx context.Context) {
-	answer, err1 := e.ask(ctx, "HMGET", node.MarkerKey(e.Tag), "identity", "until", "max_ttl", "max_skew")
+	answer, err1 := e.ask(ctx, "HMGET", wire.MarkerKey(e.Tag), "identity", "until", "max_ttl", "max_skew")
 	now, err2 := e.time(ctx)
 	fields, err3 := answer.ToArray()
 	if e.Marker.Err = cmp.Or(err1, err2, err3); e.Marker.Err != nil {

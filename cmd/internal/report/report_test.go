@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/internal/watch"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -35,7 +36,7 @@ func held(name, owner string, ttl time.Duration, token uint64) watch.Lock {
 func topper(given ...string) *Topper { return &Topper{Given: given} }
 
 func TestStatesOfALock(t *testing.T) {
-	failed := &node.Error{Node: "n", Op: node.Inspect.String(), Reason: node.ErrUnreachable}
+	failed := &node.Error{Node: "n", Op: wire.Inspect.String(), Reason: node.ErrUnreachable}
 	for _, c := range []struct {
 		holders string // of each node; "-" for none, "r" if it recovers too, "s" for another type, "x" for no answer
 		state   string
@@ -78,7 +79,7 @@ func TestStatesOfALock(t *testing.T) {
 			case 'r':
 				n.Recovering = time.Second
 			case 's':
-				n.Locks["k"] = watch.Lock{Err: &node.Error{Node: "n", Op: node.Inspect.String(), Reason: node.ErrWrongType}}
+				n.Locks["k"] = watch.Lock{Err: &node.Error{Node: "n", Op: wire.Inspect.String(), Reason: node.ErrWrongType}}
 			default:
 				n.Locks["k"] = held("k", string(h), time.Second, 0)
 			}
@@ -140,7 +141,7 @@ func TestTopRemembersTheTimeOfTheGrant(t *testing.T) {
 }
 
 func TestTopShowsUnusualLocks(t *testing.T) {
-	slot := node.SlotName(node.PoolName("pool"), 3)
+	slot := wire.SlotName(wire.PoolName("pool"), 3)
 	facts := &watch.Facts{Nodes: nodesWith(3, nil), Names: []string{"free", "found-free", "alone", "read", slot, "for ever", "text"}}
 	reader := func(owner string) node.Holder {
 		return node.Holder{Name: "read", Owner: owner, TTL: time.Second, Reads: true}
@@ -165,7 +166,7 @@ func TestTopShowsUnusualLocks(t *testing.T) {
 
 func TestTopOfNodes(t *testing.T) {
 	facts := &watch.Facts{Names: []string{"job"}, Nodes: nodesWith(5, map[string]watch.Lock{"job": held("job", "C:1", time.Second, 0)})}
-	facts.Nodes[0] = watch.Node{Name: "down", Err: &node.Error{Node: "down", Op: node.Inspect.String(), Reason: node.ErrUnreachable}}
+	facts.Nodes[0] = watch.Node{Name: "down", Err: &node.Error{Node: "down", Op: wire.Inspect.String(), Reason: node.ErrUnreachable}}
 	facts.Nodes[1].Recovering = 3 * time.Second
 	facts.Nodes[2].Recovering, facts.Nodes[2].Unmarked = 11*time.Second, true
 	facts.Nodes[3].Unlisted, facts.Nodes[3].Uncounted = errors.New("no\nscan"), errors.New("no zrange")
@@ -207,7 +208,7 @@ func TestTopFitsTheScreen(t *testing.T) {
 }
 
 func TestTopText(t *testing.T) {
-	slot := node.SlotName(node.PoolName("pool"), 3)
+	slot := wire.SlotName(wire.PoolName("pool"), 3)
 	facts := &watch.Facts{Names: []string{"job", slot, "free", "half"}, Nodes: nodesWith(3, nil)}
 	for i := range facts.Nodes {
 		job := held("job", "C:1 web-1/77 nightly report", 7*time.Second, tokenAt(noon.Add(-90*time.Second)))
@@ -238,7 +239,7 @@ pool #3  2/3    1.0s  >0s    0     C:9                -`, strings.Join(top.Lines
 
 // TestStatusText: the words of every kind, with a node that does not answer.
 func TestStatusText(t *testing.T) {
-	slot := func(i int) string { return node.SlotName(node.PoolName("s"), i) }
+	slot := func(i int) string { return wire.SlotName(wire.PoolName("s"), i) }
 	facts := &watch.Facts{Names: []string{"k", "s", slot(0), slot(1)}, Nodes: nodesWith(3, nil)}
 	for i := range facts.Nodes {
 		facts.Nodes[i].Locks = map[string]watch.Lock{
@@ -250,7 +251,7 @@ func TestStatusText(t *testing.T) {
 		}
 	}
 	facts.Nodes[0].Locks[slot(1)] = held(slot(1), "E:1", time.Second, 0)
-	facts.Nodes[2] = watch.Node{Name: "z", Err: &node.Error{Node: "z", Op: node.Inspect.String(), Reason: node.ErrTimeout}}
+	facts.Nodes[2] = watch.Node{Name: "z", Err: &node.Error{Node: "z", Op: wire.Inspect.String(), Reason: node.ErrTimeout}}
 	token, last := fmt.Sprint(tokenAt(noon.Add(-90*time.Second))), fmt.Sprint(tokenAt(noon.Add(-time.Second)))
 	assert.Equal(t, `NODE  HOLDER                 LARGEST TOKEN     TTL LEFT  LATENCY  NOTE
 x     C:1 (web-1/77 report)  `+token+`  7s        1ms      -

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -45,7 +46,7 @@ func TestColoursAreForTerminals(t *testing.T) {
 // TestNothingFromServersReachesTheTerminalRaw: owners and errors come from servers, and reach terminals.
 func TestNothingFromServersReachesTheTerminalRaw(t *testing.T) {
 	const evil = "\x1b[2J\nquorumlock: all is well\u202e"
-	failure := &node.Error{Node: "n", Op: node.Acquire.String(), Reason: node.ErrRejected, Err: errors.New(evil)}
+	failure := &node.Error{Node: "n", Op: wire.Acquire.String(), Reason: node.ErrRejected, Err: errors.New(evil)}
 	said := []quorumlock.NodeError{{Node: "n", Err: failure}}
 	held := &quorumlock.HeldError{Name: "k", Owner: evil}
 	for name, text := range map[string]string{
@@ -75,11 +76,11 @@ func TestReasons(t *testing.T) {
 }
 
 func TestAdvice(t *testing.T) {
-	recovering := &node.Error{Node: "n", Op: node.Acquire.String(), Reason: node.ErrRecovering, Err: &node.RecoveryError{Left: 9123 * time.Millisecond, Length: 11 * time.Second}}
-	differing := &node.Error{Node: "n", Op: node.Acquire.String(), Reason: node.ErrSettings, Err: &node.SettingsError{
+	recovering := &node.Error{Node: "n", Op: wire.Acquire.String(), Reason: node.ErrRecovering, Err: &node.RecoveryError{Left: 9123 * time.Millisecond, Length: 11 * time.Second}}
+	differing := &node.Error{Node: "n", Op: wire.Acquire.String(), Reason: node.ErrSettings, Err: &node.SettingsError{
 		Node: node.Limits{MaxTTL: time.Second}, Client: node.Limits{MaxTTL: 2 * time.Second},
 	}}
-	early := &node.Error{Node: "n", Op: node.Acquire.String(), Reason: node.ErrClock, Err: &node.ClockError{Ahead: 3 * time.Second, Limit: time.Second}}
+	early := &node.Error{Node: "n", Op: wire.Acquire.String(), Reason: node.ErrClock, Err: &node.ClockError{Ahead: 3 * time.Second, Limit: time.Second}}
 	few := func(errs ...error) error {
 		e := &quorumlock.NoQuorumError{Op: "acquire", Names: []string{"k"}, Need: 2, Total: 3}
 		for _, err := range errs {
@@ -97,6 +98,6 @@ func TestAdvice(t *testing.T) {
 	assert.Empty(t, Advice(&quorumlock.HeldError{}))
 
 	// An uncounted renewal is no reason to open nodes.
-	uncounted := &node.Error{Node: "n", Op: node.Renew.String(), Reason: node.ErrRecovering, Err: errors.New("x")}
+	uncounted := &node.Error{Node: "n", Op: wire.Renew.String(), Reason: node.ErrRecovering, Err: errors.New("x")}
 	assert.Empty(t, Advice(&quorumlock.LostError{Nodes: []quorumlock.NodeError{{Node: "n", Err: uncounted}}}))
 }

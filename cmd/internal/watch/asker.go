@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -49,8 +50,16 @@ func (a *asker) greet(ctx context.Context) {
 	}
 }
 
-func (a *asker) holders(ctx context.Context, names []string) node.Reply {
-	return a.Run(ctx, node.Op{Kind: node.Inspect, Names: names, Limits: a.limits})
+func (a *asker) holders(ctx context.Context, names []string) wire.Reply {
+	return a.Run(ctx, wire.Op{Kind: wire.Inspect, Names: names, Limits: wire.Limits(a.limits)})
+}
+
+// HoldersOf returns the holders in a reply.
+func HoldersOf(r wire.Reply) (holders []node.Holder) {
+	for _, h := range r.Holders {
+		holders = append(holders, node.Holder(h))
+	}
+	return holders
 }
 
 // inspect asks for the holders of the names.
@@ -73,7 +82,7 @@ func (a *asker) inspectSome(ctx context.Context, names []string) {
 	reply := a.holders(ctx, there)
 	switch {
 	case reply.Err == nil:
-		for _, h := range reply.Holders {
+		for _, h := range HoldersOf(reply) {
 			h.Name = withoutPrefix(a.prefix, h.Name)
 			l := a.said.Locks[h.Name]
 			l.Holders = append(l.Holders, h)

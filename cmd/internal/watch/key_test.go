@@ -5,12 +5,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 func TestPermits(t *testing.T) {
 	for _, semaphore := range []string{"s", "a{b}c", "{a}", "{a}:0", "with:colon", "s:1", "a}", "a{b", "{", "{}x", ":{a}", ""} {
-		name := node.SlotName(node.PoolName(semaphore), 12)
+		name := wire.SlotName(wire.PoolName(semaphore), 12)
 		got, permit, ok := Permit(name)
 		assert.True(t, ok, name)
 		assert.Equal(t, semaphore, got)
@@ -27,6 +27,6 @@ func TestPermits(t *testing.T) {
 		assert.False(t, ok, name)
 	}
 	assert.False(t, mayBeLock("quorumlock:node"))
-	assert.False(t, mayBeLock(node.PoolName("s")))
+	assert.False(t, mayBeLock(wire.PoolName("s")))
 	assert.True(t, mayBeLock("quorumlock"))
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Kinds is the state of the semaphore and the latch of a name on one node. Permits are locks, and reported as such.
@@ -31,7 +31,7 @@ func (a *asker) explore(ctx context.Context, names []string, mostPermits int) {
 		if _, _, permit := Permit(name); permit || a.said.Err != nil {
 			continue
 		}
-		a.explorePermits(ctx, node.PoolName(name), mostPermits)
+		a.explorePermits(ctx, wire.PoolName(name), mostPermits)
 		if a.said.Err == nil {
 			a.said.Kinds[name] = a.kinds(ctx, name)
 		}
@@ -41,7 +41,7 @@ func (a *asker) explore(ctx context.Context, names []string, mostPermits int) {
 func (a *asker) explorePermits(ctx context.Context, pool string, most int) {
 	slots := make([]string, most)
 	for i := range slots {
-		slots[i] = node.SlotName(pool, i)
+		slots[i] = wire.SlotName(pool, i)
 	}
 	a.inspect(ctx, slots)
 	for name, l := range a.said.Locks {
@@ -56,7 +56,7 @@ func (a *asker) explorePermits(ctx context.Context, pool string, most int) {
 func (a *asker) kinds(ctx context.Context, name string) (k Kinds) {
 	name = onNodes(a.prefix, name)
 	answers := a.Ask(ctx,
-		[]string{"HMGET", node.PoolName(name), "size", "version"},
+		[]string{"HMGET", wire.PoolName(name), "size", "version"},
 		[]string{"HMGET", keyOf("latch", name), "generation", "count"})
 	var size, version, generation, count uint64
 	if k.Err = numbers(answers[0], &size, &version); k.Err == nil {

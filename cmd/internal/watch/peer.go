@@ -10,13 +10,14 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // Peer is one node as a command of an operator asks it: operations go through the library's client, and all other
 // commands through a connection of their own. It is for one goroutine.
 type Peer struct {
-	*node.Redis
+	node.Node
 	Options node.Options
 	// program is the name of the connection, for the server's CLIENT LIST.
 	program string
@@ -34,25 +35,25 @@ func NewPeer(opt node.Options, patience time.Duration, program string) (*Peer, e
 	if err != nil {
 		return nil, err
 	}
-	return &Peer{Redis: lib, Options: opt, program: program}, nil
+	return &Peer{Node: lib, Options: opt, program: program}, nil
 }
 
 // Close closes all connections.
 func (p *Peer) Close() {
 	p.hangUp()
-	_ = p.Redis.Close() // it never fails
+	_ = p.Node.Close() // it never fails
 }
 
 // Run runs one operation of the library.
-func (p *Peer) Run(ctx context.Context, op node.Op) node.Reply {
-	replies := make([]node.Reply, 1)
-	p.Do(ctx, []node.Op{op}, replies)
+func (p *Peer) Run(ctx context.Context, op wire.Op) wire.Reply {
+	replies := make([]wire.Reply, 1)
+	p.Do(ctx, []wire.Op{op}, replies)
 	return replies[0]
 }
 
 // Ask runs commands. It connects first if necessary, and closes the connection if a command was not answered.
 func (p *Peer) Ask(ctx context.Context, commands ...[]string) []rueidis.RedisResult {
-	if p.Options.Tag != "" && p.server != p.Address() { // the slot may have moved to another server
+	if p.Options.Tag != "" && p.server != p.address() { // the slot may have moved to another server
 		p.hangUp()
 	}
 	if err := p.Connect(); err != nil {
@@ -73,7 +74,7 @@ func (p *Peer) Ask(ctx context.Context, commands ...[]string) []rueidis.RedisRes
 func (p *Peer) Connect() (err error) {
 	if p.client == nil {
 		p.client, err = p.Dial()
-		p.server = p.Address()
+		p.server = p.address()
 	}
 	return err
 }
@@ -85,11 +86,14 @@ func (p *Peer) hangUp() {
 	}
 }
 
+// address returns the address of the server that the node was last connected to, or "".
+func (p *Peer) address() string { return p.Node.(wire.Located).Address() }
+
 // Dial makes a further connection to the server, which retries nothing, and does not reconnect.
 func (p *Peer) Dial() (rueidis.Client, error) {
 	opt := p.Options.ClientOption
 	if p.Options.Tag != "" {
-		opt.InitAddress = []string{p.Address()}
+		opt.InitAddress = []string{p.address()}
 	}
 	opt.ForceSingleClient = opt.Sentinel.MasterSet == ""
 	opt.DisableRetry, opt.DisableCache = true, true

@@ -3,7 +3,7 @@ package watch
 import (
 	"strings"
 
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // onNodes returns a name as the nodes know it, with the prefix. The name of a permit has the prefix in the name of
@@ -13,7 +13,7 @@ func onNodes(prefix, name string) string {
 		return name
 	}
 	if semaphore, permit, ok := Permit(name); ok {
-		return node.SlotName(node.PoolName(prefix+semaphore), permit)
+		return wire.SlotName(wire.PoolName(prefix+semaphore), permit)
 	}
 	return prefix + name
 }
@@ -21,7 +21,7 @@ func onNodes(prefix, name string) string {
 // withoutPrefix is the reverse of onNodes.
 func withoutPrefix(prefix, name string) string {
 	if semaphore, permit, ok := Permit(name); ok {
-		return node.SlotName(node.PoolName(strings.TrimPrefix(semaphore, prefix)), permit)
+		return wire.SlotName(wire.PoolName(strings.TrimPrefix(semaphore, prefix)), permit)
 	}
 	return strings.TrimPrefix(name, prefix)
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // maxTombstone limits how long nodes remember an owner from whom a name was taken. A key with a longer TTL is none of
@@ -14,9 +14,9 @@ const maxTombstone = 365 * 24 * time.Hour
 
 // ForceRelease takes a lock from its holder, or from all its readers, as quorumlock's Lock.ForceRelease does. It
 // returns a reply for each node. It does not ask nodes again that did not answer in the last round.
-func (w *Watcher) ForceRelease(ctx context.Context, name string, owners []string) []node.Reply {
-	return w.remove(func(a *asker) node.Reply {
-		return a.Run(ctx, node.Op{Kind: node.ForceRelease, Names: []string{onNodes(w.cfg.Prefix, name)}, TTL: w.tombstone(name), Buried: owners})
+func (w *Watcher) ForceRelease(ctx context.Context, name string, owners []string) []wire.Reply {
+	return w.remove(func(a *asker) wire.Reply {
+		return a.Run(ctx, wire.Op{Kind: wire.ForceRelease, Names: []string{onNodes(w.cfg.Prefix, name)}, TTL: w.tombstone(name), Buried: owners})
 	})
 }
 
@@ -24,20 +24,20 @@ func (w *Watcher) ForceRelease(ctx context.Context, name string, owners []string
 // keep theirs. It returns a reply for each node.
 //
 // The tombstone comes first: with it, no renewal of the owner can put a name back.
-func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permits int) []node.Reply {
+func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permits int) []wire.Reply {
 	there := make([]string, len(names))
 	for i, name := range names {
 		there[i] = onNodes(w.cfg.Prefix, name)
 	}
-	op := node.Op{Kind: node.Release, Names: there, Owner: owner, Reads: true}
+	op := wire.Op{Kind: wire.Release, Names: there, Owner: owner, Reads: true}
 	if semaphore, _, ok := Permit(there[0]); ok {
-		op.Reads, op.Pool = false, node.Pool{Name: node.PoolName(semaphore), Size: permits}
+		op.Reads, op.Pool = false, wire.Pool{Name: wire.PoolName(semaphore), Size: permits}
 		for _, name := range names {
 			_, number, _ := Permit(name)
 			op.Pool.Size = max(op.Pool.Size, number+1)
 		}
 	}
-	return w.remove(func(a *asker) node.Reply {
+	return w.remove(func(a *asker) wire.Reply {
 		var tombstones [][]string
 		for i, name := range names {
 			ttl := strconv.FormatInt(w.tombstone(name).Milliseconds(), 10)
@@ -45,18 +45,18 @@ func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permi
 		}
 		for _, answer := range a.Ask(ctx, tombstones...) {
 			if err := answer.Error(); err != nil {
-				return node.Reply{Err: err}
+				return wire.Reply{Err: err}
 			}
 		}
 		reply := a.Run(ctx, op)
-		channel, text := node.ForcedNotice(owner, there[0])
+		channel, text := wire.ForcedNotice(owner, there[0])
 		a.Ask(ctx, []string{"PUBLISH", channel, text}) // if it fails, the owner learns of it by its next renewal
 		return reply
 	})
 }
 
-func (w *Watcher) remove(from func(*asker) node.Reply) []node.Reply {
-	replies := make([]node.Reply, len(w.nodes))
+func (w *Watcher) remove(from func(*asker) wire.Reply) []wire.Reply {
+	replies := make([]wire.Reply, len(w.nodes))
 	w.each(func(i int, a *asker) {
 		if replies[i].Err = a.said.Err; replies[i].Err == nil {
 			replies[i] = from(a)

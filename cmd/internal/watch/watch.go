@@ -57,7 +57,7 @@ type Node struct {
 	Err error
 	// Latency is the time of a round trip.
 	Latency time.Duration
-	// Recovering and Unmarked are as in [node.Reply].
+	// Recovering and Unmarked are as in [wire.Reply].
 	Recovering time.Duration
 	Unmarked   bool
 	// Locks are the answers about each name, and Kinds those about each name of [Config.Names]; none if Err is set.

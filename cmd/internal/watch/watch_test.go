@@ -21,8 +21,10 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/internal/inbox"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -123,8 +125,8 @@ func TestLook(t *testing.T) {
 	t.Parallel()
 	all, addresses := servers(t)
 	holder, other := client(t, addresses), client(t, addresses)
-	pool := node.PoolName("s")
-	slot := node.SlotName(pool, 0)
+	pool := wire.PoolName("s")
+	slot := wire.SlotName(pool, 0)
 	for name, a := range map[string]acquisition{
 		"a": holder.RedLock("a").Acquire, "x{y}z": holder.RedLock("x{y}z").Acquire, slot: permit(holder),
 		"r": holder.RWLock("r").Read().Acquire,
@@ -175,14 +177,14 @@ func TestOnlyReadCommands(t *testing.T) {
 		command(t, s, "HSET", "a", "a:1", "1")
 		command(t, s, "ZADD", "quorumlock:queue:{a}", "1", "w:1", "2", "late:1", "3", "b:1")
 		command(t, s, "HSET", "quorumlock:waiting:{a}", "w:1", "9999999999999", "late:1", "1", "+w:1", "1")
-		command(t, s, "HSET", node.SlotName(node.PoolName("s"), 299), "a:2", "1")
+		command(t, s, "HSET", wire.SlotName(wire.PoolName("s"), 299), "a:2", "1")
 		command(t, s, "HSET", "quorumlock:latch:{s}", "generation", "7", "count", "2")
 		command(t, s, "ZADD", "quorumlock:latched:{s}", "1", "id")
 		command(t, s, "CONFIG", "RESETSTAT")
 	}
 	facts := watcher(t, addresses, 1000, "s").Look(t.Context())
 	assert.Equal(t, 1, facts.Nodes[0].Locks["a"].Waiters)
-	assert.Equal(t, []string{node.SlotName(node.PoolName("s"), 299)}, facts.Permits("s"))
+	assert.Equal(t, []string{wire.SlotName(wire.PoolName("s"), 299)}, facts.Permits("s"))
 	assert.Equal(t, Kinds{Generation: 7, Count: 2, Counted: []string{"id"}}, facts.Nodes[0].Kinds["s"])
 	reads := []string{
 		"hello", "client|setinfo", "client|info", "client|setname", "ping", "info", "config|resetstat", "eval", "evalsha", "script|load",
@@ -384,7 +386,7 @@ func TestPrefix(t *testing.T) {
 	all, addresses := servers(t)
 	billing := client(t, addresses, "billing:")
 	plain := client(t, addresses)
-	slotOnNodes, slot := node.SlotName(node.PoolName("billing:s"), 0), node.SlotName(node.PoolName("s"), 0)
+	slotOnNodes, slot := wire.SlotName(wire.PoolName("billing:s"), 0), wire.SlotName(wire.PoolName("s"), 0)
 	mine := acquisition(billing.RedLock("job").Acquire).hold(t, all, "billing:job")
 	other := acquisition(plain.RedLock("job").Acquire).hold(t, all, "job")
 	acquisition(plain.RedLock("billing:").Acquire).hold(t, all, "billing:") // no name of that application
@@ -414,7 +416,7 @@ func TestPrefix(t *testing.T) {
 	}
 	select {
 	case m := <-heard:
-		assert.Equal(t, node.Message{Kind: node.Forced, Waiter: permitLease.Owner(), Name: slotOnNodes}, m)
+		assert.Equal(t, wire.Message{Kind: wire.Forced, Waiter: permitLease.Owner(), Name: slotOnNodes}, m)
 	case <-time.After(30 * time.Second):
 		t.Error("the client of the owner is not told")
 	}
@@ -439,15 +441,15 @@ func TestPrefix(t *testing.T) {
 }
 
 // listen opens the inbox of an owner's client on a node. It delivers the messages of forced releases.
-func listen(t *testing.T, opt node.Options, owner string) <-chan node.Message {
+func listen(t *testing.T, opt node.Options, owner string) <-chan wire.Message {
 	t.Helper()
 	nd, err := node.New(opt)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = nd.Close() })
-	heard := make(chan node.Message, 100)
+	heard := make(chan wire.Message, 100)
 	id, _, _ := strings.Cut(owner, ":")
-	inbox, err := node.Listen(t.Context(), nd, id, func(m node.Message) {
-		if m.Kind == node.Forced {
+	inbox, err := inbox.Listen(t.Context(), nd, id, func(m wire.Message) {
+		if m.Kind == wire.Forced {
 			heard <- m
 		}
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -163,11 +164,11 @@ func (n *refusingNode) refusal() error {
 	return &node.Error{Node: n.Name(), Reason: node.ErrMisconfigured, Err: errors.New("it evicts keys")}
 }
 
-func (n *refusingNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (n *refusingNode) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	n.Node.Do(ctx, ops, replies)
 	if n.refuses.Load() {
 		for i := range replies {
-			replies[i] = node.Reply{Err: n.refusal()}
+			replies[i] = wire.Reply{Err: n.refusal()}
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -95,7 +95,7 @@ func onePermit(c *quorumlock.Client, o quorumlock.LockOptions) asker {
 
 func slots(l *quorumlock.Lease) (names []string) {
 	for _, slot := range l.Slots() {
-		names = append(names, node.SlotName(node.PoolName("job"), slot))
+		names = append(names, wire.SlotName(wire.PoolName("job"), slot))
 	}
 	return names
 }
@@ -145,18 +145,18 @@ func (k kind) follows(t *testing.T, next, former *quorumlock.Lease) {
 }
 
 // run runs an operation on the names of a lease, on some nodes.
-func (k kind) run(f *fleet.Fleet, l *quorumlock.Lease, op node.Op, nodes ...int) {
+func (k kind) run(f *fleet.Fleet, l *quorumlock.Lease, op wire.Op, nodes ...int) {
 	f.T.Helper()
 	op.Names, op.TTL = k.names(l), quorumlock.DefaultTTL
 	for _, i := range nodes {
-		f.Do(i, node.Released, op)
+		f.Do(i, wire.Released, op)
 	}
 }
 
 // remove deletes a lease on some nodes by hand.
 func (k kind) remove(f *fleet.Fleet, l *quorumlock.Lease, nodes ...int) {
 	f.T.Helper()
-	k.run(f, l, node.Op{Kind: node.Release, Owner: l.Owner(), Reads: k.reads}, nodes...)
+	k.run(f, l, wire.Op{Kind: wire.Release, Owner: l.Owner(), Reads: k.reads}, nodes...)
 }
 
 // waiters returns how many entries the queues of all nodes have. The lock must be held.
@@ -166,14 +166,14 @@ func (k kind) waiters(f *fleet.Fleet) (n int) {
 		return f.Waiters()
 	}
 	// A stranger asks for a slot that does not exist. The denial reports how many waiters are ahead of it.
-	pool, stranger := node.PoolName("job"), node.Waiter{ID: "stranger:1", Ticket: 1 << 52, Keep: time.Millisecond}
+	pool, stranger := wire.PoolName("job"), wire.Waiter{ID: "stranger:1", Ticket: 1 << 52, Keep: time.Millisecond}
 	for i := range f.Nodes {
-		n += f.Do(i, node.Denied, node.Op{
-			Kind: node.Acquire, Names: []string{node.SlotName(pool, 1000)}, Owner: stranger.ID, TTL: time.Second,
-			Pool: node.Pool{Name: pool, Size: 1}, Waiter: stranger,
+		n += f.Do(i, wire.Denied, wire.Op{
+			Kind: wire.Acquire, Names: []string{wire.SlotName(pool, 1000)}, Owner: stranger.ID, TTL: time.Second,
+			Pool: wire.Pool{Name: pool, Size: 1}, Waiter: stranger,
 		}).Rank
-		f.Do(i, node.Released, node.Op{
-			Kind: node.Leave, Names: []string{pool}, Waiter: node.Waiter{ID: stranger.ID}, Pool: node.Pool{Name: pool},
+		f.Do(i, wire.Released, wire.Op{
+			Kind: wire.Leave, Names: []string{pool}, Waiter: wire.Waiter{ID: stranger.ID}, Pool: wire.Pool{Name: pool},
 		})
 	}
 	return n

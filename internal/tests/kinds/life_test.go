@@ -10,7 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 func TestRenewalKeepsALease(t *testing.T) {
@@ -173,7 +173,7 @@ func TestForceReleaseOfAKeptLock(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 				k.holder(client, none).isRefused(t)
 				fleet.Settle()
-				k.run(f, lease, node.Op{Kind: node.ForceRelease}, 0, 1, 2)
+				k.run(f, lease, wire.Op{Kind: wire.ForceRelease}, 0, 1, 2)
 				require.Less(t, f.Elapsed(func() { <-wait.Done }), 2*time.Second)
 				require.NoError(t, wait.Err)
 				time.Sleep(time.Minute)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -71,7 +72,7 @@ func TestReleaseReportsDeletedLock(t *testing.T) {
 			require.ErrorAs(t, n.Err, &one, "%v", n.Err)
 			require.Contains(t, []string{"n1", "n2", "n3"}, n.Node)
 			require.Equal(t, n.Node, one.Node)
-			require.Equal(t, node.Release.String(), one.Op)
+			require.Equal(t, wire.Release.String(), one.Op)
 		}
 		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased)
 		f.RequireNoKeys()
@@ -94,7 +95,7 @@ func TestForcedReleaseTellsTheHolder(t *testing.T) {
 					time.Sleep(50 * time.Millisecond)
 					began := f.Clock.Now()
 					// Not on the third node: a subscribed holder may have released that one by then.
-					k.run(f, lease, node.Op{Kind: node.ForceRelease}, 0, 1)
+					k.run(f, lease, wire.Op{Kind: wire.ForceRelease}, 0, 1)
 					next := k.rival(f.Client(), none).has(t)
 					if subscribed {
 						require.Error(t, lease.Context().Err(), "it knows without any time passing")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -19,14 +20,14 @@ type refusingNode struct {
 	reason *atomic.Pointer[error]
 }
 
-func (n refusingNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (n refusingNode) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	reason := n.reason.Load()
 	if reason == nil {
 		n.Node.Do(ctx, ops, replies)
 		return
 	}
 	for i, op := range ops {
-		replies[i] = node.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind.String(), Reason: *reason}}
+		replies[i] = wire.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind.String(), Reason: *reason}}
 	}
 }
 
@@ -89,7 +90,7 @@ func TestWaitThatEndsInTheMiddleOfARound(t *testing.T) {
 		asked := make(chan struct{}, 1)
 		for _, s := range spies {
 			s.Set(func(s *fleet.Spy) {
-				s.Before = func([]node.Op) {
+				s.Before = func([]wire.Op) {
 					select {
 					case asked <- struct{}{}:
 					default:
@@ -114,7 +115,7 @@ func TestCancelledLatchWaiterIsToldNothing(t *testing.T) {
 		var told atomic.Int64
 		for _, s := range spies {
 			s.Set(func(s *fleet.Spy) {
-				s.Message = func(node.Message) bool { told.Add(1); return true }
+				s.Message = func(wire.Message) bool { told.Add(1); return true }
 			})
 		}
 		other := f.Client().Latch("a")

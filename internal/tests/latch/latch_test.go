@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -120,8 +121,8 @@ func split(f *fleet.Fleet, name string, n int, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {
 		token := uint64(f.Clock.Wall().UnixMicro())
-		f.Do(i, node.Granted, node.Op{
-			Kind: node.Latch, Names: []string{name}, TTL: time.Hour, Token: token, Latch: &node.LatchOp{Count: n, First: true, Since: token},
+		f.Do(i, wire.Granted, wire.Op{
+			Kind: wire.Latch, Names: []string{name}, TTL: time.Hour, Token: token, Latch: &wire.LatchOp{Count: n, First: true, Since: token},
 		})
 	}
 }
@@ -421,10 +422,10 @@ func TestNodeThatMissedDeleteRevivesNoCountDowns(t *testing.T) {
 // countOn returns the number to which a latch is set on one node.
 func countOn(f *fleet.Fleet, i int, name string) int {
 	f.T.Helper()
-	reply := make([]node.Reply, 1)
-	f.Nodes[i].Do(f.T.Context(), []node.Op{{
-		Kind: node.Latch, Names: []string{name}, TTL: time.Hour, Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
-		Latch: &node.LatchOp{},
+	reply := make([]wire.Reply, 1)
+	f.Nodes[i].Do(f.T.Context(), []wire.Op{{
+		Kind: wire.Latch, Names: []string{name}, TTL: time.Hour, Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
+		Latch: &wire.LatchOp{},
 	}}, reply)
 	require.NoError(f.T, reply[0].Err)
 	return reply[0].Latch.Count
@@ -456,8 +457,8 @@ func TestDeletionReachesNodesThatMissedIt(t *testing.T) {
 		split(f, "a", 2, 0, 1)
 		time.Sleep(time.Millisecond)
 		ahead := uint64(f.Clock.Wall().Add(500 * time.Millisecond).UnixMicro())
-		f.Do(2, node.Granted, node.Op{
-			Kind: node.Latch, Names: []string{"a"}, TTL: time.Hour, Token: ahead, Latch: &node.LatchOp{Count: 2, First: true, Since: ahead},
+		f.Do(2, wire.Granted, wire.Op{
+			Kind: wire.Latch, Names: []string{"a"}, TTL: time.Hour, Token: ahead, Latch: &wire.LatchOp{Count: 2, First: true, Since: ahead},
 		})
 		require.NoError(t, later.Latch("a").Delete(t.Context()))
 		fleet.Settle()
@@ -550,7 +551,7 @@ func TestLateCallWithFastClockAfterDeleteIsIgnored(t *testing.T) {
 			cfg.Clock = ahead
 			cfg.NodeTimeoutMax = 3 * time.Second
 			cfg.NodeTimeoutMin = cfg.NodeTimeoutMax
-			cfg.Nodes[2] = &fleet.Spy{Node: f.Nodes[2], Before: func([]node.Op) { <-arrives }}
+			cfg.Nodes[2] = &fleet.Spy{Node: f.Nodes[2], Before: func([]wire.Op) { <-arrives }}
 		}).Latch("a")
 		require.Less(t, skew, f.Limits.MaxClockSkew)
 		counts(t, late, "x")
@@ -585,7 +586,7 @@ func TestCountDownHasNoEffectAfterReturn(t *testing.T) {
 				late := f.Client(func(cfg *quorumlock.Config) {
 					cfg.NodeTimeoutMax = 3 * time.Second
 					cfg.NodeTimeoutMin = cfg.NodeTimeoutMax
-					cfg.Nodes[2] = &fleet.Spy{Node: f.Nodes[2], Before: func([]node.Op) { <-answers }}
+					cfg.Nodes[2] = &fleet.Spy{Node: f.Nodes[2], Before: func([]wire.Op) { <-answers }}
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
@@ -688,21 +689,21 @@ func TestDeletionLeavesTheNextLatch(t *testing.T) {
 		fleet.Settle() // All nodes have it.
 		c, spies := f.SpiedClient()
 		hangs := make(chan struct{})
-		spies[1].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { <-hangs } })
+		spies[1].Set(func(s *fleet.Spy) { s.Before = func([]wire.Op) { <-hangs } })
 		f.Stop(2)
 		deleted := make(chan error, 1)
 		go func() { deleted <- c.Latch("job").Delete(t.Context()) }()
 		fleet.Settle() // The first node has deleted the latch.
 
 		f.Start(2)
-		f.Do(2, node.Granted, node.Op{
-			Kind: node.Latch, Names: []string{"job"}, TTL: time.Hour, Latch: &node.LatchOp{IDs: []string{"x"}},
+		f.Do(2, wire.Granted, wire.Op{
+			Kind: wire.Latch, Names: []string{"job"}, TTL: time.Hour, Latch: &wire.LatchOp{IDs: []string{"x"}},
 			Token: uint64(f.Clock.Wall().Add(500 * time.Millisecond).UnixMicro()),
 		})
 		set := make(chan error, 1)
 		spies[2].Set(func(s *fleet.Spy) {
-			s.After = func(ops []node.Op) {
-				if slices.ContainsFunc(ops, func(op node.Op) bool { return op.Kind == node.Unlatch }) && len(set) == 0 {
+			s.After = func(ops []wire.Op) {
+				if slices.ContainsFunc(ops, func(op wire.Op) bool { return op.Kind == wire.Unlatch }) && len(set) == 0 {
 					ctx := context.WithoutCancel(t.Context())
 					var err error
 					for range 1000 { // A majority that does not know of the deletion may answer first.
@@ -736,10 +737,10 @@ func TestSlowDeletionLeavesTheNextLatch(t *testing.T) {
 			c, spies := f.SpiedClient()
 			slow, hangs := make(chan struct{}), make(chan struct{})
 			defer close(hangs)
-			spies[1].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { <-slow } })
+			spies[1].Set(func(s *fleet.Spy) { s.Before = func([]wire.Op) { <-slow } })
 			ctx := t.Context()
 			if hang {
-				spies[2].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { <-hangs } })
+				spies[2].Set(func(s *fleet.Spy) { s.Before = func([]wire.Op) { <-hangs } })
 				brief, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				defer cancel()
 				ctx = brief

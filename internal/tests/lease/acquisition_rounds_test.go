@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
@@ -277,7 +278,7 @@ func TestValidityCountsFromTheSend(t *testing.T) {
 		time.AfterFunc(9*time.Millisecond, func() { f.Resume(0, 1, 2) })
 		lease, err := client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 30*time.Millisecond-quorum.Drift(30*time.Millisecond)-9*time.Millisecond, lease.Remaining(),
+		require.Equal(t, 30*time.Millisecond-decision.Drift(30*time.Millisecond)-9*time.Millisecond, lease.Remaining(),
 			"validity counts from the send, not from the answer")
 	})
 }

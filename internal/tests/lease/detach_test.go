@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 func detach(l *quorumlock.Lease) error {
@@ -55,7 +55,7 @@ func TestDetachLeavesTheLockToItsTTL(t *testing.T) {
 					<-wait.Done
 					require.NoError(t, wait.Err)
 					require.GreaterOrEqual(t, f.Clock.Now()-began, left)
-					require.Less(t, f.Clock.Now()-began, quorum.TTLFor(left)+2*time.Second, "nothing renews it")
+					require.Less(t, f.Clock.Now()-began, decision.TTLFor(left)+2*time.Second, "nothing renews it")
 					require.NoError(t, wait.Lease.Release(t.Context()))
 				})
 			})
@@ -109,7 +109,7 @@ func TestExtendFor(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		began := f.Clock.Now()
 		require.NoError(t, lease.ExtendFor(t.Context(), 9*time.Second))
-		require.InDelta(t, 9*time.Second-quorum.Drift(9*time.Second), lease.Remaining(), float64(time.Millisecond))
+		require.InDelta(t, 9*time.Second-decision.Drift(9*time.Second), lease.Remaining(), float64(time.Millisecond))
 		before := lease.Remaining()
 		require.NoError(t, lease.ExtendFor(t.Context(), 2*time.Second))
 		require.NoError(t, lease.Extend(t.Context()))

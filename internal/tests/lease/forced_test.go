@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -26,7 +27,7 @@ func TestForcedMessageIsNoProof(t *testing.T) {
 			before := lease.Remaining()
 			for i := range f.Nodes {
 				for range 100 {
-					f.Do(i, node.Absent, node.Op{Kind: node.ForceRelease, Names: []string{"other"}, Owner: lease.Owner(), TTL: time.Second})
+					f.Do(i, wire.Absent, wire.Op{Kind: wire.ForceRelease, Names: []string{"other"}, Owner: lease.Owner(), TTL: time.Second})
 				}
 			}
 			fleet.Settle()
@@ -49,7 +50,7 @@ func TestForcedReleaseOfNodesInTurn(t *testing.T) {
 		fleet.Settle()
 		for i := range 3 {
 			require.NoError(t, lease.Err(), i)
-			f.Do(i, node.Released, node.Op{Kind: node.ForceRelease, Names: []string{"job"}, TTL: time.Minute})
+			f.Do(i, wire.Released, wire.Op{Kind: wire.ForceRelease, Names: []string{"job"}, TTL: time.Minute})
 			fleet.Settle()
 			if i == 0 {
 				have, _ := lease.Backing()
@@ -69,7 +70,7 @@ func TestForcedReleaseAcrossAHandover(t *testing.T) {
 		line := fleet.LineUp(t, job, job)
 		force := func(i int) {
 			t.Helper()
-			f.Do(i, node.Released, node.Op{Kind: node.ForceRelease, Names: []string{"job"}, TTL: time.Minute})
+			f.Do(i, wire.Released, wire.Op{Kind: wire.ForceRelease, Names: []string{"job"}, TTL: time.Minute})
 			fleet.Settle()
 		}
 		force(0)

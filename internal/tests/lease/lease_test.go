@@ -10,8 +10,8 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 func TestLeaseEndsBeforeItsKeysExpire(t *testing.T) {
@@ -61,7 +61,7 @@ func TestFixedLeaseEndsAfterItsTTL(t *testing.T) {
 			require.NoError(t, err)
 			<-lease.Context().Done()
 		})
-		require.Equal(t, 5*time.Second-quorum.Drift(5*time.Second), lived, "the TTL minus the drift")
+		require.Equal(t, 5*time.Second-decision.Drift(5*time.Second), lived, "the TTL minus the drift")
 		require.Equal(t, quorumlock.LossExpired, fleet.LossOf(t, lease.Err()).Cause)
 		f.RequireNoKeys() // The client releases the lease when it ends. The keys need not expire.
 	})
@@ -75,7 +75,7 @@ func TestExtendProlongsAFixedLease(t *testing.T) {
 		for range 10 {
 			time.Sleep(8 * time.Second)
 			require.NoError(t, lease.Extend(t.Context()))
-			require.Equal(t, quorumlock.DefaultTTL-quorum.Drift(quorumlock.DefaultTTL), lease.Remaining())
+			require.Equal(t, quorumlock.DefaultTTL-decision.Drift(quorumlock.DefaultTTL), lease.Remaining())
 		}
 
 		// Without a quorum the lease stays valid until its last confirmed end, and no longer.

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -59,7 +60,7 @@ func TestHealedFormerHolderDoesNotEndLease(t *testing.T) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		f.Free("job", lease.Owner(), 0, 1)
 		for i := range 2 {
-			f.Do(i, node.Healed, node.Op{Kind: node.Renew, Names: []string{"job"}, Owner: "x:1", TTL: time.Second, Token: lease.Token() - 1})
+			f.Do(i, wire.Healed, wire.Op{Kind: wire.Renew, Names: []string{"job"}, Owner: "x:1", TTL: time.Second, Token: lease.Token() - 1})
 		}
 		fleet.AcquireAndRelease(t, f.Client().RedLock("eucw")) // shares the place of its fence with "job"
 		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
@@ -75,7 +76,7 @@ func TestTransientReadersDoNotEndLease(t *testing.T) {
 		lease := fleet.MustAcquire(t, f.Client().RWLock("job").Write())
 		f.Free("job", lease.Owner(), 0, 1)
 		for i, owner := range []string{"x:1", "y:1"} {
-			f.Do(i, node.Granted, node.Op{Kind: node.Acquire, Reads: true, Names: []string{"job"}, Owner: owner, TTL: time.Second})
+			f.Do(i, wire.Granted, wire.Op{Kind: wire.Acquire, Reads: true, Names: []string{"job"}, Owner: owner, TTL: time.Second})
 		}
 		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
 		require.NoError(t, lease.Err())
@@ -123,7 +124,7 @@ func TestReleaseReportsOverwrittenLock(t *testing.T) {
 			"job":  fleet.MustAcquire(t, client.RedLock("job")),
 			"b":    fleet.MustAcquire(t, client.MultiLock("a", "b")),
 			"book": fleet.MustAcquire(t, client.RWLock("book").Read()),
-			node.SlotName(node.PoolName("pool"), permits.Slots()[0]): permits,
+			wire.SlotName(wire.PoolName("pool"), permits.Slots()[0]): permits,
 		} {
 			fleet.Settle()
 			f.Nodes[0].Plant(name)
@@ -169,8 +170,8 @@ func TestReleaseIgnoresMemoryLossThatNodesCannotReport(t *testing.T) {
 		lease := fleet.MustAcquire(t, client.RedLock("job"))
 		for i := range 2 {
 			f.Nodes[i].Flush()
-			stop := func(ops []node.Op) {
-				if ops[0].Kind == node.Inspect {
+			stop := func(ops []wire.Op) {
+				if ops[0].Kind == wire.Inspect {
 					f.Stop(i)
 				}
 			}
@@ -225,9 +226,9 @@ func TestReleaseIgnoresRepeatedAnswers(t *testing.T) {
 // repeater is a node that runs each release twice, and returns the second answer.
 type repeater struct{ node.Node }
 
-func (r repeater) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (r repeater) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	r.Node.Do(ctx, ops, replies)
-	if ops[0].Kind == node.Release {
+	if ops[0].Kind == wire.Release {
 		r.Node.Do(ctx, ops, replies)
 		for i := range replies {
 			replies[i].Repeated = true

@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
@@ -27,7 +27,7 @@ type slowNode struct {
 	ops, exchanges atomic.Int64
 }
 
-func (s *slowNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (s *slowNode) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	s.ops.Add(int64(len(ops)))
 	s.exchanges.Add(1)
 	time.Sleep(time.Duration(s.each.Load()) * time.Duration(len(ops)))

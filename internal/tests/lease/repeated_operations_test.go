@@ -10,7 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
@@ -24,15 +24,15 @@ type repeating struct {
 	denies bool
 }
 
-func (r *repeating) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (r *repeating) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	r.Node.Do(ctx, ops, replies)
-	if ops[0].Kind != node.Acquire || r.times.Add(-1) < 0 {
+	if ops[0].Kind != wire.Acquire || r.times.Add(-1) < 0 {
 		return
 	}
 	r.Node.Do(ctx, ops, replies)
 	for i := range replies {
 		if r.denies {
-			replies[i] = node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: ops[i].Names[0], Owner: "another", TTL: time.Second}}
+			replies[i] = wire.Reply{Outcome: wire.Denied, Holder: wire.Holder{Name: ops[i].Names[0], Owner: "another", TTL: time.Second}}
 		}
 		replies[i].Repeated = true
 	}

@@ -9,16 +9,17 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // reserving is a node that leaves each free lock to an earlier waiter.
 type reserving struct{ node.Node }
 
-func (r reserving) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (r reserving) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	for i := range ops {
-		if ops[i].Kind == node.Acquire {
-			replies[i] = node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: ops[i].Names[0], TTL: 50 * time.Millisecond}}
+		if ops[i].Kind == wire.Acquire {
+			replies[i] = wire.Reply{Outcome: wire.Denied, Holder: wire.Holder{Name: ops[i].Names[0], TTL: 50 * time.Millisecond}}
 			continue
 		}
 		r.Node.Do(ctx, ops[i:i+1], replies[i:i+1])

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // shortTTL is 100 ms, as in the first example of redislock. shortTimeout is how long an operation of such
@@ -38,7 +38,7 @@ func TestShortTTLNeedsNoOtherSetting(t *testing.T) {
 			for range 100 {
 				time.Sleep(20 * time.Millisecond)
 				require.NoError(t, lease.Err(), what)
-				require.LessOrEqual(t, lease.Remaining(), shortTTL-quorum.Drift(shortTTL), what)
+				require.LessOrEqual(t, lease.Remaining(), shortTTL-decision.Drift(shortTTL), what)
 			}
 			require.NoError(t, lease.Release(t.Context()), what)
 			f.RequireNoKeys()
@@ -72,7 +72,7 @@ func TestTTLIsRoundedDownToMilliseconds(t *testing.T) {
 			} {
 				lease, err := lock.TryAcquire(t.Context())
 				require.NoError(t, err, ttl)
-				require.Equal(t, shortTTL-quorum.Drift(shortTTL), lease.Remaining(), ttl)
+				require.Equal(t, shortTTL-decision.Drift(shortTTL), lease.Remaining(), ttl)
 				held, err := lock.Inspect(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, shortTTL, held.Nodes[0].Holders[0].TTL, "the node has the same TTL")

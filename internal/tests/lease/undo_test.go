@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -23,7 +24,7 @@ func TestRenewalBehindLateDenialHeals(t *testing.T) {
 		f.Take("job", "x", 2)
 		ran, proceed := make(chan struct{}), make(chan struct{})
 		var once sync.Once
-		gs[2].Set(func(s *fleet.Spy) { s.After = func([]node.Op) { once.Do(func() { close(ran); <-proceed }) } })
+		gs[2].Set(func(s *fleet.Spy) { s.After = func([]wire.Op) { once.Do(func() { close(ran); <-proceed }) } })
 		lease, err := c.RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
 		<-ran // The third node has denied, and its answer is in flight.
@@ -53,15 +54,15 @@ func TestPartialSecondProposalLeavesNoKeys(t *testing.T) {
 		require.NoError(t, warm.Release(t.Context()))
 		fleet.Settle()
 		// The first node knows a larger token of the name.
-		f.Do(0, node.Granted, node.Op{
-			Kind: node.Acquire, Names: []string{"job"}, Owner: "x:1", TTL: time.Second,
+		f.Do(0, wire.Granted, wire.Op{
+			Kind: wire.Acquire, Names: []string{"job"}, Owner: "x:1", TTL: time.Second,
 			Token: uint64(f.Clock.Wall().Add(500 * time.Millisecond).UnixMicro()),
 		})
 		f.Free("job", "x:1", 0)
 		// The first node is slow, and meanwhile the second node fails.
 		var once sync.Once
 		ran, proceed := make(chan struct{}), make(chan struct{})
-		gs[0].Set(func(s *fleet.Spy) { s.After = func([]node.Op) { once.Do(func() { close(ran); <-proceed }) } })
+		gs[0].Set(func(s *fleet.Spy) { s.After = func([]wire.Op) { once.Do(func() { close(ran); <-proceed }) } })
 		tried := make(chan error, 1)
 		go func() { _, err := c.MultiLock("job").TryAcquire(t.Context()); tried <- err }()
 		<-ran
@@ -109,7 +110,7 @@ func TestLateUndoQueuesNoDepartedWaiter(t *testing.T) {
 		time.Sleep(time.Second)
 		f.RequireNoKeys()
 		// Otherwise the queue has a waiter that left 7 s ago.
-		f.Do(2, node.Granted, node.Op{Kind: node.Acquire, Names: []string{"job"}, Owner: "stranger:1", TTL: time.Second, Fair: true})
+		f.Do(2, wire.Granted, wire.Op{Kind: wire.Acquire, Names: []string{"job"}, Owner: "stranger:1", TTL: time.Second, Fair: true})
 	})
 }
 
@@ -233,12 +234,12 @@ type forbidding struct {
 	undos atomic.Int32
 }
 
-func (n *forbidding) Do(_ context.Context, ops []node.Op, replies []node.Reply) {
+func (n *forbidding) Do(_ context.Context, ops []wire.Op, replies []wire.Reply) {
 	for i, op := range ops {
-		if op.Kind == node.Release {
+		if op.Kind == wire.Release {
 			n.undos.Add(1)
 		}
-		replies[i] = node.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind.String(), Reason: node.ErrAuth, Err: errors.New(n.text)}}
+		replies[i] = wire.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind.String(), Reason: node.ErrAuth, Err: errors.New(n.text)}}
 	}
 }
 

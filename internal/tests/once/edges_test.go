@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -25,11 +26,11 @@ type unwritable struct {
 	reason error
 }
 
-func (u unwritable) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (u unwritable) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	u.Node.Do(ctx, ops, replies)
 	for i, op := range ops {
-		if op.Kind == node.Once && op.Owner != "" {
-			replies[i] = node.Reply{Err: &node.Error{Node: u.Name(), Op: op.Kind, Reason: u.reason, Err: errors.New("no")}}
+		if op.Kind == wire.Once && op.Owner != "" {
+			replies[i] = wire.Reply{Err: &node.Error{Node: u.Name(), Op: op.Kind.String(), Reason: u.reason, Err: errors.New("no")}}
 		}
 	}
 }
@@ -178,7 +179,7 @@ func TestAbandonedQuestionsAreNeverSent(t *testing.T) {
 		var asked atomic.Int64
 		pass := make(chan struct{})
 		for _, s := range spies {
-			s.Before = func(ops []node.Op) {
+			s.Before = func(ops []wire.Op) {
 				for _, op := range ops {
 					if strings.HasPrefix(op.Names[0], "abandoned") {
 						asked.Add(1)

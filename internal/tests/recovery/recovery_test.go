@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -440,7 +441,7 @@ func TestLateAnswerReportsNoSecondRecovery(t *testing.T) {
 func TestSlowNodeClockReportsNoSecondRecovery(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		f.Nodes[1] = memory.New("n2", clock.NewSkewed(f.Clock, 0.997))
-		f.Limits = node.Limits{}
+		f.Limits = wire.Limits{}
 		told := make(map[string]int)
 		client := f.Client(func(cfg *quorumlock.Config) {
 			cfg.MaxTTL = 10 * time.Minute
@@ -587,13 +588,13 @@ type lossyOpener struct {
 	requests, answers int // how many are still lost
 }
 
-func (s *lossyOpener) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	lost := node.Reply{Err: &node.Error{Node: s.Name(), Op: ops[0].Kind.String(), Reason: node.ErrTimeout}}
+func (s *lossyOpener) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	lost := wire.Reply{Err: &node.Error{Node: s.Name(), Op: ops[0].Kind.String(), Reason: node.ErrTimeout}}
 	switch {
-	case ops[0].Kind == node.Open && s.requests > 0:
+	case ops[0].Kind == wire.Open && s.requests > 0:
 		s.requests--
 		replies[0] = lost
-	case ops[0].Kind == node.Open && s.answers > 0:
+	case ops[0].Kind == wire.Open && s.answers > 0:
 		s.answers--
 		s.Node.Do(ctx, ops, replies)
 		replies[0] = lost
@@ -608,8 +609,8 @@ type lateOpener struct {
 	checked, proceed chan struct{}
 }
 
-func (l *lateOpener) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	if ops[0].Kind == node.Open {
+func (l *lateOpener) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	if ops[0].Kind == wire.Open {
 		close(l.checked)
 		<-l.proceed
 	}

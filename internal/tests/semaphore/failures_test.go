@@ -15,7 +15,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // acquire begins to acquire n permits.
@@ -50,7 +50,7 @@ func TestFrozenPermitWaiterDelaysOthersBriefly(t *testing.T) {
 		c, spies := f.SpiedClient()
 		frozen := acquire(t, c.Semaphore("jobs", 2), 1)
 		for _, s := range spies {
-			s.Set(func(s *fleet.Spy) { s.Message = func(node.Message) bool { return false } })
+			s.Set(func(s *fleet.Spy) { s.Message = func(wire.Message) bool { return false } })
 		}
 		time.Sleep(time.Millisecond)
 		second := acquire(t, f.Client().Semaphore("jobs", 2), 1)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -219,11 +220,11 @@ func TestInspectAfterTheNumberOfPermitsShrank(t *testing.T) {
 // overtaken is a node on which another client has always just set the number of permits.
 type overtaken struct{ node.Node }
 
-func (n overtaken) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (n overtaken) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	n.Node.Do(ctx, ops, replies)
 	for i, op := range ops {
-		if op.Kind == node.Resize && op.Pool.Version != 0 {
-			replies[i] = node.Reply{Outcome: node.Denied, Pool: node.PoolState{Size: 9, Version: op.Pool.Version + 1}}
+		if op.Kind == wire.Resize && op.Pool.Version != 0 {
+			replies[i] = wire.Reply{Outcome: wire.Denied, Pool: wire.PoolState{Size: 9, Version: op.Pool.Version + 1}}
 		}
 	}
 }
@@ -242,7 +243,7 @@ func TestSetPermitsThatLosesNamesTheNodes(t *testing.T) {
 			require.Equal(t, name, short.Nodes[i].Node)
 			var one *node.Error
 			require.ErrorAs(t, short.Nodes[i].Err, &one)
-			require.Equal(t, node.Resize.String(), one.Op)
+			require.Equal(t, wire.Resize.String(), one.Op)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -29,7 +30,7 @@ type sizes struct {
 func sizesOf(ttl time.Duration) sizes {
 	s := sizes{
 		TTL:         ttl,
-		Valid:       ttl - quorum.Drift(ttl),
+		Valid:       ttl - decision.Drift(ttl),
 		Renewal:     ttl / 3,
 		NodeTimeout: min(500*time.Millisecond, ttl/10),
 		Recovery:    quorumlock.Config{MaxTTL: ttl}.Limits().Recovery(),

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -21,7 +22,7 @@ import (
 func TestOverstatedTokensOfOneNodeAreIgnored(t *testing.T) {
 	for _, by := range []time.Duration{2 * time.Second, fleet.RecoveryTime - time.Millisecond} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			ahead := func(node.Op) uint64 { return uint64(f.Clock.Wall().Add(by).UnixMicro()) }
+			ahead := func(wire.Op) uint64 { return uint64(f.Clock.Wall().Add(by).UnixMicro()) }
 			client := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[1] = &liar{Node: f.Nodes[1], tell: ahead} })
 			_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
 			lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
@@ -53,7 +54,7 @@ func TestNodeThatRejectsEveryToken(t *testing.T) {
 			fleet.Settle()
 		}
 		client := f.Client(fleet.SkewedBy(f, -400*time.Millisecond), func(cfg *quorumlock.Config) {
-			cfg.Nodes[1] = &liar{Node: f.Nodes[1], tell: func(op node.Op) uint64 { return op.Token }}
+			cfg.Nodes[1] = &liar{Node: f.Nodes[1], tell: func(op wire.Op) uint64 { return op.Token }}
 		})
 		_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
 	})
@@ -65,7 +66,7 @@ func TestNodeAndClientShareWrongClock(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		ahead := clock.NewSkewed(f.Clock, 1)
 		f.Nodes[1] = memory.New("n2", ahead)
-		f.Limits = node.Limits{}
+		f.Limits = wire.Limits{}
 		f.SetUp(quorumlock.Config{})
 		ahead.StepWall(9500 * time.Millisecond)
 		wrong := f.Client(func(cfg *quorumlock.Config) { cfg.Clock = ahead })
@@ -162,7 +163,7 @@ func TestErrorsOfNodesThatRejectTheToken(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client(func(cfg *quorumlock.Config) {
 			for i := range 2 {
-				cfg.Nodes[i] = &liar{Node: f.Nodes[i], tell: func(op node.Op) uint64 { return op.Token }}
+				cfg.Nodes[i] = &liar{Node: f.Nodes[i], tell: func(op wire.Op) uint64 { return op.Token }}
 			}
 		})
 		var short *quorumlock.NoQuorumError

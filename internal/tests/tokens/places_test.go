@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -154,9 +155,9 @@ type latchTokens struct {
 	largest atomic.Uint64
 }
 
-func (x *latchTokens) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (x *latchTokens) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	for _, op := range ops {
-		if op.Kind == node.Latch || op.Kind == node.Unlatch {
+		if op.Kind == wire.Latch || op.Kind == wire.Unlatch {
 			x.largest.Store(max(x.largest.Load(), op.Token))
 		}
 	}

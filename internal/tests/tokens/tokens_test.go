@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -232,11 +233,11 @@ func TestNestedLeasesShareTheToken(t *testing.T) {
 func TestNodeWithAbsurdTokensLosesItsVote(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		tell func(op node.Op) uint64
+		tell func(op wire.Op) uint64
 	}{
-		{"beyond all bounds", func(node.Op) uint64 { return 1<<64 - 1 }},
-		{"an hour ahead", func(op node.Op) uint64 { return op.Token + uint64(time.Hour.Microseconds()) }},
-		{"always a little ahead", func(op node.Op) uint64 { return op.Token + 1 }},
+		{"beyond all bounds", func(wire.Op) uint64 { return 1<<64 - 1 }},
+		{"an hour ahead", func(op wire.Op) uint64 { return op.Token + uint64(time.Hour.Microseconds()) }},
+		{"always a little ahead", func(op wire.Op) uint64 { return op.Token + 1 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -261,17 +262,17 @@ func TestNodeWithAbsurdTokensLosesItsVote(t *testing.T) {
 // liar is a node that reports made-up tokens.
 type liar struct {
 	node.Node
-	tell func(op node.Op) uint64
+	tell func(op wire.Op) uint64
 }
 
-func (l *liar) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (l *liar) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	l.Node.Do(ctx, ops, replies)
 	for i := range replies {
 		switch {
-		case ops[i].Kind != node.Acquire:
-		case replies[i].Outcome == node.Granted:
+		case ops[i].Kind != wire.Acquire:
+		case replies[i].Outcome == wire.Granted:
 			replies[i].Token = l.tell(ops[i])
-		case replies[i].Outcome == node.Denied:
+		case replies[i].Outcome == wire.Denied:
 			replies[i].Holder.Token = l.tell(ops[i])
 		}
 	}

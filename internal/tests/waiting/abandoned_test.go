@@ -16,7 +16,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // heldWire is the connection to a node. It lets one exchange pass for each value in pass, and records all operations.
@@ -24,10 +24,10 @@ type heldWire struct {
 	pass chan struct{}
 
 	mu        sync.Mutex
-	exchanges [][]node.Op
+	exchanges [][]wire.Op
 }
 
-func (w *heldWire) before(ops []node.Op) {
+func (w *heldWire) before(ops []wire.Op) {
 	w.mu.Lock()
 	w.exchanges = append(w.exchanges, slices.Clone(ops))
 	w.mu.Unlock()
@@ -38,13 +38,13 @@ func (w *heldWire) before(ops []node.Op) {
 func (w *heldWire) exchangeWith(name string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return 1 + slices.IndexFunc(w.exchanges, func(ops []node.Op) bool {
-		return slices.ContainsFunc(ops, func(op node.Op) bool { return op.Names[0] == name })
+	return 1 + slices.IndexFunc(w.exchanges, func(ops []wire.Op) bool {
+		return slices.ContainsFunc(ops, func(op wire.Op) bool { return op.Names[0] == name })
 	})
 }
 
 // count counts the operations of a kind on names with a prefix.
-func (w *heldWire) count(kind node.Kind, prefix string) (n int) {
+func (w *heldWire) count(kind wire.Kind, prefix string) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, op := range slices.Concat(w.exchanges...) {
@@ -97,7 +97,7 @@ func TestAbandonedCallsAreNeverSent(t *testing.T) {
 					callers.Wait()
 					next := fleet.StartAcquire(t.Context(), t, c.RedLock("next"))
 					for _, w := range wires {
-						require.Equal(t, onWire, w.count(node.Acquire, "sent"), "the second exchange has them")
+						require.Equal(t, onWire, w.count(wire.Acquire, "sent"), "the second exchange has them")
 						close(w.pass)
 					}
 					for _, a := range []*fleet.Acquisition{next, first} {
@@ -106,9 +106,9 @@ func TestAbandonedCallsAreNeverSent(t *testing.T) {
 					fleet.Settle()
 					for _, w := range wires {
 						require.Equal(t, 3, w.exchangeWith("next"), "the exchange after that which was under way")
-						require.Equal(t, onWire, w.count(node.Release, "sent"), "each is undone")
-						require.Zero(t, w.count(node.Acquire, "queued"))
-						require.Zero(t, w.count(node.Release, "queued"), "there is nothing to undo")
+						require.Equal(t, onWire, w.count(wire.Release, "sent"), "each is undone")
+						require.Zero(t, w.count(wire.Acquire, "queued"))
+						require.Zero(t, w.count(wire.Release, "queued"), "there is nothing to undo")
 					}
 					f.RequireNoKeys()
 				})
@@ -182,8 +182,8 @@ func TestAbandonedAttemptLeavesTheQueues(t *testing.T) {
 		require.NoError(t, slow.Has().Release(t.Context()))
 		fleet.Settle()
 		for _, w := range wires {
-			require.Zero(t, w.count(node.Acquire, "job"), "its attempt was not on the wire")
-			require.Equal(t, 1, w.count(node.Leave, "job"))
+			require.Zero(t, w.count(wire.Acquire, "job"), "its attempt was not on the wire")
+			require.Equal(t, 1, w.count(wire.Leave, "job"))
 		}
 		f.RequireNoKeys()
 	})
@@ -194,7 +194,7 @@ func slowClient(f *fleet.Fleet, work time.Duration) *quorumlock.Client {
 	c, spies := f.SpiedClient()
 	for _, s := range spies {
 		s.Set(func(s *fleet.Spy) {
-			s.Before = func(ops []node.Op) { time.Sleep(200*time.Microsecond + time.Duration(len(ops))*work) }
+			s.Before = func(ops []wire.Op) { time.Sleep(200*time.Microsecond + time.Duration(len(ops))*work) }
 		})
 	}
 	return c

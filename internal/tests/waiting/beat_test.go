@@ -13,7 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // 1,000 waiters of one client for 1,000 names cost each node at most 20 scripts a second, and none of them asks for
@@ -42,7 +42,7 @@ func TestManyNamesCostFewScripts(t *testing.T) {
 		var scripts, most atomic.Int64
 		for _, s := range spies {
 			s.Set(func(s *fleet.Spy) {
-				s.Before = func(ops []node.Op) {
+				s.Before = func(ops []wire.Op) {
 					scripts.Add(int64(len(ops))) // each has at most one
 					for _, op := range ops {
 						most.Store(max(most.Load(), int64(len(op.Names))))
@@ -106,7 +106,7 @@ func TestLostMessagesAreMadeUpByABeat(t *testing.T) {
 				release := holdAll(t, f.Client())
 				c, spies := f.SpiedClient()
 				for _, s := range spies {
-					s.Set(func(s *fleet.Spy) { s.Message = func(node.Message) bool { return false } })
+					s.Set(func(s *fleet.Spy) { s.Message = func(wire.Message) bool { return false } })
 				}
 				done := make(chan struct{})
 				go func() {
@@ -140,7 +140,7 @@ func TestBeatsRestoreForgottenEntries(t *testing.T) {
 				c, spies := f.SpiedClient()
 				var waiter atomic.Value
 				spies[0].Set(func(s *fleet.Spy) {
-					s.Before = func(ops []node.Op) {
+					s.Before = func(ops []wire.Op) {
 						if id := ops[0].Waiter.ID; id != "" {
 							waiter.Store(id)
 						}
@@ -157,11 +157,11 @@ func TestBeatsRestoreForgottenEntries(t *testing.T) {
 				require.Equal(t, 3, f.Waiters())
 				asked := spies[0].Asked()
 				for _, n := range f.Nodes {
-					replies := make([]node.Reply, 1)
-					n.Do(t.Context(), []node.Op{{
-						Kind: node.Leave, Names: []string{"job"}, Waiter: node.Waiter{ID: waiter.Load().(string)},
+					replies := make([]wire.Reply, 1)
+					n.Do(t.Context(), []wire.Op{{
+						Kind: wire.Leave, Names: []string{"job"}, Waiter: wire.Waiter{ID: waiter.Load().(string)},
 					}}, replies)
-					require.Equal(t, node.Released, replies[0].Outcome)
+					require.Equal(t, wire.Released, replies[0].Outcome)
 				}
 				require.Zero(t, f.Waiters())
 				time.Sleep(time.Second)
@@ -252,9 +252,9 @@ func TestBeatsOfManyNamesEachAreBounded(t *testing.T) {
 		}
 		most := 0
 		spies[0].Set(func(s *fleet.Spy) {
-			s.Before = func(ops []node.Op) {
+			s.Before = func(ops []wire.Op) {
 				for _, op := range ops {
-					if op.Kind == node.Refresh {
+					if op.Kind == wire.Refresh {
 						most = max(most, len(op.Names))
 					}
 				}

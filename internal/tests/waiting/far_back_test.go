@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -82,7 +83,7 @@ func TestLostWakeAfterALongQueue(t *testing.T) {
 		waits, spies := crowd(t, f, 41)
 		last := waits[40]
 		for _, s := range spies[40] {
-			s.Set(func(s *fleet.Spy) { s.Message = func(node.Message) bool { return false } })
+			s.Set(func(s *fleet.Spy) { s.Message = func(wire.Message) bool { return false } })
 		}
 		require.NoError(t, before.Release(t.Context()))
 		for _, w := range waits[:40] {
@@ -103,12 +104,12 @@ func TestNodesKeepAWaiterUntilTheNextBeat(t *testing.T) {
 		c, spies := f.SpiedClient()
 		var asked, kept []time.Duration
 		spies[0].Set(func(s *fleet.Spy) {
-			s.Before = func(ops []node.Op) {
+			s.Before = func(ops []wire.Op) {
 				for _, op := range ops {
 					switch {
-					case op.Kind == node.Refresh:
+					case op.Kind == wire.Refresh:
 						asked, kept = append(asked, f.Clock.Now()), append(kept, op.TTL)
-					case op.Kind == node.Acquire && op.Waiter.ID != "":
+					case op.Kind == wire.Acquire && op.Waiter.ID != "":
 						asked, kept = append(asked, f.Clock.Now()), append(kept, op.Waiter.Keep)
 					}
 				}

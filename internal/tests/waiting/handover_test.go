@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -138,7 +139,7 @@ func TestHandedOverLeaseRenews(t *testing.T) {
 			require.Equal(t, 5, f.Keys())
 		}
 		require.NoError(t, lease.Extend(t.Context()))
-		require.Equal(t, quorumlock.DefaultTTL-quorum.Drift(quorumlock.DefaultTTL), lease.Remaining())
+		require.Equal(t, quorumlock.DefaultTTL-decision.Drift(quorumlock.DefaultTTL), lease.Remaining())
 		require.NoError(t, lease.Release(t.Context()))
 		f.RequireNoKeys()
 	})

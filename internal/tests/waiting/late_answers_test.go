@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // A late grant of a cancelled attempt blocks another waiter. The undo of that grant wakes the waiter at once.
@@ -93,7 +93,7 @@ func TestTwoAttemptsOfOneWaiterInOneBatch(t *testing.T) {
 		f.Take("other", "x", 0)
 		proceed := make(chan struct{})
 		var once sync.Once
-		ways[2].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { once.Do(func() { <-proceed }) } })
+		ways[2].Set(func(s *fleet.Spy) { s.Before = func([]wire.Op) { once.Do(func() { <-proceed }) } })
 		_, _ = c.RedLock("third").TryAcquire(t.Context()) // Later operations for the third node wait behind this one.
 		waits = fleet.StartAcquire(t.Context(), t, c.MultiLock("job", "other"))
 		require.True(t, waits.Waits()) // The first node denied it, so it was not sent to the third.

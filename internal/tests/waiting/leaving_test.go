@@ -10,7 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Closing a client takes its waiters out of the queues.
@@ -77,21 +77,21 @@ func TestUndoOfAWaiterThatHasGoneQueuesNothing(t *testing.T) {
 		require.True(t, waiter.Waits())
 
 		var mu sync.Mutex
-		var undos []node.Waiter
+		var undos []wire.Waiter
 		for _, s := range spies {
 			s.Set(func(s *fleet.Spy) {
-				s.Before = func(ops []node.Op) {
+				s.Before = func(ops []wire.Op) {
 					mu.Lock()
 					defer mu.Unlock()
 					for _, op := range ops {
-						if op.Kind == node.Release {
+						if op.Kind == wire.Release {
 							undos = append(undos, op.Waiter)
 						}
 					}
 				}
 				s.After = fleet.OnAcquire(func() { time.Sleep(100 * time.Millisecond) }) // the reply is on its way
 				// All nodes are free when the waiter is woken, so all of them grant.
-				s.Message = func(node.Message) bool { time.Sleep(time.Millisecond); return true }
+				s.Message = func(wire.Message) bool { time.Sleep(time.Millisecond); return true }
 			})
 		}
 		require.NoError(t, before.Release(t.Context())) // wakes the waiter

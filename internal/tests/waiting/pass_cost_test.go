@@ -12,20 +12,20 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // traffic counts the operations of clients and the messages of nodes.
 type traffic struct {
 	mu        sync.Mutex
 	exchanges int // with any operation
-	ops       map[node.Kind]int
-	messages  map[node.MessageKind]int
+	ops       map[wire.Kind]int
+	messages  map[wire.MessageKind]int
 }
 
 // watch counts what passes a spy.
 func (c *traffic) watch(s *fleet.Spy) {
-	s.Before = func(ops []node.Op) {
+	s.Before = func(ops []wire.Op) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.exchanges++
@@ -33,7 +33,7 @@ func (c *traffic) watch(s *fleet.Spy) {
 			c.ops[op.Kind]++
 		}
 	}
-	s.Message = func(m node.Message) bool {
+	s.Message = func(m wire.Message) bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.messages[m.Kind]++
@@ -57,11 +57,11 @@ func TestTrafficOfForcedPasses(t *testing.T) {
 	fleet.InVirtualTime(t, passNodes, func(t *testing.T, f *fleet.Fleet) {
 		p := forcePasses(t, f, passes, 0)
 		require.InDelta(t, 0.5, p.handedOver, 0.1, "hand-overs among the passes")
-		require.InDelta(t, 1, p.op(node.Release), 0.05, "releases")
-		require.InDelta(t, 2, p.op(node.Acquire), 0.1, "acquisitions")
-		require.InDelta(t, 1, p.message(node.Woken), 0.05, "messages to the first waiter")
-		require.InDelta(t, 1, p.message(node.Standby), 0.05, "messages to the second waiter")
-		require.LessOrEqual(t, p.message(node.Returned), 0.05, "messages about undone grants")
+		require.InDelta(t, 1, p.op(wire.Release), 0.05, "releases")
+		require.InDelta(t, 2, p.op(wire.Acquire), 0.1, "acquisitions")
+		require.InDelta(t, 1, p.message(wire.Woken), 0.05, "messages to the first waiter")
+		require.InDelta(t, 1, p.message(wire.Standby), 0.05, "messages to the second waiter")
+		require.LessOrEqual(t, p.message(wire.Returned), 0.05, "messages about undone grants")
 		require.LessOrEqual(t, p.exchanges, 3.1, "exchanges")
 		for caller, share := range p.shares {
 			require.InDelta(t, 1, share, 0.1, "the share of caller %d", caller)
@@ -82,8 +82,8 @@ func TestForcedPassesWithAHoldAreHandovers(t *testing.T) {
 // exchanges, operations and messages; and the callers' shares of the grants, relative to the mean.
 type passCost struct {
 	handedOver, exchanges float64
-	op                    func(node.Kind) float64
-	message               func(node.MessageKind) float64
+	op                    func(wire.Kind) float64
+	message               func(wire.MessageKind) float64
 	shares                []float64
 }
 
@@ -94,7 +94,7 @@ const passNodes = 5
 func forcePasses(t *testing.T, f *fleet.Fleet, passes int64, hold time.Duration) passCost {
 	t.Helper()
 	const clients, callers, warm, way, look = 8, 2, 100, 50 * time.Microsecond, 150 * time.Microsecond
-	sent := &traffic{ops: map[node.Kind]int{}, messages: map[node.MessageKind]int{}}
+	sent := &traffic{ops: map[wire.Kind]int{}, messages: map[wire.MessageKind]int{}}
 	var granted, handedOver atomic.Int64
 	var each [clients * callers]atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())
@@ -148,14 +148,14 @@ func forcePasses(t *testing.T, f *fleet.Fleet, passes int64, hold time.Duration)
 	p := passCost{
 		handedOver: local / counted,
 		exchanges:  per(after.exchanges - before.exchanges),
-		op:         func(kind node.Kind) float64 { return per(after.ops[kind] - before.ops[kind]) },
-		message:    func(kind node.MessageKind) float64 { return per(after.messages[kind] - before.messages[kind]) },
+		op:         func(kind wire.Kind) float64 { return per(after.ops[kind] - before.ops[kind]) },
+		message:    func(kind wire.MessageKind) float64 { return per(after.messages[kind] - before.messages[kind]) },
 	}
 	for i := range each {
 		p.shares = append(p.shares, float64(each[i].Load())*clients*callers/float64(granted.Load()))
 	}
 	t.Logf("%.0f passes, %.1f%% of them hand-overs. On each node, for each of the others: %.2f exchanges, %.2f acquisitions, "+
 		"%.2f releases, %.2f messages to the first waiter, %.2f to the second, %.2f of undone grants", counted, 100*p.handedOver,
-		p.exchanges, p.op(node.Acquire), p.op(node.Release), p.message(node.Woken), p.message(node.Standby), p.message(node.Returned))
+		p.exchanges, p.op(wire.Acquire), p.op(wire.Release), p.message(wire.Woken), p.message(wire.Standby), p.message(wire.Returned))
 	return p
 }

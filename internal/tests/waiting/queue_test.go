@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // frozen puts a waiter for the lock "job" into the queues of some nodes. The waiter may subscribe, but it never
@@ -154,8 +154,8 @@ func TestWakeThatOvertakesDenialIsKept(t *testing.T) {
 		denied, proceed := make(chan struct{}, 3), make(chan struct{})
 		for _, s := range spies {
 			s.Set(func(s *fleet.Spy) {
-				s.After = func(ops []node.Op) {
-					if ops[0].Kind == node.Acquire && ops[0].Waiter.ID != "" {
+				s.After = func(ops []wire.Op) {
+					if ops[0].Kind == wire.Acquire && ops[0].Waiter.ID != "" {
 						denied <- struct{}{}
 						<-proceed
 					}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -77,7 +78,7 @@ func TestLostWakeCostsASecondAtMost(t *testing.T) {
 			waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
 			time.Sleep(5 * time.Second)
 			for _, s := range spies[:lost] {
-				s.Set(func(s *fleet.Spy) { s.Message = func(node.Message) bool { return false } })
+				s.Set(func(s *fleet.Spy) { s.Message = func(wire.Message) bool { return false } })
 			}
 			took := untilTaken(f, before, waits)
 			if lost == 5 {
@@ -98,7 +99,7 @@ func TestWaiterAsksAfterResubscription(t *testing.T) {
 		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
 		time.Sleep(5 * time.Second)
 		for _, s := range spies {
-			s.Set(func(s *fleet.Spy) { s.Message = func(m node.Message) bool { return m.Kind == node.Resubscribed } })
+			s.Set(func(s *fleet.Spy) { s.Message = func(m wire.Message) bool { return m.Kind == wire.Resubscribed } })
 		}
 		require.NoError(t, before.Release(t.Context()))
 		time.Sleep(5 * time.Millisecond)
@@ -285,7 +286,7 @@ func TestMultiLockWaiterEntersAllQueues(t *testing.T) {
 func deafOn(f *fleet.Fleet, deaf int, latency time.Duration) *quorumlock.Client {
 	return f.Client(func(cfg *quorumlock.Config) {
 		for i, nd := range f.Nodes {
-			spy := &fleet.Spy{Node: nd, Before: func([]node.Op) { time.Sleep(latency) }}
+			spy := &fleet.Spy{Node: nd, Before: func([]wire.Op) { time.Sleep(latency) }}
 			cfg.Nodes[i] = spy
 			if i == deaf {
 				cfg.Nodes[i] = &fleet.Wire{Node: spy, NodeName: nd.Name()}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Many waiters need all nodes, and one is down, so none of them can acquire the lock. Their failed attempts must not
@@ -39,7 +39,7 @@ func blockWaiters(f *fleet.Fleet, lock func(c *quorumlock.Client) *quorumlock.Lo
 	for range crowd {
 		c, spies := f.SpiedClient()
 		for _, s := range spies {
-			s.Set(func(s *fleet.Spy) { s.Message = func(node.Message) bool { messages.Add(1); return true } })
+			s.Set(func(s *fleet.Spy) { s.Message = func(wire.Message) bool { messages.Add(1); return true } })
 		}
 		watched = append(watched, spies)
 		_ = fleet.StartAcquire(f.T.Context(), f.T, lock(c))
@@ -136,7 +136,7 @@ func TestUndoBehindReleaseLeavesNoEntry(t *testing.T) {
 		f.Take("job", "x", 0, 1)
 		proceed := make(chan struct{})
 		var once sync.Once
-		ways[2].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { once.Do(func() { <-proceed }) } })
+		ways[2].Set(func(s *fleet.Spy) { s.Before = func([]wire.Op) { once.Do(func() { <-proceed }) } })
 		_, _ = c.RedLock("third").TryAcquire(t.Context())
 		waits = fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
 		require.True(t, waits.Waits())

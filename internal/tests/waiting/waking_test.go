@@ -11,7 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // grant is one grant that a test has seen.
@@ -95,11 +95,11 @@ type wrongTTL struct {
 	ttl time.Duration
 }
 
-func (o *wrongTTL) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (o *wrongTTL) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	o.Spy.Do(ctx, ops, replies)
 	time.Sleep(200 * time.Microsecond)
 	for i := range replies {
-		if replies[i].Outcome == node.Denied {
+		if replies[i].Outcome == wire.Denied {
 			replies[i].Holder.TTL = o.ttl
 		}
 	}
@@ -137,7 +137,7 @@ func TestWaitersKnowWhenAHolderExpires(t *testing.T) {
 			cfg.RetryMin, cfg.RetryMax = time.Minute, time.Minute
 			cfg.Jitter = func() float64 { return 0.5 }
 		})
-		f.Do(0, node.Granted, node.Op{Kind: node.Acquire, Names: []string{"job"}, Owner: "x", TTL: time.Second})
+		f.Do(0, wire.Granted, wire.Op{Kind: wire.Acquire, Names: []string{"job"}, Owner: "x", TTL: time.Second})
 		began := f.Clock.Now()
 		lease, err := c.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)

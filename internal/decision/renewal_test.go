@@ -1,0 +1,103 @@
+package decision_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/quorumlock/quorumlock/internal/decision"
+)
+
+func TestNextRenewal(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tc := range []struct {
+		name      string
+		sent, ttl time.Duration
+		failed    int
+		jitter    float64
+		want      time.Duration
+	}{
+		{"a third of the TTL", 0, 9 * time.Second, 0, 0, 3 * time.Second},
+		{"after the sending", time.Hour, 9 * time.Second, 0, 0, time.Hour + 3*time.Second},
+		{"brought forward", 0, 9 * time.Second, 0, 0.5, 2850 * ms},
+		{"first retry", 0, 9 * time.Second, 1, 0, 300 * ms},
+		{"second retry", 0, 9 * time.Second, 2, 0, 600 * ms},
+		{"third retry", 0, 9 * time.Second, 3, 0, 1200 * ms},
+		{"a sixth at most", 0, 9 * time.Second, 4, 0, 1500 * ms},
+		{"a sixth for ever", 0, 9 * time.Second, math.MaxInt, 0, 1500 * ms},
+		{"a retry brought forward", 0, 9 * time.Second, 1, 0.5, 285 * ms},
+		{"at least a millisecond", 0, 20 * ms, 1, 0, ms},
+		{"at least that without a TTL", 0, 0, 70, 0, ms},
+		{"a negative TTL", 0, -time.Second, 1, 0, ms},
+		{"a negative count", 0, 9 * time.Second, -1, 0, 3 * time.Second},
+		{"the end of time", largest, 9 * time.Second, 0, 0, largest},
+	} {
+		require.Equal(t, tc.want, decision.NextRenewal(tc.sent, tc.ttl, tc.failed, tc.jitter), tc.name)
+	}
+}
+
+// delayTwin computes the longest delay before a renewal step by step.
+func delayTwin(ttl time.Duration, failed int) time.Duration {
+	if failed <= 0 {
+		return ttl / 3
+	}
+	d := ttl / 30
+	for i := 1; i < failed && d < ttl/6; i++ {
+		d += d
+		if d == 0 {
+			break // a TTL of less than 30 ns
+		}
+	}
+	return max(min(d, ttl/6), time.Millisecond)
+}
+
+func TestNextRenewalTwin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sent := anyTTL().Draw(t, "sent")
+		ttl := anyTTL().Draw(t, "ttl")
+		failed := rapid.OneOf(rapid.IntRange(-1, 6), rapid.Int()).Draw(t, "failed")
+		jitter := anyJitter().Draw(t, "jitter")
+
+		most := delayTwin(ttl, failed)
+		require.Equal(t, most, decision.NextRenewal(sent, ttl, failed, 0)-sent)
+
+		delay := decision.NextRenewal(sent, ttl, failed, jitter) - sent
+		require.LessOrEqual(t, delay, most, "never later for jitter")
+		require.GreaterOrEqual(t, delay, most-most/10, "by a tenth at most")
+		if failed > 0 {
+			require.GreaterOrEqual(t, delay, time.Millisecond)
+		}
+	})
+}
+
+func TestNextRenewalIsMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sent, later := ordered(anyTTL().Draw(t, "sent"), anyTTL().Draw(t, "later"))
+		ttl, longer := ordered(anyTTL().Draw(t, "ttl"), anyTTL().Draw(t, "longer"))
+		failed := rapid.IntRange(1, 80).Draw(t, "failed")
+		low, high := ordered(rapid.Float64Range(0, 1).Draw(t, "low"), rapid.Float64Range(0, 1).Draw(t, "high"))
+
+		at := decision.NextRenewal(sent, ttl, failed, low)
+		require.LessOrEqual(t, at, decision.NextRenewal(later, ttl, failed, low), "sent later")
+		require.LessOrEqual(t, at, decision.NextRenewal(sent, longer, failed, low), "a longer TTL")
+		require.LessOrEqual(t, at, decision.NextRenewal(sent, ttl, failed+1, low), "one more failure")
+		require.GreaterOrEqual(t, at, decision.NextRenewal(sent, ttl, failed, high), "more jitter")
+	})
+}
+
+// A lease whose renewals get no answer is retried several times before its end.
+func TestNextRenewalLeavesRoomForRetries(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ttl := time.Duration(rapid.Int64Range(int64(time.Second), int64(time.Hour)).Draw(t, "ttl"))
+		until := decision.Expiry(0, ttl)
+		tries := 0
+		for at := decision.NextRenewal(0, ttl, 0, 0); at < until; at = decision.NextRenewal(at, ttl, tries, 0) {
+			tries++
+		}
+		require.GreaterOrEqual(t, tries, 6)
+		require.LessOrEqual(t, tries, 8)
+	})
+}

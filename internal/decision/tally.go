@@ -1,0 +1,113 @@
+package decision
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// Tally counts the votes of one round. It is a value without pointers: a copy
+// is a snapshot, and nothing here allocates but String. It is not safe for
+// concurrent use. The zero Tally has no nodes and is [Lost].
+type Tally struct {
+	granted, denied, unknown uint64 // one bit for each node, set in at most one of them
+	nodes, need              uint8
+}
+
+// NewTally returns a tally for a round over n nodes, of which need must grant. A need above n is
+// allowed, and lost from the start. It panics unless n is in [0, MaxNodes] and need is at least 1:
+// a round with need 0 could be won without a grant.
+func NewTally(n, need int) Tally {
+	if n < 0 || n > quorum.MaxNodes || need < 1 {
+		panic(fmt.Sprintf("quorum: no tally for %d of %d nodes", need, n))
+	}
+	return Tally{nodes: uint8(n), need: uint8(min(need, math.MaxUint8))} // no need that is above n can be met
+}
+
+// Record takes the vote of node i, counted from 0. Only the first vote of a node counts. Record
+// returns false and changes nothing if i has already voted or is out of range, or if v is [Missing]
+// or no vote at all.
+func (t *Tally) Record(i int, v Vote) bool {
+	if i < 0 || i >= t.Nodes() || t.Vote(i) != Missing {
+		return false
+	}
+	bit := uint64(1) << i
+	switch v {
+	case Granted:
+		t.granted |= bit
+	case Denied:
+		t.denied |= bit
+	case Unknown:
+		t.unknown |= bit
+	default:
+		return false
+	}
+	return true
+}
+
+// Vote returns the vote of node i, [Missing] if it has none or there is no
+// such node.
+func (t *Tally) Vote(i int) Vote {
+	if i < 0 || i >= t.Nodes() {
+		return Missing
+	}
+	bit := uint64(1) << i
+	switch {
+	case t.granted&bit != 0:
+		return Granted
+	case t.denied&bit != 0:
+		return Denied
+	case t.unknown&bit != 0:
+		return Unknown
+	default:
+		return Missing
+	}
+}
+
+// Result decides as early as it can: [Won] at the last needed grant, [Lost]
+// as soon as the denials and the unknowns leave too few nodes to reach it.
+// Once it is not [Pending] no further vote changes it.
+func (t *Tally) Result() Result {
+	switch {
+	case t.need > 0 && t.Granted() >= t.Need():
+		return Won
+	case t.Granted()+t.Missing() < t.Need() || t.need == 0:
+		return Lost
+	default:
+		return Pending
+	}
+}
+
+// Blocked reports whether the denials alone keep the round from being won. Other owners then hold
+// enough nodes: one holder, or several in a split vote. Unknown votes do not count, as they prove
+// nothing about another holder. A round that is lost but not blocked lacked answers.
+func (t *Tally) Blocked() bool { return t.Denied() > max(t.Nodes()-t.Need(), 0) }
+
+// Granted returns how many nodes granted.
+func (t *Tally) Granted() int { return bits.OnesCount64(t.granted) }
+
+// Denied returns how many nodes denied.
+func (t *Tally) Denied() int { return bits.OnesCount64(t.denied) }
+
+// Unknown returns how many nodes left their answer unknown.
+func (t *Tally) Unknown() int { return bits.OnesCount64(t.unknown) }
+
+// Missing returns how many nodes have not voted.
+func (t *Tally) Missing() int {
+	return t.Nodes() - bits.OnesCount64(t.granted|t.denied|t.unknown)
+}
+
+// Need returns how many grants win the round.
+func (t *Tally) Need() int { return int(t.need) }
+
+// Nodes returns how many nodes may vote.
+func (t *Tally) Nodes() int { return int(t.nodes) }
+
+// String describes the tally for the output of a failed test, like
+// "3 of 5 needed: 2 granted, 1 denied, 1 unknown, 1 missing".
+func (t *Tally) String() string {
+	return fmt.Sprintf("%d of %d needed: %d granted, %d denied, %d unknown, %d missing",
+		t.need, t.nodes, t.Granted(), t.Denied(), t.Unknown(), t.Missing())
+}

@@ -1,0 +1,211 @@
+package decision_test
+
+import (
+	"math"
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/quorumlock/quorumlock/internal/decision"
+)
+
+func TestDrift(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tc := range []struct{ ttl, want time.Duration }{
+		{0, 2 * ms},
+		{-time.Second, 2 * ms},
+		{1, 2*ms + 1},
+		{100, 2*ms + 1},
+		{101, 2*ms + 2},
+		{time.Second, 12 * ms},
+		{10 * time.Second, 102 * ms},
+		{largest, largest/100 + 1 + 2*ms},
+	} {
+		require.Equal(t, tc.want, decision.Drift(tc.ttl), "ttl %d", tc.ttl)
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tc := range []struct{ sent, ttl, want time.Duration }{
+		{0, 10 * time.Second, 9898 * ms},
+		{time.Hour, 10 * time.Second, time.Hour + 9898*ms},
+		{0, 2 * ms, 0},
+		{0, ms, 0},
+		{time.Hour, ms, time.Hour - ms - 10*time.Microsecond},
+		{-time.Hour, time.Second, 0},
+		{largest, 10 * time.Second, largest},
+		{largest, largest, largest},
+		{math.MinInt64, math.MinInt64, 0},
+		{largest, math.MinInt64, 0},
+	} {
+		require.Equal(t, tc.want, decision.Expiry(tc.sent, tc.ttl), "sent %d, ttl %d", tc.sent, tc.ttl)
+	}
+}
+
+func TestTTLFor(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tc := range []struct{ d, want time.Duration }{
+		{0, 3 * ms},
+		{-time.Hour, 3 * ms},
+		{97 * ms, 100 * ms},
+		{97*ms + 1, 101 * ms},
+		{9898 * ms, 10 * time.Second},
+		{largest - time.Hour, largest},
+		{largest, largest},
+	} {
+		require.Equal(t, tc.want, decision.TTLFor(tc.d), "of %d", tc.d)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64Range(0, int64(365*24*time.Hour)).Draw(t, "d"))
+		ttl := decision.TTLFor(d)
+		require.Zero(t, ttl%ms)
+		require.GreaterOrEqual(t, ttl-decision.Drift(ttl), d, "it suffices")
+		require.Less(t, ttl-ms-decision.Drift(ttl-ms), d, "no shorter one does")
+	})
+}
+
+func TestValidUntil(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		expiries []time.Duration
+		need     int
+		want     time.Duration
+	}{
+		{"no node", nil, 1, 0},
+		{"one node", []time.Duration{7}, 1, 7},
+		{"the second largest of three", []time.Duration{5, 9, 7}, 2, 7},
+		{"all: the smallest", []time.Duration{5, 9, 7}, 3, 5},
+		{"more than there are", []time.Duration{5, 9, 7}, 4, 0},
+		{"a claim that there is not", []time.Duration{5, 0, -7}, 2, 0},
+		{"one that there is not, not needed", []time.Duration{5, 0, 7}, 2, 5},
+		{"equal ones count each", []time.Duration{5, 5, 5}, 3, 5},
+		{"equal ones above", []time.Duration{9, 9, 5}, 2, 9},
+		{"no need", []time.Duration{5}, 0, 0},
+		{"a negative need", []time.Duration{5}, -1, 0},
+		{"the largest instant", []time.Duration{largest, largest}, 2, largest},
+	} {
+		require.Equal(t, tc.want, decision.ValidUntil(tc.expiries, tc.need), tc.name)
+	}
+}
+
+func TestBacking(t *testing.T) {
+	claims := []time.Duration{0, -3, 5, 9, largest}
+	for _, tc := range []struct {
+		now  time.Duration
+		want int
+	}{
+		{math.MinInt64, 3},
+		{-5, 3},
+		{0, 3},
+		{4, 3},
+		{5, 2}, // a claim is not active any more at its expiry
+		{9, 1},
+		{largest - 1, 1},
+		{largest, 0},
+	} {
+		require.Equal(t, tc.want, decision.Backing(claims, tc.now), "now %d", tc.now)
+	}
+	require.Zero(t, decision.Backing(nil, 0))
+}
+
+// The twin computes without bounds, rounds by remainder, and cuts at the end.
+func TestDriftAndExpiryTwin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sent := anyDuration().Draw(t, "sent")
+		ttl := anyDuration().Draw(t, "ttl")
+
+		drift, rest := new(big.Int).QuoRem(big.NewInt(max(int64(ttl), 0)), big.NewInt(100), new(big.Int))
+		if rest.Sign() > 0 {
+			drift.Add(drift, big.NewInt(1))
+		}
+		drift.Add(drift, big.NewInt(2_000_000))
+		require.Equal(t, drift.Int64(), int64(decision.Drift(ttl)))
+
+		want := new(big.Int).Add(big.NewInt(int64(sent)), big.NewInt(int64(ttl)))
+		want.Sub(want, drift)
+		switch {
+		case want.Sign() < 0:
+			want.SetInt64(0)
+		case !want.IsInt64():
+			want.SetInt64(math.MaxInt64)
+		}
+		require.Equal(t, want.Int64(), int64(decision.Expiry(sent, ttl)))
+	})
+}
+
+func TestExpiryIsMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sent, later := ordered(anyDuration().Draw(t, "sent"), anyDuration().Draw(t, "later"))
+		ttl, longer := ordered(anyDuration().Draw(t, "ttl"), anyDuration().Draw(t, "longer"))
+		require.LessOrEqual(t, decision.Drift(ttl), decision.Drift(longer))
+		require.LessOrEqual(t, decision.Expiry(sent, ttl), decision.Expiry(later, ttl))
+		require.LessOrEqual(t, decision.Expiry(sent, ttl), decision.Expiry(sent, longer))
+	})
+}
+
+// A node's clock that runs up to 1% fast lets a key go early. A claim must have
+// expired by then, wherever between sending and reply the node began to count.
+func TestExpiryCoversAFastNode(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sent := anyTTL().Draw(t, "sent")
+		ttl := anyTTL().Draw(t, "ttl")
+		began := sent + anyTTL().Draw(t, "delay")
+		rate := rapid.Float64Range(0.99, 1.01).Draw(t, "rate")
+		gone := began + time.Duration(float64(ttl)/rate)
+		require.LessOrEqual(t, decision.Expiry(sent, ttl), gone)
+	})
+}
+
+func TestValidUntilTwin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		expiries := rapid.SliceOfN(anyDuration(), 0, 9).Draw(t, "expiries")
+		need := rapid.IntRange(-1, 10).Draw(t, "need")
+		given := slices.Clone(expiries)
+
+		claims := slices.DeleteFunc(sorted(expiries), func(e time.Duration) bool { return e <= 0 })
+		slices.Reverse(claims)
+		var want time.Duration
+		if need >= 1 && need <= len(claims) {
+			want = claims[need-1]
+		}
+		got := decision.ValidUntil(expiries, need)
+		require.Equal(t, want, got)
+		require.Equal(t, given, expiries, "the argument is left as it was")
+		if got > 0 {
+			require.GreaterOrEqual(t, decision.Backing(expiries, got-1), need, "valid until then")
+			require.Less(t, decision.Backing(expiries, got), need, "invalid from then on")
+		}
+	})
+}
+
+func TestValidUntilIsMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		expiries := rapid.SliceOfN(anyDuration(), 1, 9).Draw(t, "expiries")
+		need := rapid.IntRange(1, 10).Draw(t, "need")
+		before := decision.ValidUntil(expiries, need)
+		require.LessOrEqual(t, decision.ValidUntil(expiries, need+1), before, "a stricter rule")
+
+		i := rapid.IntRange(0, len(expiries)-1).Draw(t, "node")
+		expiries[i] = max(expiries[i], anyDuration().Draw(t, "renewed"))
+		require.GreaterOrEqual(t, decision.ValidUntil(expiries, need), before, "a renewed claim")
+	})
+}
+
+func TestBackingTwin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		expiries := rapid.SliceOfN(anyDuration(), 0, 9).Draw(t, "expiries")
+		now := anyDuration().Draw(t, "now")
+		want := 0
+		for _, e := range expiries {
+			if e > 0 && e > now {
+				want++
+			}
+		}
+		require.Equal(t, want, decision.Backing(expiries, now))
+	})
+}

@@ -1,0 +1,147 @@
+package decision_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/quorumlock/quorumlock/internal/decision"
+)
+
+func TestBackoff(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tc := range []struct {
+		name        string
+		attempt     int
+		least, most time.Duration
+		jitter      float64
+		want        time.Duration
+	}{
+		{"half of the least is fixed", 0, 10 * ms, time.Second, 0, 5 * ms},
+		{"half is random", 0, 10 * ms, time.Second, 0.5, 7500 * time.Microsecond},
+		{"doubled", 1, 10 * ms, time.Second, 0, 10 * ms},
+		{"doubled often", 6, 10 * ms, time.Second, 0, 320 * ms},
+		{"up to the most", 7, 10 * ms, time.Second, 0, 500 * ms},
+		{"however often", math.MaxInt, 10 * ms, time.Second, 0, 500 * ms},
+		{"a negative attempt is the first", math.MinInt, 10 * ms, time.Second, 0, 5 * ms},
+		{"the most below the least", 3, 10 * ms, ms, 0, 5 * ms},
+		{"an odd span", 0, 5, 5, 0, 3},
+		{"no least", 0, 0, time.Second, 0, 1},
+		{"a negative least", 2, -time.Second, time.Second, 0, 2},
+		{"no bounds at all", 9, 0, 0, 0, 1},
+		{"the largest", 70, largest, largest, 1, largest},
+		{"jitter too large", 0, 10 * ms, time.Second, 7, 10 * ms},
+		{"jitter that is no number", 0, 10 * ms, time.Second, math.NaN(), 5 * ms},
+	} {
+		require.Equal(t, tc.want, decision.Backoff(tc.attempt, tc.least, tc.most, tc.jitter), tc.name)
+	}
+}
+
+// spanTwin doubles by adding, one step at a time.
+func spanTwin(attempt int, least, most time.Duration) time.Duration {
+	span := max(least, 1)
+	most = max(most, span)
+	for range attempt {
+		if span > most-span {
+			return most
+		}
+		span += span
+	}
+	return span
+}
+
+func TestBackoffTwin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		attempt := rapid.OneOf(rapid.IntRange(-1, 80), rapid.Int()).Draw(t, "attempt")
+		least := anyDuration().Draw(t, "least")
+		most := anyDuration().Draw(t, "most")
+		jitter := anyJitter().Draw(t, "jitter")
+
+		span := spanTwin(min(max(attempt, 0), 80), least, most)
+		fixed := span - span/2
+		require.Equal(t, fixed, decision.Backoff(attempt, least, most, 0))
+		require.Equal(t, span, decision.Backoff(attempt, least, most, 1))
+		got := decision.Backoff(attempt, least, most, jitter)
+		require.GreaterOrEqual(t, got, fixed)
+		require.LessOrEqual(t, got, span)
+		require.Positive(t, got)
+	})
+}
+
+func TestBackoffIsMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fewer, more := ordered(rapid.Int().Draw(t, "fewer"), rapid.Int().Draw(t, "more"))
+		least := anyDuration().Draw(t, "least")
+		most, higher := ordered(anyDuration().Draw(t, "most"), anyDuration().Draw(t, "higher"))
+		low, high := ordered(rapid.Float64Range(0, 1).Draw(t, "low"), rapid.Float64Range(0, 1).Draw(t, "high"))
+
+		wait := decision.Backoff(fewer, least, most, low)
+		require.LessOrEqual(t, wait, decision.Backoff(more, least, most, low), "a later attempt")
+		require.LessOrEqual(t, wait, decision.Backoff(fewer, least, higher, low), "a higher bound")
+		require.LessOrEqual(t, wait, decision.Backoff(fewer, least, most, high), "more jitter")
+	})
+}
+
+func TestFreeAfter(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		told       []time.Duration
+		free, need int
+		want       time.Duration
+	}{
+		{"free already", []time.Duration{9}, 2, 2, 0},
+		{"more than free", nil, 3, 2, 0},
+		{"one is missing", []time.Duration{9, 4}, 1, 2, 4},
+		{"two are missing", []time.Duration{9, 4, 7}, 1, 3, 7},
+		{"all deny", []time.Duration{9, 4, 7}, 0, 3, 9},
+		{"equal ones", []time.Duration{4, 4, 4}, 0, 2, 4},
+		{"too few told", []time.Duration{4}, 0, 2, largest},
+		{"nothing told", nil, 0, 1, largest},
+		{"over already", []time.Duration{-5, 9}, 1, 2, 0},
+		{"for ever", []time.Duration{largest, 3}, 0, 2, largest},
+	} {
+		require.Equal(t, tc.want, decision.FreeAfter(tc.told, tc.free, tc.need), tc.name)
+	}
+}
+
+func TestFreeAfterTwin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		told := rapid.SliceOfN(anyDuration(), 0, 9).Draw(t, "told")
+		free := rapid.IntRange(0, 9).Draw(t, "free")
+		need := rapid.IntRange(0, 12).Draw(t, "need")
+		given := slices.Clone(told)
+
+		// A free node is one that becomes free after 0.
+		when := slices.Concat(told, make([]time.Duration, free))
+		slices.Sort(when)
+		want := largest
+		switch {
+		case need == 0:
+			want = 0
+		case need <= len(when):
+			want = max(when[need-1], 0)
+		}
+		require.Equal(t, want, decision.FreeAfter(told, free, need))
+		require.Equal(t, given, told, "the argument is left as it was")
+	})
+}
+
+func TestFreeAfterIsMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		told := rapid.SliceOfN(anyDuration(), 1, 9).Draw(t, "told")
+		free := rapid.IntRange(0, 9).Draw(t, "free")
+		need := rapid.IntRange(0, 12).Draw(t, "need")
+		after := decision.FreeAfter(told, free, need)
+		require.GreaterOrEqual(t, after, time.Duration(0))
+		require.LessOrEqual(t, after, decision.FreeAfter(told, free, need+1), "a stricter rule")
+		require.GreaterOrEqual(t, after, decision.FreeAfter(told, free+1, need), "a free node more")
+
+		i := rapid.IntRange(0, len(told)-1).Draw(t, "node")
+		told[i] = max(told[i], anyDuration().Draw(t, "longer"))
+		require.LessOrEqual(t, after, decision.FreeAfter(told, free, need), "a longer TTL")
+	})
+}

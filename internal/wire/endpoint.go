@@ -1,0 +1,59 @@
+package wire
+
+import (
+	"context"
+	"time"
+)
+
+// Endpoint is the side of a node that a client works with, and a program does not see: each node.Node has it. The
+// other interfaces here are what some nodes can do besides.
+type Endpoint interface {
+	// Identity identifies the server behind the node: two nodes with one identity are one server. It is known
+	// from the last connect or later, and empty before the first connect. It changes when the server restarts
+	// or fails over.
+	Identity() string
+	// Do runs the operations in order, in one exchange if possible, and stores the answer to ops[i] in
+	// replies[i]; both slices have the same length. Calls that do not overlap take effect in the order of the
+	// calls, also across a reconnect: no operation runs behind one that is sent later. A node bounds each call by a
+	// timeout of its own, even if the context has no deadline. So a hung server cannot block a caller for ever.
+	Do(ctx context.Context, ops []Op, replies []Reply)
+}
+
+// Connector is a node that knows whether it is connected. A caller first lets such a node connect, by
+// Probe, since a connect may take longer than an operation. Without a Probe, Do connects.
+type Connector interface {
+	// Connected reports whether there is a usable connection, by what the client knows without sending
+	// anything. It does not block. A closed node counts as connected, so that Do answers with node.ErrClosed.
+	Connected() bool
+}
+
+// Host is a node that knows which process its server is. A process that keeps its memory may still get another
+// identity: when its first replica attaches, or an hour after its last one has gone. The node may learn that much later.
+type Host interface {
+	// Server returns the Identity of the server, and what tells its process from every other one, or "". It does
+	// not block.
+	Server() (identity, process string)
+}
+
+// Pipeliner is a node whose calls of Do can be under way together, on one connection.
+type Pipeliner interface {
+	// RoundTrip is the shortest time in which the server has answered on the present connection, or 0 until
+	// that is known well enough. Calls of Do may overlap if it is long against the work of a call. Operations of calls that
+	// overlap run in any order. RoundTrip does not block.
+	RoundTrip() time.Duration
+}
+
+// Evictor is a node that knows whether its server may evict locks. Only node.Options.AllowEviction accepts such a
+// server.
+type Evictor interface {
+	// Eviction says by which settings the server may evict locks, as of the last connect or later. It returns "" if
+	// the server evicts nothing, or was never connected. It does not block.
+	Eviction() string
+}
+
+// Located is a node that knows where its server is.
+type Located interface {
+	// Address returns the address of the server that the node was last connected to, or "". It changes when Sentinels or
+	// a cluster name another server.
+	Address() string
+}

@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Key returns the key of one kind for a name; the scripts have a function of the same name.
+//
+// No two names share a key. All keys of a name have the hash tag of the name, or the whole name as their hash
+// tag. A Redis Cluster therefore keeps them in the slot of the name itself. The exception is a name that
+// has a '}' but no hash tag, such as "a}b": no hash tag can hold it.
+func Key(kind, name string) string {
+	before, behind := KeyAffixes(Tagged(name))
+	return "quorumlock:" + kind + ":" + before + name + behind
+}
+
+// KeyAffixes returns the text before and after a name in its keys. It differs for names with a hash tag and
+// names without one. The colon keeps the keys of the names "{a}" and "a" apart.
+func KeyAffixes(tagged bool) (before, behind string) {
+	if tagged {
+		return ":", ""
+	}
+	return "{", "}"
+}
+
+// Tagged reports whether Redis finds a hash tag in a name: a '{' and a '}' behind it, with at least
+// one byte between the first '{' and the first '}' that follows.
+func Tagged(name string) bool {
+	begin := strings.IndexByte(name, '{')
+	return begin >= 0 && strings.IndexByte(name[begin+1:], '}') > 0
+}
+
+// HashTag returns the hash tag of a key, or the whole key if it has none.
+func HashTag(key string) string {
+	_, rest, _ := strings.Cut(key, "{")
+	if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+		return tag
+	}
+	return key
+}
+
+// FixedKeys are the keys that a node has once, as they stand in the scripts. For a slot of a cluster, its hash tag
+// follows them.
+var FixedKeys = []string{"quorumlock:node", "quorumlock:fences"}
+
+// FixedKey returns one of FixedKeys for a node with this tag.
+func FixedKey(name, tag string) string {
+	if tag == "" {
+		return name
+	}
+	return name + ":{" + tag + "}"
+}
+
+// MarkerKey returns the key of the marker of a node. The tag is node.Options.Tag, empty for a node that is no slot
+// of a cluster.
+func MarkerKey(tag string) string { return FixedKey(FixedKeys[0], tag) }
+
+// FencesKey returns the key of the fencing tokens that a node remembers, for a tag as in MarkerKey.
+func FencesKey(tag string) string { return FixedKey(FixedKeys[1], tag) }
+
+// TagPrefix returns the prefix of all names of a client, if some of its nodes are slots of clusters with these tags.
+// Without a hash tag of its own, the prefix comes behind "{tag}:". All tags must be the same, since all nodes know a
+// lock by the same name. Empty tags do not count.
+func TagPrefix(prefix string, tags ...string) (string, error) {
+	tag := ""
+	for _, t := range tags {
+		if t != "" && tag != "" && t != tag {
+			return "", fmt.Errorf("node: the tags %q and %q of the addresses differ: all nodes of a client need the same tag", tag, t)
+		}
+		tag = max(tag, t)
+	}
+	switch {
+	case tag == "" || Tagged(prefix) && HashTag(prefix) == tag:
+		return prefix, nil
+	case strings.ContainsAny(prefix, "{}"):
+		return "", fmt.Errorf("node: the prefix %q does not have the hash tag {%s} of the addresses: write {%s} in it, or no brace", prefix, tag, tag)
+	default:
+		return "{" + tag + "}:" + prefix, nil
+	}
+}

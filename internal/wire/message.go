@@ -1,0 +1,127 @@
+package wire
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MessageKind says what a [Message] is about.
+type MessageKind uint8
+
+// The kinds of message.
+const (
+	// Woken: a name is free, and the waiter is the first in its queue.
+	Woken MessageKind = iota + 1
+	// Standby: a name is free, and the first in its queue was woken. The waiter is the second. It should try
+	// by itself 30 ms later, in case the first does not come.
+	Standby
+	// Returned: a name is free, since a waiter gave it back after other nodes denied it. This waiter is the
+	// first in the queue apart from that one.
+	Returned
+	// Resubscribed: the subscription works again, and messages to any waiter of the client may have been
+	// missed. It follows a Lost.
+	Resubscribed
+	// Lost: the subscription is interrupted until Resubscribed. It is not sent when the inbox is closed.
+	Lost
+	// Announced: a followed lock was released, by the message for Redisson's clients; see [Follower]. Another
+	// owner may hold it by now.
+	Announced
+	// Counted: a latch may be done, or was deleted. The Waiter is the id of the client.
+	Counted
+	// Forced: a forced release has taken a name from an owner, and left a tombstone. The Waiter is the id of the owner.
+	// The message proves nothing: the owner's next renewal finds the tombstone.
+	Forced
+)
+
+// String returns the name of the kind.
+func (k MessageKind) String() string {
+	switch k {
+	case Woken:
+		return "woken"
+	case Standby:
+		return "standby"
+	case Returned:
+		return "returned"
+	case Resubscribed:
+		return "resubscribed"
+	case Lost:
+		return "lost"
+	case Announced:
+		return "announced"
+	case Counted:
+		return countedText
+	case Forced:
+		return forcedText
+	default:
+		return "unknown message"
+	}
+}
+
+// Message is what an inbox receives.
+type Message struct {
+	Kind MessageKind
+	// Waiter is the id of the waiter or the owner, and Name the lock. Both are empty for Resubscribed and Lost; Waiter is
+	// empty for Announced.
+	Waiter, Name string
+	// Fence is the largest fencing token of the name that the node knows, or 0 if the message has none.
+	Fence uint64
+}
+
+// forcedText is the kind of the message to an owner that was forced off.
+const forcedText = "forced"
+
+// InboxPrefix begins the channels of all inboxes.
+const InboxPrefix = "quorumlock:inbox:"
+
+// ForcedNotice returns the channel and the text that tell an owner's client, as [Forced], of a forced release of a
+// lock. It is for a program that removes locks by commands of its own.
+func ForcedNotice(owner, name string) (channel, text string) {
+	return InboxPrefix + Waiter{ID: owner}.client(), fmt.Sprintf("%s 0 %d %s%s", forcedText, len(owner), owner, name)
+}
+
+// Published decodes a message that a script has published. client is the one whose inboxes get it, or empty: then it is
+// for the followers of a lock, and says so for each lock that the channel may stand for.
+func Published(channel, text string) (client string, messages []Message) {
+	client, toInbox := strings.CutPrefix(channel, InboxPrefix)
+	if !toInbox {
+		for _, name := range RedissonNames(channel) {
+			messages = append(messages, Message{Kind: Announced, Name: name})
+		}
+		return "", messages
+	}
+	if m, ok := DecodeMessage(text); ok {
+		messages = []Message{m}
+	}
+	return client, messages
+}
+
+// DecodeMessage parses a message of the script function reached: kind, fence, length of the waiter's id, each
+// with a space after it, then the id and the name. It ignores the kind alive, by which scripts find out whether an
+// inbox has a subscriber. Any other text comes from a program outside this library.
+func DecodeMessage(text string) (m Message, ok bool) {
+	kind, rest, _ := strings.Cut(text, " ")
+	fence, rest, _ := strings.Cut(rest, " ")
+	length, rest, ok := strings.Cut(rest, " ")
+	switch kind {
+	case "woken":
+		m.Kind = Woken
+	case "standby":
+		m.Kind = Standby
+	case "returned":
+		m.Kind = Returned
+	case countedText:
+		m.Kind = Counted
+	case forcedText:
+		m.Kind = Forced
+	default:
+		return Message{}, false
+	}
+	token, err1 := strconv.ParseUint(fence, 10, 64)
+	n, err2 := strconv.ParseUint(length, 10, 31)
+	if !ok || err1 != nil || err2 != nil || n == 0 || int(n) > len(rest) {
+		return Message{}, false
+	}
+	m.Fence, m.Waiter, m.Name = token, rest[:n], rest[n:]
+	return m, true
+}
