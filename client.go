@@ -1,15 +1,13 @@
 package quorumlock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
-	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/decision"
@@ -137,19 +135,10 @@ func openNode(address string, cfg Config) (node.Node, error) {
 		return nil, err
 	}
 	opt.AllowEviction = cfg.AllowEviction
-	setTimeouts(&opt.ClientOption, cfg.NodeTimeoutMax, cfg.ConnectTimeout)
+	// The client's timeouts bound exchanges and connecting, unless the address has its own.
+	opt.Timeout = cmp.Or(opt.Timeout, cfg.NodeTimeoutMax)
+	opt.ConnectTimeout = cmp.Or(opt.ConnectTimeout, cfg.ConnectTimeout)
 	return node.New(opt)
-}
-
-// setTimeouts bounds exchanges and connecting with the client's timeouts, unless the address has
-// its own.
-func setTimeouts(opt *rueidis.ClientOption, timeout, connect time.Duration) {
-	if opt.ConnWriteTimeout == 0 {
-		opt.ConnWriteTimeout = timeout
-	}
-	if opt.Dialer.Timeout == 0 {
-		opt.Dialer.Timeout = connect
-	}
 }
 
 // Close ends every lease with ErrClosed and releases it. It also ends all other calls under way with

@@ -39,7 +39,7 @@ type Config struct {
 	// Nodes are the independent deployments, an odd number of them. The caller closes them.
 	Nodes []node.Node
 	// Addresses are an alternative to Nodes: Redis servers, as host:port, redis://, rediss:// or
-	// unix:// (see node.ParseAddress), or with a tag, for a slot of a Redis Cluster (see
+	// unix://, or with a tag, for a slot of a Redis Cluster (see
 	// node.ParseOptions). The client owns these nodes.
 	Addresses []string
 	// AllowEven permits an even number of nodes. It is off by default: four nodes survive the loss

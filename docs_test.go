@@ -47,7 +47,7 @@ func _(ctx context.Context, err error, client *Client, lock *Lock, lease *Lease,
 var (
 	_ = errors.Is
 	_ = quorumlock.New
-	_ = node.NewRedis
+	_ = node.New
 	_ = fence.Check
 	_ = election.New
 )

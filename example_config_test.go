@@ -10,8 +10,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/node"
@@ -46,11 +44,11 @@ func ExampleConfig_tls() {
 	authority := x509.NewCertPool() // with AppendCertsFromPEM
 	var cfg quorumlock.Config
 	for _, host := range []string{"locks-1.example.com", "locks-2.example.com", "locks-3.example.com"} {
-		n, err := node.NewRedis(rueidis.ClientOption{
-			InitAddress: []string{host + ":6379"},
-			Username:    "locker",
-			Password:    "password",
-			TLSConfig:   &tls.Config{RootCAs: authority, ServerName: host, MinVersion: tls.VersionTLS13},
+		n, err := node.New(node.Options{
+			Addresses: []string{host + ":6379"},
+			Username:  "locker",
+			Password:  "password",
+			TLS:       &tls.Config{RootCAs: authority, ServerName: host, MinVersion: tls.VersionTLS13},
 		})
 		if err != nil {
 			log.Fatal(err)

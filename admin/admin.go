@@ -173,8 +173,8 @@ func openNode(address string, allowEviction bool) (node.Node, error) {
 		return nil, err
 	}
 	opt.AllowEviction = allowEviction
-	opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, patience)
-	opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, patience)
+	opt.ConnectTimeout = cmp.Or(opt.ConnectTimeout, patience)
+	opt.Timeout = cmp.Or(opt.Timeout, patience)
 	return node.New(opt)
 }
 

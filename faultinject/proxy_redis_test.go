@@ -34,7 +34,7 @@ func newBehindProxy(t *testing.T) behindProxy {
 	opt, err := node.ParseOptions(p.Addr())
 	require.NoError(t, err)
 	// A node repeats a question only within its timeout, and a busy machine may stop the test for a second.
-	opt.ConnWriteTimeout, opt.Dialer.Timeout = 20*time.Second, 20*time.Second
+	opt.Timeout, opt.ConnectTimeout = 20*time.Second, 20*time.Second
 	n, err := node.New(opt)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })

@@ -177,7 +177,9 @@ func (s *settings) node(more []Option) (node.Node, error) {
 	if c.change() {
 		opt.AuthCredentialsFn = c.forRueidis
 	}
-	n, err := node.New(node.Options{ClientOption: opt, Tag: s.tag, AllowEviction: s.allowEviction, OnClose: c.close})
+	n, err := node.New(node.Options{
+		Rueidis: func(c *rueidis.ClientOption) { *c = opt }, Tag: s.tag, AllowEviction: s.allowEviction, OnClose: c.close,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("goredis: %s", strings.TrimPrefix(err.Error(), "node: "))
 	}

@@ -15,18 +15,14 @@ import (
 // errAddress does not repeat the address: it may hold a password, even in the wrong place.
 var errAddress = errors.New("node: address does not parse: want host:port, /path/of/socket, redis://user:password@host:port/db, rediss://... or unix:///path (special characters of a password as %XX)")
 
-// ParseAddress turns an address into rueidis' options, without touching the network. It accepts host:port, a
-// bare host (port 6379), the path of a Unix socket, and URLs: redis://, rediss:// (TLS) and unix://, with
-// user, password, database number and the query parameters of [rueidis.ParseURL], such as master_set and addr
-// for Sentinel. It refuses the parameter tag of a slot of a Redis Cluster, which [ParseOptions] accepts. Errors do not
-// repeat the address, since it may hold a password.
-func ParseAddress(address string) (rueidis.ClientOption, error) {
+// parseAddress turns an address into rueidis' options: see [ParseOptions]. It knows no tag.
+func parseAddress(address string) (rueidis.ClientOption, error) {
 	switch {
 	case address == "":
 		return rueidis.ClientOption{}, errors.New("node: empty address: is the list of nodes empty, or does it end with a comma?")
 	case strings.ContainsAny(address, " \t\r\n"):
 		return rueidis.ClientOption{}, errors.New("node: white space in an address")
-	case strings.HasPrefix(address, "/"):
+	case isSocket(address):
 		return parseURL(&url.URL{Scheme: "unix", Path: address})
 	case !strings.Contains(address, "://") && strings.Contains(address, ","):
 		return rueidis.ClientOption{}, errors.New("node: several addresses in one")
@@ -61,9 +57,6 @@ func parseHostPort(address string) (rueidis.ClientOption, error) {
 // parseURL is stricter than the function of that name in rueidis: if a password has a character that should
 // have been escaped, part of it can end up anywhere.
 func parseURL(u *url.URL) (rueidis.ClientOption, error) {
-	if u.Query().Has("tag") {
-		return rueidis.ClientOption{}, errors.New("node: the address has a tag, for a slot of a Redis Cluster: use ParseOptions")
-	}
 	if !isDeployment(u) {
 		return rueidis.ClientOption{}, errAddress
 	}
@@ -116,6 +109,9 @@ func isHostPort(address string) bool {
 	return err == nil && n > 0
 }
 
+// isSocket reports whether an address is the path of a Unix socket.
+func isSocket(address string) bool { return strings.HasPrefix(address, "/") }
+
 func all(addresses []string, ok func(string) bool) bool {
 	return !slices.ContainsFunc(addresses, func(a string) bool { return !ok(a) })
 }
@@ -125,7 +121,7 @@ func all(addresses []string, ok func(string) bool) bool {
 func nameOf(opt rueidis.ClientOption) string {
 	addresses := slices.Clone(opt.InitAddress)
 	for i, a := range addresses {
-		if !strings.HasPrefix(a, "/") { // the path of a socket
+		if !isSocket(a) {
 			addresses[i] = strings.ToLower(a)
 		}
 	}

@@ -22,8 +22,7 @@ import (
 // slotOf returns a node that is the slot of the tag ql, and asks these servers for it first.
 func slotOf(t *testing.T, seeds ...string) serverNode {
 	t.Helper()
-	opt := node.Options{ClientOption: rueidis.ClientOption{InitAddress: seeds, ConnWriteTimeout: patience}, Tag: "ql"}
-	opt.Dialer.Timeout = patience
+	opt := node.Options{Addresses: seeds, ConnectTimeout: patience, Timeout: patience, Tag: "ql"}
 	n, err := node.New(opt)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })
@@ -144,7 +143,7 @@ func killsOldConnection(t *testing.T, c *redisproc.Cluster) {
 		}
 	})
 	silent := new(atomic.Bool)
-	opt := node.Options{Tag: "ql", ClientOption: rueidis.ClientOption{
+	opt := node.With(rueidis.ClientOption{
 		InitAddress: []string{owner.Addr(), seed.Addr()}, ConnWriteTimeout: patience, ClientName: "silent",
 		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			dialled = append(dialled, addr)
@@ -154,7 +153,8 @@ func killsOldConnection(t *testing.T, c *redisproc.Cluster) {
 			}
 			return silentConn{conn, silent}, err
 		},
-	}}
+	})
+	opt.Tag = "ql"
 	n, err := node.New(opt)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })

@@ -215,9 +215,9 @@ func processorOf(b *testing.B, server *redisproc.Server) (us float64) {
 func costNode(b testing.TB, server *redisproc.Server, limits wire.Limits) *redisNode {
 	b.Helper()
 	const patient = time.Minute // costs are counted, so a busy machine only takes longer
-	n, err := newRedis(Options{ClientOption: rueidis.ClientOption{
+	n, err := newRedis(With(rueidis.ClientOption{
 		InitAddress: []string{server.Addr()}, ConnWriteTimeout: patient, Dialer: net.Dialer{Timeout: patient},
-	}})
+	}))
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = n.Close() })
 	replies := make([]wire.Reply, 1)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -17,8 +16,8 @@ import (
 // watching makes a node that looks at the memory policy with every exchange, if it looks at all.
 func watching(t *testing.T, server *redisproc.Server, allow bool) *redisNode {
 	t.Helper()
-	opt := Options{ClientOption: rueidis.ClientOption{InitAddress: []string{server.Addr()}}, AllowEviction: allow}
-	opt.ConnWriteTimeout, opt.Dialer.Timeout = 30*time.Second, 30*time.Second
+	opt := Options{Addresses: []string{server.Addr()}, AllowEviction: allow}
+	opt.Timeout, opt.ConnectTimeout = 30*time.Second, 30*time.Second
 	n, err := newRedis(opt)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -83,9 +82,7 @@ func TestLimitThatAppearsIsRefusedAtReconnect(t *testing.T) {
 // allowing makes a node that may be on a server that evicts keys.
 func allowing(t *testing.T, server *redisproc.Server) serverNode {
 	t.Helper()
-	opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}, ConnWriteTimeout: patience}
-	opt.Dialer.Timeout = patience
-	n, err := node.New(node.Options{ClientOption: opt, AllowEviction: true})
+	n, err := node.New(node.Options{Addresses: []string{server.Addr()}, ConnectTimeout: patience, Timeout: patience, AllowEviction: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })
 	return n.(serverNode)

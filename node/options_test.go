@@ -2,8 +2,8 @@ package node_test
 
 import (
 	"testing"
+	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -30,7 +30,7 @@ func TestParseOptions(t *testing.T) {
 	opt, err := node.ParseOptions("redis://user:p%40ss@b:1?tag=ql&write_timeout=3s")
 	require.NoError(t, err)
 	assert.Equal(t, "p@ss", opt.Password)
-	assert.NotZero(t, opt.ConnWriteTimeout)
+	assert.Equal(t, 3*time.Second, opt.Timeout)
 }
 
 func TestParseOptionsRefuses(t *testing.T) {
@@ -48,9 +48,6 @@ func TestParseOptionsRefuses(t *testing.T) {
 			assert.NotContains(t, err.Error(), secret, address)
 		}
 	}
-	// Without the tag, the node would use other keys.
-	_, err := node.ParseAddress("redis://host:1?tag=ql")
-	require.ErrorContains(t, err, "ParseOptions")
 }
 
 func TestTagPrefix(t *testing.T) {
@@ -79,7 +76,7 @@ func TestTagPrefix(t *testing.T) {
 
 // A name in another slot fails alone, and is not sent.
 func TestNamesInOtherSlotsAreRefused(t *testing.T) {
-	n, err := node.New(node.Options{ClientOption: rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}}, Tag: "ql"})
+	n, err := node.New(node.Options{Addresses: []string{"127.0.0.1:1"}, Tag: "ql"})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })
 	replies := do(n, acquire("o1", "a"), acquire("o1", "{ql}:a", "b"), acquire("o1", "{ql}:a"))
@@ -88,5 +85,22 @@ func TestNamesInOtherSlotsAreRefused(t *testing.T) {
 	require.ErrorIs(t, replies[2].Err, node.ErrUnreachable)
 	for _, r := range replies {
 		assert.True(t, r.Unsent)
+	}
+}
+
+// Whatever an address says reaches the client library.
+func TestOptionsKeepWhatAnAddressSays(t *testing.T) {
+	for _, address := range []string{
+		"host", "rediss://u:p@host:1/2?dial_timeout=2s&write_timeout=3s&protocol=2&client_name=me&skip_verify",
+		"redis://a:1?addr=b:2&master_set=m", "unix://u:p@/tmp/a?db=3", "/tmp/a",
+	} {
+		want, err := node.ParseAddress(address)
+		require.NoError(t, err)
+		opt, err := node.ParseOptions(address)
+		require.NoError(t, err)
+		got := opt.Client()
+		require.Equal(t, want.DialCtxFn == nil, got.DialCtxFn == nil, "a socket has a dialler of its own")
+		want.DialCtxFn, got.DialCtxFn = nil, nil
+		assert.Equal(t, want, got, address)
 	}
 }

@@ -24,7 +24,8 @@ const DefaultTimeout = time.Second
 // acquisition. Every batch of operations is one pipelined write. Calls of Do that overlap share the connection.
 type redisNode struct {
 	name string
-	opt  rueidis.ClientOption
+	// given are the options as they were given, and opt as they are used.
+	given, opt rueidis.ClientOption
 	// tag is the hash tag of a slot of a cluster, or "".
 	tag     string
 	onClose func() error
@@ -59,20 +60,7 @@ func Open(address string) (Node, error) {
 	return New(opt)
 }
 
-// NewRedis makes a node from rueidis' own options: user and password, TLS, database number, dialler,
-// Sentinel.
-//
-// Dialer.Timeout bounds each step of a connect, and ConnWriteTimeout an exchange; a call makes at most two.
-// Both are [DefaultTimeout] if not positive. ConnWriteTimeout should be well below the TTL of the locks.
-//
-// Options that would add connections, replace one, or repeat commands are overruled. NewRedis fails only for
-// options that do not describe one deployment.
-func NewRedis(opt rueidis.ClientOption) (Node, error) {
-	return New(Options{ClientOption: opt})
-}
-
-// New is [NewRedis] with the further settings of [Options]: for a slot of a Redis Cluster, and for a server
-// that may evict locks.
+// New makes a node, which connects when it is first used. New fails only for options that do not describe one deployment.
 func New(opt Options) (Node, error) {
 	r, err := newRedis(opt)
 	if err != nil {
@@ -82,11 +70,12 @@ func New(opt Options) (Node, error) {
 }
 
 func newRedis(opt Options) (*redisNode, error) {
-	if err := opt.check(); err != nil {
+	client := opt.client()
+	if err := check(&client, opt.Tag); err != nil {
 		return nil, err
 	}
 	r := &redisNode{
-		name:      nameOf(opt.ClientOption),
+		name:      nameOf(client),
 		tag:       opt.Tag,
 		onClose:   opt.OnClose,
 		connToken: make(chan struct{}, 1),
@@ -95,11 +84,12 @@ func newRedis(opt Options) (*redisNode, error) {
 	}
 	if opt.Tag != "" {
 		r.name = "{" + opt.Tag + "}@" + r.name
-		r.link.owner = &slotOwner{seeds: slices.Clone(opt.InitAddress)}
+		r.link.owner = &slotOwner{seeds: slices.Clone(client.InitAddress)}
 		r.link.writer.tag = opt.Tag
 	}
 	r.link.evictions = evictionWatch{allowed: opt.AllowEviction, every: lookAgain}
-	r.opt = r.tune(opt.ClientOption)
+	r.given = client
+	r.opt = r.tune(client)
 	return r, nil
 }
 
@@ -163,6 +153,9 @@ func (r *redisNode) Name() string { return r.name }
 
 // Tag returns the hash tag that all names need, since the node is a slot of a cluster; otherwise "".
 func (r *redisNode) Tag() string { return r.tag }
+
+// ClientOption returns the options for further connections to the server, by a program of this module.
+func (r *redisNode) ClientOption() rueidis.ClientOption { return r.given }
 
 // Address returns the address of the server that the node was last connected to, or "". It changes when Sentinels or
 // a cluster name another server.

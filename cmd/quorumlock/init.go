@@ -79,8 +79,8 @@ func (a *app) operator(c *cobra.Command) (i *initialiser, cfg quorumlock.Config,
 	}
 	timeout := cmp.Or(a.nodes.nodeTimeout, surveyTimeout)
 	for _, opt := range options {
-		opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, timeout)
-		opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, timeout)
+		opt.Timeout = cmp.Or(opt.Timeout, timeout)
+		opt.ConnectTimeout = cmp.Or(opt.ConnectTimeout, timeout)
 		n, err := node.New(opt)
 		if err != nil {
 			return nil, cfg, nil, wrongUsage(c, err)

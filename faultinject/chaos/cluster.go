@@ -76,17 +76,17 @@ func (s settings) open(address string) (node.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	opt.ClientOption = s.routed(opt.ClientOption)
+	opt.Timeout, opt.ConnectTimeout = s.TTL/3, s.TTL/3
+	opt.Rueidis = s.route
 	return node.New(opt)
 }
 
-func (s settings) routed(opt rueidis.ClientOption) rueidis.ClientOption {
-	opt.ConnWriteTimeout, opt.Dialer.Timeout = s.TTL/3, s.TTL/3
+// route makes a node dial the proxies in front of the servers.
+func (s settings) route(opt *rueidis.ClientOption) {
 	opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 		if front, ok := s.Routes[addr]; ok {
 			addr = front
 		}
 		return d.DialContext(ctx, "tcp", addr)
 	}
-	return opt
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
@@ -44,12 +43,10 @@ func TestRealTokensRotate(t *testing.T) {
 	nodes := func(cfg *quorumlock.Config) {
 		cfg.Addresses = nil
 		for _, s := range c.servers {
-			n, err := node.NewRedis(rueidis.ClientOption{
-				InitAddress: []string{s.TLSAddr()},
-				TLSConfig:   &tls.Config{RootCAs: s.CertPool(), MinVersion: tls.VersionTLS12},
-				AuthCredentialsFn: func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-					return rueidis.AuthCredentials{Username: "locker", Password: token.Load().(string)}, nil
-				},
+			n, err := node.New(node.Options{
+				Addresses:   []string{s.TLSAddr()},
+				TLS:         &tls.Config{RootCAs: s.CertPool(), MinVersion: tls.VersionTLS12},
+				Credentials: func() (username, password string, err error) { return "locker", token.Load().(string), nil },
 			})
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = n.Close() })

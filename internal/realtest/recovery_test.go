@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
@@ -182,9 +183,7 @@ type switchedAddr struct {
 // node returns a node at the address, for one client.
 func (a *switchedAddr) node(t *testing.T) node.Node {
 	t.Helper()
-	opt, err := node.ParseAddress("switched.example:6379")
-	require.NoError(t, err)
-	opt.DialCtxFn = func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+	dial := func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		conn, err := d.DialContext(ctx, "tcp", a.target)
@@ -193,7 +192,7 @@ func (a *switchedAddr) node(t *testing.T) node.Node {
 		}
 		return conn, err
 	}
-	n, err := node.NewRedis(opt)
+	n, err := node.New(node.Options{Addresses: []string{"switched.example:6379"}, Rueidis: func(c *rueidis.ClientOption) { c.DialCtxFn = dial }})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })
 	return n

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -57,9 +56,9 @@ func TestCertificates(t *testing.T) {
 			address := redisproc.Serve(t, func(client net.Conn) {
 				_, _ = io.Copy(io.Discard, tls.Server(client, server))
 			})
-			f := Examine(t.Context(), Config{Limits: limits, Timeout: time.Second, Patience: 5 * time.Second, Nodes: []node.Options{{ClientOption: rueidis.ClientOption{
-				InitAddress: []string{address}, TLSConfig: &tls.Config{RootCAs: pool},
-			}}}})
+			f := Examine(t.Context(), Config{Limits: limits, Timeout: time.Second, Patience: 5 * time.Second, Nodes: []node.Options{{
+				Addresses: []string{address}, TLS: &tls.Config{RootCAs: pool},
+			}}})
 			found := worse(f.Report(), "reachable")
 			require.NotEmpty(t, found)
 			assert.Contains(t, found[0].Do, c.do, found[0].Found)

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/cmd/internal/watch"
 	"github.com/quorumlock/quorumlock/internal/rights"
@@ -34,7 +32,7 @@ func Examine(ctx context.Context, cfg Config) *Facts {
 
 // examine collects the facts about one node.
 func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
-	n := Node{User: cmp.Or(opt.Username, "default"), Sentinel: opt.Sentinel.MasterSet != "", Tag: opt.Tag, AllowEviction: opt.AllowEviction}
+	n := Node{User: cmp.Or(opt.Username, "default"), Sentinel: opt.MasterName != "", Tag: opt.Tag, AllowEviction: opt.AllowEviction}
 	peer, err := watch.NewPeer(opt, cfg.Patience, "quorumlock-doctor")
 	if err != nil {
 		n.Unreached = err
@@ -50,7 +48,7 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 	case isDenied(err): // the check of rights reports it
 	case isUnreached(err):
 		n.Unreached = err
-		if opt.TLSConfig != nil && isPlain(ctx, peer.Options.ClientOption) {
+		if opt.TLS != nil && isPlain(ctx, peer.Options) {
 			n.Unreached = fmt.Errorf("%w: %w", err, errPlain)
 		}
 		return n
@@ -81,9 +79,9 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 }
 
 // isPlain reports whether there is a Redis server without TLS at an address that demands TLS.
-func isPlain(ctx context.Context, opt rueidis.ClientOption) bool {
-	opt.TLSConfig, opt.Username, opt.Password, opt.AuthCredentialsFn = nil, "", "", nil // no password goes there in plain text
-	lib, err := node.NewRedis(opt)
+func isPlain(ctx context.Context, opt node.Options) bool {
+	opt.TLS, opt.Username, opt.Password = nil, "", "" // no password goes there in plain text
+	lib, err := node.New(opt)
 	if err != nil {
 		return false
 	}
@@ -95,7 +93,7 @@ func isPlain(ctx context.Context, opt rueidis.ClientOption) bool {
 // connect makes the connection. A user who may not use the database is examined in database 0.
 func (e *examiner) connect() error {
 	err := e.peer.Connect()
-	if e.peer.Options.SelectDB == 0 {
+	if e.peer.Options.Database == 0 {
 		return err
 	}
 	rule := rights.Database().Rules[0]
@@ -104,7 +102,7 @@ func (e *examiner) connect() error {
 		return err
 	}
 	e.note(rule, rights.ForDatabase, Denied, err)
-	e.elsewhere, e.peer.Options.SelectDB = err, 0
+	e.elsewhere, e.peer.Options.Database = err, 0
 	return e.peer.Connect()
 }
 

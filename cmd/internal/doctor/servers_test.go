@@ -43,9 +43,9 @@ func TestServersThatAreNewEnough(t *testing.T) {
 			server := redisproc.Start(t, redisproc.WithProgram(redisproc.Fetched(t, name)))
 			_, err := server.Command(strings.Fields(rights.SetUser("locker", "secret", "job:*"))...)
 			require.NoError(t, err)
-			opt, err := node.ParseAddress("redis://locker:secret@" + server.Addr())
+			opt, err := node.ParseOptions("redis://locker:secret@" + server.Addr())
 			require.NoError(t, err)
-			f := Examine(t.Context(), Config{Nodes: []node.Options{{ClientOption: opt}}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second})
+			f := Examine(t.Context(), Config{Nodes: []node.Options{opt}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second})
 			assert.Less(t, f.Report().Severity, Error)
 			assert.Equal(t, strings.ReplaceAll(name, "-", " "), f.Nodes[0].version())
 

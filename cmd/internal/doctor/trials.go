@@ -200,7 +200,7 @@ func (e *examiner) trySubscribe(ctx context.Context) (Verdict, error) {
 	if err != nil {
 		return Untried, err
 	}
-	ctx, done := context.WithTimeout(ctx, e.peer.Options.ConnWriteTimeout)
+	ctx, done := context.WithTimeout(ctx, e.peer.Options.Timeout)
 	var subscribed atomic.Bool
 	var closing sync.WaitGroup
 	closing.Go(func() {

@@ -21,10 +21,10 @@ import (
 // lookAt examines one server as the user u.
 func lookAt(t *testing.T, server *redisproc.Server) *Node {
 	t.Helper()
-	opt, err := node.ParseAddress("redis://u:secret@" + server.Addr())
+	opt, err := node.ParseOptions("redis://u:secret@" + server.Addr())
 	require.NoError(t, err)
 	f := Examine(t.Context(), Config{
-		Nodes: []node.Options{{ClientOption: opt}}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second, Names: []string{"job:a"},
+		Nodes: []node.Options{opt}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second, Names: []string{"job:a"},
 	})
 	require.NoError(t, f.Nodes[0].Unreached)
 	return &f.Nodes[0]
@@ -160,10 +160,10 @@ func TestServerThatHangsInTheMiddle(t *testing.T) {
 	server := redisproc.Start(t)
 	// It also bounds the connection, which must not be late on a busy machine: the error would be another one.
 	const patience = time.Second
-	opt, err := node.ParseAddress(redisproc.Relay(t, server.Addr(), untilHMGET, redisproc.Copy))
+	opt, err := node.ParseOptions(redisproc.Relay(t, server.Addr(), untilHMGET, redisproc.Copy))
 	require.NoError(t, err)
 	began := time.Now()
-	f := Examine(t.Context(), Config{Nodes: []node.Options{{ClientOption: opt}}, Limits: limits, Timeout: time.Second, Patience: patience})
+	f := Examine(t.Context(), Config{Nodes: []node.Options{opt}, Limits: limits, Timeout: time.Second, Patience: patience})
 	assert.Less(t, time.Since(began), 10*patience)
 	require.ErrorIs(t, f.Nodes[0].Unreached, node.ErrUnreachable)
 	assert.Equal(t, Error, f.Report().Severity)
@@ -242,9 +242,9 @@ func TestDatabaseNeedsARight(t *testing.T) {
 	_, err := server.Command(strings.Fields(rights.SetUser("u", "secret", "job:*"))...)
 	require.NoError(t, err)
 	look := func() *Node {
-		opt, err := node.ParseAddress("redis://u:secret@" + server.Addr() + "/3")
+		opt, err := node.ParseOptions("redis://u:secret@" + server.Addr() + "/3")
 		require.NoError(t, err)
-		f := Examine(t.Context(), Config{Nodes: []node.Options{{ClientOption: opt}}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second})
+		f := Examine(t.Context(), Config{Nodes: []node.Options{opt}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second})
 		require.NoError(t, f.Nodes[0].Unreached)
 		return &f.Nodes[0]
 	}

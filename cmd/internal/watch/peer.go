@@ -29,8 +29,8 @@ type Peer struct {
 // NewPeer makes a peer, which connects when it is first used. It fails only for options that do not describe a node.
 // patience is the timeout of one answer, unless the options have another.
 func NewPeer(opt node.Options, patience time.Duration, program string) (*Peer, error) {
-	opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, patience)
-	opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, patience)
+	opt.ConnectTimeout = cmp.Or(opt.ConnectTimeout, patience)
+	opt.Timeout = cmp.Or(opt.Timeout, patience)
 	lib, err := node.New(opt)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,8 @@ func (p *Peer) address() string { return p.Node.(wire.Located).Address() }
 
 // Dial makes a further connection to the server, which retries nothing, and does not reconnect.
 func (p *Peer) Dial() (rueidis.Client, error) {
-	opt := p.Options.ClientOption
+	opt := p.Node.(interface{ ClientOption() rueidis.ClientOption }).ClientOption()
+	opt.SelectDB = p.Options.Database
 	if p.Options.Tag != "" {
 		opt.InitAddress = []string{p.address()}
 	}

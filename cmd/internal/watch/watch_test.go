@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -376,7 +375,7 @@ func TestLatchOnNodesThatDiffer(t *testing.T) {
 }
 
 func TestInvalidNodeOptions(t *testing.T) {
-	_, err := New(Config{Nodes: []node.Options{{ClientOption: rueidis.ClientOption{InitAddress: []string{"a:1"}}}, {}}})
+	_, err := New(Config{Nodes: []node.Options{{Addresses: []string{"a:1"}}, {}}})
 	require.Error(t, err)
 }
 
