@@ -11,7 +11,6 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/faultinject"
-	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -39,7 +38,7 @@ func Example() {
 	// Three nodes of five run renewals, and their answers get lost: all, until the nodes are
 	// healed. If only one got lost, the lease would not: renewals are tried again.
 	for _, n := range faulty[:3] {
-		n.Set(faultinject.Only(faultinject.FailAfter(node.ErrUnreachable), wire.Renew))
+		n.Set(faultinject.Only(faultinject.FailAfter(node.ErrUnreachable), faultinject.Renew))
 	}
 	err = client.RedLock("nightly-report").Do(ctx, func(ctx context.Context) error {
 		<-ctx.Done() // the work of the service
@@ -69,19 +68,22 @@ func ExampleEffect() {
 		arrived <- x.Ops[0].Names
 		<-pass
 		x.Run(ctx)
-	}, wire.Inspect))
+	}, faultinject.Inspect))
 
-	replies := make([]wire.Reply, 1)
-	done := make(chan struct{})
+	client, err := quorumlock.New(quorumlock.Config{Nodes: []node.Node{n}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close(ctx) }()
+	answer := make(chan *quorumlock.Status)
 	go func() {
-		defer close(done)
-		n.Do(ctx, []wire.Op{{Kind: wire.Inspect, Names: []string{"invoices"}}}, replies)
+		status, _ := client.RedLock("invoices").Inspect(ctx)
+		answer <- status
 	}()
 	fmt.Println("held:", <-arrived)
 	close(pass)
-	<-done
-	fmt.Println(replies[0].Outcome)
+	fmt.Println("free:", len((<-answer).Owners()) == 0)
 	// Output:
 	// held: [invoices]
-	// inspected
+	// free: true
 }
