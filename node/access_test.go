@@ -187,7 +187,7 @@ func TestRedisRefusedCommandDidNotRun(t *testing.T) {
 		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
 		for _, op := range []wire.Op{acquire("o1", "lock:a"), waits("c:1", 1, "lock:a")} {
 			err := failure(t, node.ErrAuth, open(t, "redis://u:secret@"+server.Addr()), op)
-			assert.Equal(t, notRun, err.NotRun(), "%s: %v", rules, err)
+			assert.Equal(t, notRun, wire.RefusesCommand(err.Err), "%s: %v", rules, err)
 		}
 	}
 }

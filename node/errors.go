@@ -118,17 +118,6 @@ func (e *Error) Permanent() bool {
 	}
 }
 
-// NotRun reports whether the server refused the command itself, as its user lacks the right to the command or to one of
-// its keys: then nothing of the operation ran. A script that lacks a right may have written before; all servers name the
-// script in the error.
-func (e *Error) NotRun() bool {
-	if e.Reason != ErrAuth || e.Err == nil { //nolint:errorlint // a reason is never wrapped
-		return false
-	}
-	text := e.Err.Error()
-	return strings.HasPrefix(text, "NOPERM ") && !strings.Contains(text, "script")
-}
-
 // newError makes an [*Error] from a cause. A timeout or a cancellation below is not the caller's own, so
 // errors.Is does not find it. For a key of another type the reason says it all.
 func newError(node string, op wire.Kind, reason, err error) *Error {

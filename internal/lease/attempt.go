@@ -245,7 +245,7 @@ func notRun(r *wire.Reply) bool {
 		return r.Unsent
 	}
 	var refused *node.Error
-	return errors.As(r.Err, &refused) && refused.NotRun()
+	return errors.As(r.Err, &refused) && errors.Is(refused.Reason, node.ErrAuth) && wire.RefusesCommand(refused.Err)
 }
 
 // plausible returns the reply, or an error in its place if no sound node could give that reply.

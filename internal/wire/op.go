@@ -7,6 +7,7 @@ package wire
 
 import (
 	"math"
+	"strings"
 	"time"
 )
 
@@ -295,4 +296,15 @@ type Reply struct {
 	Standings []Standing
 	// Err says why the outcome is Unknown. It is always an *node.Error.
 	Err error
+}
+
+// RefusesCommand reports whether a server's error refuses the command itself, as its user lacks the right to the command or
+// to one of its keys: then nothing of the operation ran. A script that lacks a right may have written before; all servers
+// name the script in the error.
+func RefusesCommand(err error) bool {
+	if err == nil {
+		return false
+	}
+	text := err.Error()
+	return strings.HasPrefix(text, "NOPERM ") && !strings.Contains(text, "script")
 }
