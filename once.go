@@ -174,7 +174,7 @@ func (o *Once) Record(ctx context.Context, l *Lease) error {
 	}
 	held, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })()
+	defer context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })() //nolint:contextcheck // the context of the lease is not the one of the call
 	text := fmt.Sprintf("%d %s", o.lock.client.clock.Wall().UnixMilli(), l.Owner())
 	err := o.retry(held, func() error { return o.write(held, text, o.window, o.lock.spec.Need) })
 	if err == nil {

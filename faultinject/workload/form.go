@@ -148,7 +148,7 @@ func (u Use) DoOnce(ctx context.Context, c *quorumlock.Client, window time.Durat
 	if err := once.Check(ctx); err != nil {
 		return err
 	}
-	if err := fn(lease.Context(), lease.Token()); err != nil {
+	if err := fn(lease.Context(), lease.Token()); err != nil { //nolint:contextcheck // the context of the lease is not the one of the call
 		return err
 	}
 	Called("Once.Record")

@@ -104,7 +104,7 @@ func TestRecordsOfDifferentWorkDoNotAddUp(t *testing.T) {
 		time.Sleep(3 * window / 4) // after the end of the first record
 		require.Less(t, 3*window/4, done.Left)
 		f.Stop(1)
-		isDone(t, nightly(f.Client()).Do(t.Context(), neverRuns(t)))
+		_ = isDone(t, nightly(f.Client()).Do(t.Context(), neverRuns(t)))
 	})
 }
 
@@ -130,11 +130,11 @@ func TestRecordIsGivenBackToOneNode(t *testing.T) {
 			f.Nodes[i].Flush()
 			time.Sleep(2 * f.Limits.Recovery())
 			if i == 0 {
-				isDone(t, nightly(client).Do(t.Context(), neverRuns(t)))
+				_ = isDone(t, nightly(client).Do(t.Context(), neverRuns(t)))
 			}
 		}
 		f.Stop(2)
-		isDone(t, nightly(client).Do(t.Context(), neverRuns(t)))
+		_ = isDone(t, nightly(client).Do(t.Context(), neverRuns(t)))
 	})
 }
 
@@ -148,7 +148,7 @@ func TestRecordIsTriedAgain(t *testing.T) {
 			time.AfterFunc(2*time.Second, func() { wires[1].Severed.Store(false) })
 			return nil
 		}))
-		isDone(t, nightly(client).Do(t.Context(), neverRuns(t)))
+		_ = isDone(t, nightly(client).Do(t.Context(), neverRuns(t)))
 	})
 }
 
@@ -168,7 +168,7 @@ func TestRecordFollowsTheRuleOfTheLock(t *testing.T) {
 		fleet.AcquireAndRelease(t, client.RedLock("other")) // so that the recovery begins
 		time.Sleep(2 * f.Limits.Recovery())
 		f.Stop(1)
-		isDone(t, work.Check(t.Context()))
+		_ = isDone(t, work.Check(t.Context()))
 	})
 }
 

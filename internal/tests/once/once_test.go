@@ -77,7 +77,7 @@ func TestWorkThatFailsIsRunAgain(t *testing.T) {
 			return context.Cause(ctx)
 		}))
 		require.NoError(t, nightly(f.Client()).Do(t.Context(), succeeds))
-		isDone(t, nightly(f.Client()).Do(t.Context(), neverRuns(t)))
+		_ = isDone(t, nightly(f.Client()).Do(t.Context(), neverRuns(t)))
 	})
 }
 
@@ -123,7 +123,7 @@ func TestRecordIsGivenBack(t *testing.T) {
 		for _, i := range []int{0, 1, 2, 0, 1, 2} {
 			lose(i)
 			time.Sleep(2 * f.Limits.Recovery())
-			isDone(t, nightly(client).Do(t.Context(), neverRuns(t)))
+			_ = isDone(t, nightly(client).Do(t.Context(), neverRuns(t)))
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestCopiesDoNotMakeTheWindowLonger(t *testing.T) {
 		for i := 0; f.Clock.Now() < end-2*f.Limits.Recovery(); i++ {
 			f.Nodes[i%3].Flush()
 			time.Sleep(f.Limits.Recovery() + time.Second)
-			isDone(t, nightly(client).Do(t.Context(), neverRuns(t)))
+			_ = isDone(t, nightly(client).Do(t.Context(), neverRuns(t)))
 		}
 		time.Sleep(end - f.Clock.Now() + time.Second)
 		require.NoError(t, nightly(client).Do(t.Context(), succeeds))
@@ -170,10 +170,10 @@ func TestRecordOfAMinorityCountsOnceItIsTold(t *testing.T) {
 		})
 		f.Start(1, 2)
 		f.Stop(1)
-		isDone(t, nightly(f.Client()).Do(t.Context(), neverRuns(t)))
+		_ = isDone(t, nightly(f.Client()).Do(t.Context(), neverRuns(t)))
 		f.Start(1)
 		f.Stop(0)
-		isDone(t, nightly(f.Client()).Do(t.Context(), neverRuns(t)))
+		_ = isDone(t, nightly(f.Client()).Do(t.Context(), neverRuns(t)))
 	})
 }
 
@@ -185,7 +185,7 @@ func TestRecordOutlastsTheContext(t *testing.T) {
 			cancel()
 			return nil
 		}))
-		isDone(t, nightly(f.Client()).Do(t.Context(), neverRuns(t)))
+		_ = isDone(t, nightly(f.Client()).Do(t.Context(), neverRuns(t)))
 	})
 }
 
@@ -217,7 +217,7 @@ func TestCheckAndRecord(t *testing.T) {
 		require.NoError(t, once.Check(t.Context()))
 		require.NoError(t, once.Record(t.Context(), lease))
 		require.NoError(t, lease.Release(t.Context()))
-		isDone(t, once.Check(t.Context()))
+		_ = isDone(t, once.Check(t.Context()))
 
 		require.ErrorIs(t, once.Record(t.Context(), lease), quorumlock.ErrUnrecorded, "after the release")
 		other := fleet.MustAcquire(t, client.RedLock("other"))
