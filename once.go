@@ -128,6 +128,9 @@ func (o *Once) Do(ctx context.Context, fn func(ctx context.Context) error) error
 		if err := o.retry(held, func() error { return o.look(held) }); err != nil {
 			return err
 		}
+		if err := l.Err(); err != nil { // it reads the clock: if this process stood still, held may not have ended yet
+			return err
+		}
 		if err := fn(held); err != nil {
 			return err
 		}
@@ -152,8 +155,8 @@ func (o *Once) outlast(ctx context.Context) (longer context.Context, cancel func
 }
 
 // Check returns a [*DoneError] if the work is done in this window, and nil if it is not. It is for programs that take the
-// lock of the work in their own way: they call Check while they hold it, and Record before they release it. Check asks once.
-// If too few nodes answer, the error is a [*NoQuorumError].
+// lock of the work in their own way: they call Check while they hold it, begin if the lease has not ended then, and call
+// Record before they release it. Check asks once. If too few nodes answer, the error is a [*NoQuorumError].
 func (o *Once) Check(ctx context.Context) error {
 	if err := o.validate(ctx); err != nil {
 		return err

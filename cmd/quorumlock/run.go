@@ -95,7 +95,7 @@ func (h *holder) hold(ctx context.Context, command *child.Command) error {
 		return err
 	}
 	defer h.release(ctx, lease)
-	if err := h.check(ctx); err != nil {
+	if err := cmp.Or(h.check(ctx), lease.Err()); err != nil {
 		lease.WaiveMinHold()
 		if h.isDone(err) {
 			return nil

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -145,7 +146,7 @@ func (u Use) DoOnce(ctx context.Context, c *quorumlock.Client, window time.Durat
 	}
 	defer func() { _ = lease.Release(context.WithoutCancel(ctx)) }()
 	Called("Once.Check")
-	if err := once.Check(ctx); err != nil {
+	if err := cmp.Or(once.Check(ctx), lease.Err()); err != nil {
 		return err
 	}
 	if err := fn(lease.Context(), lease.Token()); err != nil { //nolint:contextcheck // the context of the lease is not the one of the call

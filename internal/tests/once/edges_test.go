@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
@@ -56,7 +57,7 @@ func TestRefusedRecordEnds(t *testing.T) {
 				case <-time.After(5 * time.Minute):
 					t.Error("Do has not returned, and its context ended long ago")
 					_ = client.Close(context.Background())
-					<-over
+					require.Error(t, <-over)
 				}
 			})
 		})
@@ -203,5 +204,24 @@ func TestAbandonedQuestionsAreNeverSent(t *testing.T) {
 		require.NoError(t, first.Has().Release(t.Context()))
 		fleet.Settle()
 		require.Zero(t, asked.Load())
+	})
+}
+
+// A process that stands still while it asks whether the work is done must not begin when its lease has ended meanwhile: no
+// timer may have fired yet.
+func TestWorkDoesNotBeginBehindTheEndOfItsLease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		stalled := clock.NewSkewed(f.Clock, 1)
+		client, spies := f.SpiedClient(func(cfg *quorumlock.Config) { cfg.Clock = stalled })
+		var stall sync.Once
+		for _, s := range spies {
+			var asked atomic.Int64
+			s.Before = func(ops []wire.Op) {
+				if ops[0].Kind == wire.Once && asked.Add(1) == 2 {
+					stall.Do(func() { stalled.Jump(time.Minute) })
+				}
+			}
+		}
+		require.ErrorIs(t, nightly(client).Do(t.Context(), neverRuns(t)), quorumlock.ErrLost)
 	})
 }
