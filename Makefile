@@ -60,9 +60,6 @@ setup: ## Install what the tests need: redis-server, libfaketime and a C compile
 TESTED = $(if $(filter ./...,$(PKG)),./internal/realtest ./faultinject/chaos ./cmd/quorumlock ./node \
 	./internal/tests/lease ./internal/tests/waiting ./... \
 	$(addsuffix /...,$(addprefix ./,$(if $(FULL),$(MODULES),$(filter-out bench,$(MODULES))))),$(PKG))
-# The race detector leaves the interpreter of the scripts out, which is half of the time otherwise: a server in memory
-# runs each script under its lock, and that lock is looked at.
-RACE := -race -gcflags=github.com/quorumlock/quorumlock/internal/redislua/...=-race=false
 # What make test leaves out, besides tests that say so themselves. FULL=1, for CI, leaves nothing out.
 LONG := the race detector, thousands of seeds of the simulation, mutants, chaos for a minute
 APART := $(if $(filter ./...,$(PKG)), and the module bench with the tests of Redisson)
@@ -71,7 +68,7 @@ APART := $(if $(filter ./...,$(PKG)), and the module bench with the tests of Red
 test: setup ## Run the tests, in about seven minutes, and say what was left out (PKG=./node for one package)
 	$(if $(FULL),,@echo 'Left out, see make check: $(LONG)$(APART).')
 	$(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg -- \
-		$(if $(FULL),$(RACE),-short) -shuffle=on -p 4 -parallel $(PARALLEL) -timeout 20m $(TESTFLAGS) $(TESTED)
+		$(if $(FULL),-race,-short) -shuffle=on -p 4 -parallel $(PARALLEL) -timeout 20m $(TESTFLAGS) $(TESTED)
 
 .PHONY: check
 check: ## Run everything that CI runs, in some 20 minutes: with Docker and Maven where there are these
@@ -91,7 +88,7 @@ test-load: setup ## Run make test beside busy processes, twice as many as proces
 
 .PHONY: test-long
 test-long: setup ## Run the tests of the library itself with all their cases, and for longer
-	$(GO) test $(RACE) -count=1 -shuffle=on -parallel $(PARALLEL) -timeout 2h . ./internal/tests/... ./internal/realtest -args -long
+	$(GO) test -race -count=1 -shuffle=on -parallel $(PARALLEL) -timeout 2h . ./internal/tests/... ./internal/realtest -args -long
 
 .PHONY: chaos
 chaos: setup ## Break real nodes for a minute, as processes and as containers (CHAOS=1m)
