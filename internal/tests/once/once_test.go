@@ -90,8 +90,9 @@ func TestCallersWaitForWorkThatRuns(t *testing.T) {
 			callers    sync.WaitGroup
 		)
 		for i := range 20 {
+			work := nightly(f.Client())
 			callers.Go(func() {
-				err := nightly(f.Client()).Do(t.Context(), func(context.Context) error {
+				err := work.Do(t.Context(), func(context.Context) error {
 					mu.Lock()
 					defer mu.Unlock()
 					if runs++; runs < 3 {

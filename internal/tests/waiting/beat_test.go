@@ -250,9 +250,12 @@ func TestBeatsOfManyNamesEachAreBounded(t *testing.T) {
 			}
 			waits = append(waits, fleet.StartAcquire(t.Context(), t, c.MultiLock(names...)))
 		}
+		var mu sync.Mutex
 		most := 0
 		spies[0].Set(func(s *fleet.Spy) {
 			s.Before = func(ops []wire.Op) {
+				mu.Lock()
+				defer mu.Unlock()
 				for _, op := range ops {
 					if op.Kind == wire.Refresh {
 						most = max(most, len(op.Names))
@@ -261,7 +264,9 @@ func TestBeatsOfManyNamesEachAreBounded(t *testing.T) {
 			}
 		})
 		time.Sleep(5 * time.Second)
+		mu.Lock()
 		require.Equal(t, 40, most)
+		mu.Unlock()
 		require.NoError(t, holder.Release(t.Context()))
 		for range waits {
 			served := false
