@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -27,7 +28,7 @@ func (l CronLocker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 		return nil, err
 	}
 	once := l.Client.Once(job, quorumlock.OnceOptions{Window: l.Window})
-	if err := once.Check(ctx); err != nil {
+	if err := cmp.Or(once.Check(ctx), lease.Err()); err != nil { // this process may have stood still
 		return nil, errors.Join(err, lease.Release(ctx))
 	}
 	return cronLock{once, lease}, nil
