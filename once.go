@@ -18,8 +18,9 @@ import (
 // mail, a migration. It is made by [Client.Once]. It is immutable, and safe for concurrent use.
 //
 // The work runs under the lock of the same name. When it has succeeded, a record of that goes to a majority of the
-// nodes or more, by the rule of the lock, while the lease is still valid. It lives there for the window, counted by the clocks of the nodes. So neither the
-// clocks of the callers count, nor when they call, nor how short the work is:
+// nodes or more, by the rule of the lock, while the lease is still valid. The record lives there for the window, by the
+// clocks of the nodes. So the clocks of the callers do not count, nor does it matter when they call, or how short the
+// work is:
 //
 //   - In a window, at most one Do returns nil. All that begin later return a [*DoneError].
 //   - If fn fails, or its process dies, the next caller runs it.
@@ -50,8 +51,9 @@ type OnceOptions struct {
 
 // The limits of windows.
 const (
-	// MinOnceWindow is the smallest window. A window ends early or late by a round trip, and by the drift of clocks. It
-	// ends later by as long as a caller freezes that is about to give the record back.
+	// MinOnceWindow is the smallest window. A window ends early or late by a round trip, and by the drift of clocks. A
+	// record that reaches a node late lives there for as much longer: if its caller was frozen, or the request was on the
+	// way for long. Then the work of the next window may count as done, and is left out.
 	MinOnceWindow = time.Second
 	// MaxOnceWindow is the largest window: a year.
 	MaxOnceWindow = maxMaxTTL
@@ -100,9 +102,9 @@ func (e *DoneError) Is(target error) bool { return target == ErrDone }
 
 // Do runs fn if the work is not done in this window, and returns a [*DoneError] if it is: at once, or after a wait for
 // another process that is at it. It waits for the lock as [Lock.Acquire] does, and fails as that does; fn gets the context
-// that [Lock.Do] gives, and Do returns fn's error and a loss of the lease as [Lock.Do] does. If fn returns nil and that cannot
-// be recorded, the error is an ErrUnrecorded. The end of ctx does not prevent the record: Do tries for another TTL of the
-// lock then.
+// that [Lock.Do] gives, and Do returns fn's error and a loss of the lease as [Lock.Do] does. If fn returns nil and that
+// cannot be recorded, the error is an ErrUnrecorded. The end of ctx does not prevent the record: Do then tries for another
+// TTL of the lock.
 //
 // A context that holds the lock already is invalid, because the work would run within itself.
 func (o *Once) Do(ctx context.Context, fn func(ctx context.Context) error) error {
@@ -140,8 +142,8 @@ func (o *Once) Do(ctx context.Context, fn func(ctx context.Context) error) error
 	})
 }
 
-// outlast returns a context that ends a TTL of the lock after ctx. A lease is renewed for as long as its nodes do that, also if
-// they take no record.
+// outlast returns a context that ends a TTL of the lock after ctx. It bounds the attempts to record: nodes that refuse the
+// record may still renew the lease for ever.
 func (o *Once) outlast(ctx context.Context) (longer context.Context, cancel func()) {
 	longer, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -164,8 +166,8 @@ func (o *Once) Check(ctx context.Context) error {
 	return o.look(ctx)
 }
 
-// Record records that the work is done. The lease is one of the lock of the work, not of a reader, and must outlast the
-// answers of a majority: whoever has the lock after it then finds the record. Record tries until the lease or ctx ends, or
+// Record records that the work is done. The lease must be of the lock of the work, not of a reader. It must still be valid
+// when a majority has answered, because the next holder of the lock then finds the record. Record tries until the lease or ctx ends, or
 // too many nodes refuse the record for good, and then returns an ErrUnrecorded. To repeat it is harmless: it begins the
 // window again.
 func (o *Once) Record(ctx context.Context, l *Lease) error {
