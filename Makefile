@@ -71,7 +71,7 @@ test: setup ## Run the tests, in about seven minutes, and say what was left out 
 		$(if $(FULL),-race,-short) -shuffle=on -p 4 -parallel $(PARALLEL) -timeout 20m $(TESTFLAGS) $(TESTED)
 
 .PHONY: check
-check: ## Run everything that CI runs, in some 20 minutes: with Docker and Maven where there are these
+check: ## Run everything that CI runs, in some 35 minutes: with Docker and Maven where there are these
 	DOCKER=present bash .ci/run
 
 .PHONY: test-servers

@@ -113,7 +113,7 @@ func (h *holder) hold(ctx context.Context, command *child.Command) error {
 	return h.work().Record(ctx, lease.Lease)
 }
 
-// work is what is done once, with --once.
+// work returns the description of the command as work that is done once, for --once.
 func (h *holder) work() *quorumlock.Once {
 	return h.client.Once(h.flags.keys[0], quorumlock.OnceOptions{Window: h.flags.once})
 }
