@@ -21,7 +21,7 @@ var undrawn = []string{
 func TestEveryOperationIsDrawn(t *testing.T) {
 	t.Parallel()
 	strain, drawn := testkit.MeasureStrain(t), make(workload.Tally)
-	for seed := range uint64(6) {
+	for seed := range uint64(12) {
 		report := run(t, chaos.Config{Every: true, Workers: 3, Kinds: chaos.Kinds(), Seed: seed, Out: t.Output()})
 		drawn.Add(report.Drawn)
 		if len(drawn.Undrawn(undrawn...)) == 0 {

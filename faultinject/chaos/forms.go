@@ -48,7 +48,7 @@ func (w *worker) usesInDo(ctx context.Context, u workload.Use) error {
 // usesOnce does work that then counts as done for a window. Whether it is done once is for the simulation to judge, since here
 // a majority of the nodes may forget it.
 func (w *worker) usesOnce(ctx context.Context, u workload.Use) error {
-	u = workload.Use{Names: u.Names[:1], TTL: u.TTL, Hold: u.Hold, Patience: u.Patience, Try: u.Try}
+	u = workload.Use{Names: u.Names[:1], TTL: u.TTL, Hold: u.Hold, Patience: u.Patience, Try: u.Try, Form: u.Form}
 	patience, cancel := context.WithTimeout(ctx, u.Patience)
 	defer cancel()
 	attempts := u.Attempts(w.recorder, w.number)

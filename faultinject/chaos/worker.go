@@ -59,7 +59,7 @@ func (w *worker) turn(ctx context.Context) error {
 		return w.usesInDo(ctx, u)
 	case u.Form == workload.AsLeader:
 		return w.leads(ctx, u)
-	case u.Form == workload.AsOnce:
+	case u.Form == workload.InOnce || u.Form == workload.AsOnce:
 		return w.usesOnce(ctx, u)
 	default:
 		return w.usesLease(ctx, u)
@@ -123,7 +123,7 @@ func (w *worker) options(u workload.Use) workload.Use {
 	switch w.IntN(8) {
 	case 0, 1:
 		w.Options(&u, w.TTL)
-		if u.Form = workload.Pick(w.Drawer, workload.AsLease, workload.InDo, workload.AsLeader, workload.AsOnce); u.Form != workload.InDo && w.kind != Lock {
+		if u.Form = workload.Pick(w.Drawer, workload.AsLease, workload.InDo, workload.AsLeader, workload.InOnce, workload.AsOnce); u.Form != workload.InDo && w.kind != Lock {
 			u.Form = workload.AsLease
 		}
 		if u.Form != workload.AsLease {

@@ -240,12 +240,12 @@ func (d drawer) forms(c *Case, t *Task) {
 		return
 	}
 	t.Form = workload.Pick(d.Drawer, append(slices.Repeat([]workload.Form{workload.AsLease}, 8),
-		workload.InDo, workload.InJoin, workload.InJoinDo, workload.AsLeader, workload.AsOnce, workload.AsOnce)...)
+		workload.InDo, workload.InJoin, workload.InJoinDo, workload.AsLeader, workload.InOnce, workload.AsOnce)...)
 	if t.Form == workload.AsLease || t.Form == workload.InDo {
 		return
 	}
 	t.Careless, t.Downgrade, t.Fixed = false, false, false
-	if t.Form != workload.AsLeader && t.Form != workload.AsOnce && len(t.Names) > 1 {
+	if t.Form != workload.AsLeader && t.Form != workload.InOnce && t.Form != workload.AsOnce && len(t.Names) > 1 {
 		t.Form = workload.AsLease
 	}
 	if t.Form == workload.InJoin || t.Form == workload.InJoinDo {

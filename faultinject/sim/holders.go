@@ -37,7 +37,7 @@ func (w *world) holdsAs(p *process, t Task, rng *rand.Rand, index int) {
 		err = w.holdsJoined(patience, p, t, rng, index)
 	case workload.AsLeader:
 		err = w.stands(patience, p, t, rng, index)
-	case workload.AsOnce:
+	case workload.InOnce, workload.AsOnce:
 		err = w.doesOnce(patience, p, t, rng, index)
 	}
 	w.note("%s is done with %v, %s: %v", p.label, t.Names, t.Form, err)

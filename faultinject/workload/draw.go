@@ -69,7 +69,7 @@ func (d Drawer) Options(u *Use, longest time.Duration) {
 	if u.Fixed && d.One(2) {
 		u.Lengthen = d.Between(longest/2, longest)
 	}
-	u.Ending = Pick(d, Release, Release, Release, Release, Waive, Detach, DetachAndRelease)
+	u.Ending = Pick(d, Release, Release, Release, Release, Waive, Detach, DetachAndRelease, DetachAndRelease)
 	if d.One(3) {
 		most := longest // may be longer than the TTL, unless that is all
 		if u.Fixed {

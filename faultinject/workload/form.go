@@ -24,7 +24,8 @@ const (
 	InJoinDo Form = "join-do"
 	// AsLeader is a term of a candidate in an election.
 	AsLeader Form = "leader"
-	// AsOnce is work that is done at most once in a window.
+	// InOnce is a function that runs at most once in a window, and AsOnce is such work under a lease that the user acquires.
+	InOnce Form = "once-do"
 	AsOnce Form = "once"
 )
 
@@ -127,20 +128,20 @@ func (u Use) Stand(ctx context.Context, c *quorumlock.Client, cfg election.Confi
 	return e.Run(ctx, func(ctx context.Context, term election.Term) error { return lead(ctx, e, term) })
 }
 
-// DoOnce does work under the lock of the use, at most once in a window. A use that tries once takes the lock by itself.
+// DoOnce does work under the lock of the use, at most once in a window.
 func (u Use) DoOnce(ctx context.Context, c *quorumlock.Client, window time.Duration, fn func(ctx context.Context, token uint64) error) error {
 	lock := u.Lock(c)
 	options := quorumlock.OnceOptions{Window: window, Lock: u.options()}
 	Set(options)
 	once := c.Once(u.Names[0], options)
-	if !u.Try {
+	if u.Form == InOnce {
 		Called("Once.Do")
 		return once.Do(ctx, func(ctx context.Context) error {
 			token, _ := lock.Token(ctx)
 			return fn(ctx, token)
 		})
 	}
-	lease, err := lock.TryAcquire(ctx)
+	lease, err := u.Acquire(ctx, c)
 	if err != nil {
 		return err
 	}
