@@ -16,7 +16,7 @@ import (
 const doctorHelp = `Examines each node and the set, and reports problems and remedies. It checks whether the
 nodes answer, their versions and roles, eviction, persistence, addresses of one server,
 recoveries, limits that differ from those of the programs, replicas, clocks, round trips,
-scripts, and the rights of the user in the address.
+and the rights of the user in the address.
 
 It writes no key and no setting. It tests rights by trying the commands in a way that has
 no effect; denied commands appear in the server's ACL LOG.

@@ -18,8 +18,6 @@ import (
 type examiner struct {
 	*Node
 	peer *watch.Peer
-	// elsewhere is why the connection uses another database than programs.
-	elsewhere error
 	// lost is why the server is no longer asked.
 	lost error
 }

@@ -100,7 +100,7 @@ func (j *judge) replication(n *Node) {
 	info := n.Info.Value
 	_, guarded := info[goodReplicas]
 	switch {
-	case info.role() != "master": // the check of roles has said it
+	case info.role() != "master": // the library refuses the server
 	case guarded:
 		j.goodReplicas(n)
 		j.lag(n)
@@ -196,6 +196,36 @@ func (j *judge) lag(n *Node) {
 			"new master can give a lock again that the old one gave last.", do, commands...)
 }
 
+// clock compares the node's clock with this machine's. A node refuses clients that are ahead of it by more than
+// MaxClockSkew, or behind by more than MaxTTL. Half of MaxClockSkew is close enough for a warning: two clocks that are
+// MaxClockSkew apart cannot both be within half of it of a third.
+func (j *judge) clock(n *Node) {
+	o, skew := n.Clock.Value, j.Limits.MaxClockSkew
+	severity, found := Error, ""
+	switch {
+	case !n.Clock.Known():
+		j.unknown(n, n.Clock.Err, "TIME")
+		return
+	case o.Error > skew/2:
+		j.unknown(n, nil, "answers are slow, so its clock is known only to within %v", rounded(o.Error))
+		return
+	case o.Ahead < 0 && o.Least() > skew:
+		found = fmt.Sprintf("the clock is behind this machine's by more than MaxClockSkew (%v)", skew)
+	case o.Ahead > 0 && o.Least() > j.Limits.MaxTTL:
+		found = fmt.Sprintf("the clock is ahead of this machine's by more than MaxTTL (%v)", j.Limits.MaxTTL)
+	case o.Ahead.Abs() > skew/2:
+		severity, found = Warning, fmt.Sprintf("the clock differs from this machine's by more than half of MaxClockSkew (%v)", skew)
+	default:
+		return
+	}
+	j.find(n, severity, found,
+		"Fencing tokens are made of time, and keys on the nodes expire by time. A node refuses programs whose clock is ahead of its own by more "+
+			"than MaxClockSkew, or behind by MaxTTL.",
+		"If all nodes are off alike, correct the clock of this machine; programs may run on meanwhile. Otherwise correct the clock of the server's "+
+			"machine, by slewing: a step makes locks expire early, or late. If a step is necessary, stop the server first, and start it afterwards.",
+		"chronyc tracking")
+}
+
 // trips compares round trips with the programs' timeout.
 func (j *judge) trips(n *Node) {
 	usual, slowest, ok := n.roundTrips()
@@ -226,13 +256,11 @@ func (j *judge) rights(n *Node) {
 		why      string
 	}{
 		{rights.ForLocks, Error, "Without them the node gives no locks to this user."},
-		{rights.ForDatabase, Error, "Without it the node gives no locks to this user in that database."},
 		{rights.ForWaiting, Warning, "A client that waits for a lock, or reads a shared one, gets an error from this node. All else works."},
 		{rights.ForOrder, Warning, "After a connection broke, commands in flight on it cannot be stopped: a lock may be left behind for a TTL."},
 		{rights.ForLatches, Note, "Latches need them; all else works."},
 	} {
-		missing := slices.DeleteFunc(n.rules(c.purpose, Missing), func(rule string) bool { return rule == "+eval" }) // the check of Lua says it
-		if len(missing) > 0 {
+		if missing := n.rules(c.purpose, Missing); len(missing) > 0 {
 			j.find(n, c.severity, fmt.Sprintf("the server does not know %s, which %s need", commandsOf(missing), c.purpose), c.why,
 				"Remove the rename-command for them from the configuration file, and restart the server. If its version lacks them, replace the server. A managed service may permit no more: docs/where-it-runs.md says what works without.")
 		}
@@ -268,4 +296,24 @@ func commandsOf(rules []string) string {
 		names[i] = strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(r, "+"), "|", " "))
 	}
 	return strings.Join(names, ", ")
+}
+
+// rounded rounds a time to about three digits.
+func rounded(d time.Duration) time.Duration {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond)
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond)
+	default:
+		return d.Round(time.Microsecond)
+	}
+}
+
+// roundUp makes a time readable, and never shorter.
+func roundUp(d time.Duration) time.Duration {
+	const unit = 100 * time.Millisecond
+	return (d + unit - 1).Truncate(unit)
 }

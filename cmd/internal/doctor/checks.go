@@ -25,10 +25,7 @@ const (
 var checks = []check{
 	{id: "count", about: "an odd number of nodes", set: (*judge).count},
 	{id: "reachable", about: "all nodes answer", set: (*judge).reachable},
-	{id: "version", about: "Redis from 6.2.7, or Valkey", needs: info, node: (*judge).version},
-	{id: "mode", about: "no cluster, and no Sentinel in the place of a node", needs: info, node: (*judge).mode},
-	{id: "role", about: "all are masters", needs: info, node: (*judge).role},
-	{id: "usable", about: "the library accepts all servers", needs: anAnswer, node: (*judge).usable},
+	{id: "usable", about: "the library accepts all servers: their versions, roles and modes", needs: info, node: (*judge).usable},
 	{id: "eviction", about: "no key is evicted", needs: info, node: (*judge).eviction},
 	{id: "memory", about: "memory is left", needs: info, node: (*judge).memory},
 	{id: "persistence", about: "what is on disk", needs: info, node: (*judge).persistence},
@@ -36,11 +33,9 @@ var checks = []check{
 	{id: "marker", about: "all nodes give locks", needs: anAnswer, node: (*judge).marker},
 	{id: "limits", about: "nodes are set up for these --max-ttl and --max-clock-skew", needs: anAnswer, node: (*judge).limits},
 	{id: "replication", about: "no master goes on alone", needs: info, node: (*judge).replication},
-	{id: "clock", about: "clocks agree", needs: anAnswer, set: (*judge).clocks},
+	{id: "clock", about: "clocks agree", needs: anAnswer, node: (*judge).clock},
 	{id: "round-trip", about: "answers are fast enough", needs: anAnswer, node: (*judge).trips},
-	{id: "lua", about: "scripts run", needs: anAnswer, node: (*judge).lua},
 	{id: "rights", about: "the user has all rights", needs: anAnswer, node: (*judge).rights},
-	{id: "alike", about: "servers are set up alike", needs: info, set: (*judge).alike},
 }
 
 // Report runs all checks on the facts.

@@ -75,8 +75,6 @@ type Node struct {
 	Clock Fact[Offset]
 	// Trips are round trips, in the order in which they were measured.
 	Trips []time.Duration
-	// Lua is the result of a script.
-	Lua error
 	// Trials are the rights that were tested.
 	Trials []Trial
 }

@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/cmd/internal/watch"
-	"github.com/quorumlock/quorumlock/internal/rights"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -56,7 +54,7 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 		n.Refused = err
 	}
 	e := &examiner{Node: &n, peer: peer}
-	if err := e.connect(); err != nil {
+	if err := peer.Connect(); err != nil {
 		n.Unreached = cmp.Or(n.Refused, err)
 		return n
 	}
@@ -65,12 +63,9 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 		n.Unreached = errSentinel
 		return n
 	}
-	if e.Marker.Err = e.elsewhere; e.elsewhere == nil {
-		e.askMarker(ctx)
-		e.Fences = e.run(ctx, "GETRANGE", wire.FencesKey(e.Tag), "0", "0")
-	}
+	e.askMarker(ctx)
+	e.Fences = e.run(ctx, "GETRANGE", wire.FencesKey(e.Tag), "0", "0")
 	e.measure(ctx)
-	e.Lua = e.run(ctx, "EVAL", harmless, "0")
 	e.tryRights(ctx, cfg.Names)
 	if e.lost != nil {
 		n.Unreached = fmt.Errorf("%w in the middle: %w", node.ErrUnreachable, e.lost)
@@ -88,22 +83,6 @@ func isPlain(ctx context.Context, opt node.Options) bool {
 	defer func() { _ = lib.Close() }()
 	err = lib.Probe(ctx)
 	return err == nil || isOneOf(err, node.ErrAuth, node.ErrRejected, node.ErrMisconfigured)
-}
-
-// connect makes the connection. A user who may not use the database is examined in database 0.
-func (e *examiner) connect() error {
-	err := e.peer.Connect()
-	if e.peer.Options.Database == 0 {
-		return err
-	}
-	rule := rights.Database().Rules[0]
-	if err == nil || !isDenied(err) || !strings.Contains(err.Error(), "select") {
-		e.note(rule, rights.ForDatabase, Permitted, nil)
-		return err
-	}
-	e.note(rule, rights.ForDatabase, Denied, err)
-	e.elsewhere, e.peer.Options.Database = err, 0
-	return e.peer.Connect()
 }
 
 // settings are the settings that INFO does not include.
@@ -161,10 +140,6 @@ func parseMarker(fields []string, now time.Time) *Marker {
 	}
 	return m
 }
-
-// harmless is a script that calls no command, so that none of them can be missing. A server before 7.0 lets a script
-// call set_repl only if the script can write after it has asked for the time.
-const harmless = `if redis.set_repl then redis.set_repl(redis.REPL_ALL) end return 1`
 
 // samples is the number of measured round trips.
 const samples = 30

@@ -13,18 +13,6 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// reportOf examines servers by their addresses. The timeouts are short, for servers that do not answer.
-func reportOf(t *testing.T, addresses ...string) *Report {
-	t.Helper()
-	cfg := Config{Limits: limits, Timeout: time.Second, Patience: 2 * time.Second, Names: []string{"job:a"}}
-	for _, address := range addresses {
-		opt, err := node.ParseOptions(address)
-		require.NoError(t, err)
-		cfg.Nodes = append(cfg.Nodes, opt)
-	}
-	return Examine(t.Context(), cfg).Report()
-}
-
 // worse returns the findings of one check that are at least warnings.
 func worse(r *Report, id string) (findings []Finding) {
 	for _, c := range r.Checks {
@@ -57,22 +45,13 @@ func TestServersThatAreNewEnough(t *testing.T) {
 	}
 }
 
-func TestScriptsThatAreReplicated(t *testing.T) {
-	program := redisproc.WithProgram(redisproc.Fetched(t, redisproc.Oldest))
-	server := redisproc.Start(t, program, redisproc.WithArgs("--lua-replicate-commands", "no"))
-	found := worse(reportOf(t, server.Addr()), "lua")
-	require.Len(t, found, 1)
-	for _, command := range found[0].Commands[:1] {
-		_, err := server.Command(strings.Fields(command)...)
-		require.NoError(t, err)
-	}
-	assert.Empty(t, worse(reportOf(t, server.Addr()), "lua"))
-}
-
 // TestServerWithoutConfig: there is no advice to run a command that the server does not know.
 func TestServerWithoutConfig(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithArgs("--rename-command", "CONFIG", "", "--maxmemory-policy", "allkeys-lru", "--maxmemory", "100mb"))
-	found := worse(reportOf(t, server.Addr()), "eviction")
+	opt, err := node.ParseOptions(server.Addr())
+	require.NoError(t, err)
+	opt.AllowEviction = true
+	found := worse(Examine(t.Context(), Config{Nodes: []node.Options{opt}, Limits: limits, Timeout: time.Second, Patience: 2 * time.Second}).Report(), "eviction")
 	require.Len(t, found, 1)
 	assert.Empty(t, found[0].Commands)
 	assert.Contains(t, found[0].Do, "no CONFIG")

@@ -177,33 +177,16 @@ func (p *printer) unknowns(r *Report) {
 	}
 }
 
-// fine lists the checks without findings, and those that found nothing on the nodes that they could look at.
+// fine lists the checks without findings.
 func (p *printer) fine(r *Report) {
-	var everywhere, elsewhere []string
+	var ids []string
 	for _, c := range r.Checks {
-		switch {
-		case len(c.Findings) == 0:
-			everywhere = append(everywhere, c.ID)
-		case c.Severity == Unknown:
-			var unknown []string
-			noted := false
-			for _, f := range c.Findings {
-				unknown = append(unknown, f.Nodes...)
-				noted = noted || f.Severity == Note
-			}
-			slices.Sort(unknown)
-			if !noted && len(slices.Compact(unknown)) < p.nodes {
-				elsewhere = append(elsewhere, c.ID)
-			}
+		if len(c.Findings) == 0 {
+			ids = append(ids, c.ID)
 		}
 	}
-	p.ids("ok", everywhere)
-	p.ids("ok where they could be made", elsewhere)
-}
-
-func (p *printer) ids(heading string, ids []string) {
 	if len(ids) > 0 {
-		fmt.Fprintf(p, "\n%s\n", heading)
+		fmt.Fprintf(p, "\nok\n")
 		p.field("", strings.Join(ids, ", "))
 	}
 }

@@ -27,8 +27,7 @@ func sick() *Facts {
 		delete(n.Info.Value, "maxmemory")
 	}
 	f.Nodes[0].Info.Value["maxmemory_policy"] = "allkeys-lru"
-	f.Nodes[0].Info.Value["maxmemory"] = "104857600"
-	f.Nodes[0].Info.Value["aof_enabled"] = "0"
+	f.Nodes[0].Info.Value["maxmemory"] = "0"
 	f.Nodes[1].Clock.Value.Ahead = -700 * time.Millisecond
 	f.Nodes[1].Trials = append(f.Nodes[1].Trials,
 		Trial{Rule: rights.Inboxes, For: rights.ForWaiting, Verdict: Denied}, Trial{Rule: "+zadd", For: rights.ForWaiting, Verdict: Denied})
@@ -56,7 +55,7 @@ func TestSample(t *testing.T) {
 		assert.LessOrEqual(t, len([]rune(line))-1, text.Columns, line)
 	}
 	coloured := inWords(t, sick(), true)
-	assert.Contains(t, coloured, "\x1b[1;31merror\x1b[0m eviction on redis-a:6379\n")
+	assert.Contains(t, coloured, "\x1b[1;31merror\x1b[0m reachable on redis-c:6379\n")
 	assert.Equal(t, printed, strings.NewReplacer("\x1b[1;31m", "", "\x1b[1;33m", "", "\x1b[1;36m", "", "\x1b[0m", "").Replace(coloured))
 }
 
