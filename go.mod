@@ -14,7 +14,6 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/sync v0.22.0
 	golang.org/x/sys v0.47.0
-	golang.org/x/term v0.45.0
 	pgregory.net/rapid v1.3.0
 )
 

@@ -1,5 +1,5 @@
 // Command quorumlock runs commands under a distributed lock over independent Redis
-// nodes, opens new nodes and checks them, counts latches down, shows, watches and breaks
+// nodes, opens new nodes and checks them, counts latches down, shows and breaks
 // locks, and demonstrates them without any server.
 //
 //	quorumlock init --nodes a:6379,b:6379,c:6379

@@ -168,6 +168,3 @@ func (a *app) checkNames(c *cobra.Command, cfg quorumlock.Config, names []string
 	}
 	return nil
 }
-
-// defaultScan is how many keys of each node one round searches.
-const defaultScan = 10000

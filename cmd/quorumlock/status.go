@@ -13,8 +13,8 @@ const statusHelp = `Asks every node for what has a name, and changes nothing: a 
 readers, the held permits of a semaphore, and a latch. They are independent, but often of
 the same name by mistake.
 
-With several keys, each is a separate name. For scripts, quorumlock top --once --json KEY
-prints the lock and its state:
+With several keys, each is a separate name. For scripts, quorumlock top --json KEY prints
+the lock and its state:
 
   held       an owner has it on enough nodes
   free       a quorum of nodes has no holder, and nothing else of that name is held or set

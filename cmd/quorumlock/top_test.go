@@ -17,10 +17,10 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/internal/report"
 )
 
-// jsonTop runs top --once --json as a separate process, and checks the names that scripts rely on.
+// jsonTop runs top --json as a separate process, and checks the names that scripts rely on.
 func jsonTop(t *testing.T, args ...string) (locks, nodes map[string]map[string]any, top map[string]any) {
 	t.Helper()
-	out, err := selfCommand(t, append([]string{"top", "--once", "--json"}, args...)...).Output()
+	out, err := selfCommand(t, append([]string{"top", "--json"}, args...)...).Output()
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(out, &top), string(out))
 	assert.ElementsMatch(t, strings.Fields("need answered complete nodes locks"), fields(top))
@@ -33,11 +33,11 @@ func jsonTop(t *testing.T, args ...string) (locks, nodes map[string]map[string]a
 		}
 		return all
 	}
-	return by("locks", "key", "key semaphore permit state owner holder purpose readers since held_ms held_at_least ttl_ms backing waiters"),
+	return by("locks", "key", "key semaphore permit state owner holder purpose readers since held_ms ttl_ms backing waiters"),
 		by("nodes", "node", "node error latency_ms recovering_ms locks note"), top
 }
 
-func TestTopOnce(t *testing.T) {
+func TestTop(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
 	holder := begin(t, "run", "--key", "job", "--purpose", "nightly report", "--nodes", servers.nodes(), "--", "sh", "-c", "echo has it; read x")
@@ -74,9 +74,9 @@ func TestTopOnce(t *testing.T) {
 	require.Len(t, locks, 2)
 
 	r := servers.call(t, "top")
-	assert.Zero(t, r.code, "without a terminal it looks once")
+	assert.Zero(t, r.code)
 	assert.Contains(t, r.stdout, "4 of 5 nodes answer (3 needed), 2 locks held, 0 waiting\n")
-	assert.Regexp(t, `(?m)^job +4/5 +\d+\.\ds +>?\d+s +0 +[^ ]+/\d+ +nightly report$`, r.stdout)
+	assert.Regexp(t, `(?m)^job +4/5 +\d+\.\ds +\d+s +0 +[^ ]+/\d+ +nightly report$`, r.stdout)
 	assert.NotContains(t, r.stdout, "\x1b")
 
 	servers[1].Kill()
@@ -90,7 +90,7 @@ func TestTopWithTheRightsOfPrograms(t *testing.T) {
 	t.Parallel()
 	servers := openFleet(t, 3)
 	nodes := servers.as(t)
-	r := call(t, "top", "--once", "--nodes", nodes)
+	r := call(t, "top", "--nodes", nodes)
 	assert.Equal(t, exit.Failure, r.code)
 	assert.Contains(t, r.stderr, "may not list keys: name the locks (quorumlock top KEY...), or permit it +scan +hlen")
 	assert.Empty(t, r.stdout)
@@ -99,7 +99,7 @@ func TestTopWithTheRightsOfPrograms(t *testing.T) {
 	assert.Equal(t, true, top["complete"])
 
 	servers.as(t, "+scan", "+hlen")
-	r = call(t, "top", "--once", "--nodes", nodes)
+	r = call(t, "top", "--nodes", nodes)
 	assert.Zero(t, r.code, r.stderr)
 }
 

@@ -110,8 +110,6 @@ func TestWrongUsage(t *testing.T) {
 		{"run --key k --nodes redis://a:1?tag=x,redis://b:1?tag=y,c:1 -- true", "tag"},
 		{"status k --nodes redis://a:1?tag=x,redis://b:1?tag=y,c:1", "tag"},
 		{"init --prefix {z}: --nodes redis://a:1?tag=x", "tag"},
-		{"top --json", "--json is for --once"},
-		{"top --interval 1ms", "--interval 1ms is under 100ms"},
 		{"top --scan -1", "--scan -1 is negative"},
 		{"top --scan 0", "--scan 0 needs the names of locks"},
 		{"top --embedded 3", "nodes in memory have no locks of others"},
@@ -198,7 +196,7 @@ func TestCompletion(t *testing.T) {
 		says []string
 	}{
 		{[]string{"st"}, []string{"status\tShow what has a name", noFiles}},
-		{[]string{"top", "--int"}, []string{"--interval"}},
+		{[]string{"top", "--sc"}, []string{"--scan"}},
 		{[]string{"status", ""}, []string{noFiles}},
 		{[]string{"run", "--key", "k", "--", ""}, []string{files}},
 	} {

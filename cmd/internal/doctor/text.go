@@ -56,7 +56,7 @@ func Print(w io.Writer, colour bool, f *Facts, r *Report) error {
 	p := &printer{colour: colour, nodes: len(f.Nodes)}
 	nodes := text.NewTable("NODE", "SERVER", "ROLE", "CLOCK", "ROUND TRIP", "SLOWEST")
 	for i := range f.Nodes {
-		nodes.Add("", row(&f.Nodes[i])...)
+		nodes.Add(row(&f.Nodes[i])...)
 	}
 	p.WriteString(nodes.String())
 	for _, s := range []Severity{Error, Warning, Note} {

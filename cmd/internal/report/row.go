@@ -30,45 +30,21 @@ type Row struct {
 
 // age is how long an owner has held a lock.
 type age struct {
-	Since   string `json:"since"`
-	Held    whole  `json:"held_ms"`
-	AtLeast bool   `json:"held_at_least"`
+	Since string `json:"since"`
+	Held  whole  `json:"held_ms"`
 }
 
 func (a age) text() string {
-	held := time.Duration(a.Held).Truncate(time.Second).String()
-	switch {
-	case a.Since == "":
+	if a.Since == "" {
 		return "-"
-	case a.AtLeast:
-		return ">" + held
-	default:
-		return held
 	}
+	return time.Duration(a.Held).Truncate(time.Second).String()
 }
 
-// rows makes the rows of one round.
+// rows makes the rows of one look.
 type rows struct {
 	now   time.Time
 	facts *watch.Facts
-	// known has the times of the previous round, and seen those of this one.
-	known, seen holds
-}
-
-// holds has the time since which an owner has held a lock, by [holdKey].
-type holds map[string]since
-
-// since is the begin of a hold. For a lock that has been held for very long, it is only an upper bound.
-type since struct {
-	at      time.Time
-	atLeast bool
-}
-
-// holdKey identifies the hold of a lock by an owner.
-func holdKey(name, owner string) string { return name + "\n" + owner }
-
-func newRows(now time.Time, facts *watch.Facts, known holds) *rows {
-	return &rows{now: now, facts: facts, known: known, seen: make(holds)}
 }
 
 func (r *rows) row(l *Lock) Row {
@@ -89,25 +65,20 @@ func (r *rows) row(l *Lock) Row {
 	return row
 }
 
-// age returns how long an owner has held the lock, by the time in its token, which is of the owner's clock. An owner
-// without a token, such as a client of Redisson, counts from when it was first seen. Earlier results take precedence.
-func (r *rows) age(l *Lock, owner string) age {
-	key := holdKey(l.Key, owner)
-	begun, ok := r.known[key]
-	if !ok {
-		var token uint64
-		for _, a := range l.Nodes {
-			if a.holds() && a.Owner == owner && a.Token > 0 && (token == 0 || a.Token < token) {
-				token = a.Token
-			}
-		}
-		begun = since{at: r.now, atLeast: token == 0}
-		if token > 0 && token < uint64(r.now.UnixMicro()) {
-			begun.at = time.UnixMicro(int64(token))
+// age returns how long an owner has held the lock, by the time in its token, which is of the owner's clock. Of an owner
+// without a token, such as a client of Redisson, it is unknown.
+func (r *rows) age(l *Lock, owner string) (a age) {
+	var token uint64
+	for _, n := range l.Nodes {
+		if n.holds() && n.Owner == owner && n.Token > 0 && (token == 0 || n.Token < token) {
+			token = n.Token
 		}
 	}
-	r.seen[key] = begun
-	return age{Since: begun.at.UTC().Format(time.RFC3339), Held: whole(max(0, r.now.Sub(begun.at))), AtLeast: begun.atLeast}
+	if token > 0 {
+		begun := time.UnixMicro(int64(min(token, uint64(r.now.UnixMicro()))))
+		a = age{Since: begun.UTC().Format(time.RFC3339), Held: whole(r.now.Sub(begun))}
+	}
+	return a
 }
 
 // waiters counts the waiters for a lock: as many as enough nodes know of, or all if fewer answer. Some waiters are

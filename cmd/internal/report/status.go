@@ -45,7 +45,7 @@ type permit struct {
 
 // NewStatus reports on names.
 func NewStatus(now time.Time, facts *watch.Facts, keys []string) (status Status) {
-	r := newRows(now, facts, nil)
+	r := &rows{now, facts}
 	for _, key := range keys {
 		lock := NewLock(key, facts)
 		row := r.row(lock)
@@ -105,14 +105,14 @@ func (n *Name) String() string {
 	if n.State != InUse || slices.ContainsFunc(n.Nodes, func(a Answer) bool { return a.note() != "" || a.holds() }) {
 		nodes := text.NewTable("NODE", "HOLDER", "LARGEST TOKEN", "TTL LEFT", "LATENCY", "NOTE")
 		for _, a := range n.Nodes {
-			nodes.Add("", a.cells()...)
+			nodes.Add(a.cells()...)
 		}
 		w.WriteString(nodes.String())
 	}
 	if len(n.readers) > 0 {
 		readers := text.NewTable("READER", "NODES", "TTL LEFT")
 		for _, h := range n.readers {
-			readers.Add("", quorumlock.DescribeOwner(h.owner), n.ofAll(h.nodes), ttlText(h.ttl))
+			readers.Add(quorumlock.DescribeOwner(h.owner), n.ofAll(h.nodes), ttlText(h.ttl))
 		}
 		w.WriteString(readers.String())
 	}
@@ -133,7 +133,7 @@ func (n *Name) semaphore() string {
 	table := text.NewTable("PERMIT", "HOLDER", "NODES", "TTL LEFT", "HELD", "LARGEST TOKEN")
 	held, waiting := 0, 0
 	for _, p := range n.permits {
-		table.Add("", strconv.Itoa(p.Permit), quorumlock.DescribeOwner(p.Owner), n.ofAll(p.Backing), ttlText(time.Duration(p.TTL)), p.text(), tokenText(p.token))
+		table.Add(strconv.Itoa(p.Permit), quorumlock.DescribeOwner(p.Owner), n.ofAll(p.Backing), ttlText(time.Duration(p.TTL)), p.text(), tokenText(p.token))
 		if p.State == Held {
 			held++
 		}
@@ -210,7 +210,7 @@ func (n *Name) summary() string {
 	if forever := n.count(Answer.neverExpires); forever > 0 {
 		said += fmt.Sprintf("; on %s it never expires: not written by quorumlock", text.Nodes(forever))
 	} else if n.State == Held && n.Since != "" {
-		said += ", for " + strings.Replace(n.text(), ">", "more than ", 1) + " so far"
+		said += ", for " + n.text() + " so far"
 	}
 	if n.State == Held && n.waiters > 0 {
 		said += fmt.Sprintf("; %d waiting", n.waiters)

@@ -11,16 +11,12 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 )
 
 // Columns is the largest width of texts that people read.
 const Columns = 90
 
-// Line is a line of text and its colour.
-type Line struct{ Text, Colour string }
-
-// Colours of lines, as terminals number them.
+// Colours, as terminals number them.
 const (
 	Heading = "1"
 	Bad     = "31"
@@ -47,41 +43,25 @@ func WantsColour(w io.Writer) bool {
 }
 
 // Table is rows of cells, laid out in columns. The first row is the heading.
-type Table struct {
-	rows    [][]string
-	colours []string
-}
+type Table struct{ rows [][]string }
 
 // NewTable makes a table with a heading.
-func NewTable(headings ...string) *Table {
-	return &Table{rows: [][]string{headings}, colours: []string{""}}
-}
+func NewTable(headings ...string) *Table { return &Table{[][]string{headings}} }
 
-// Add adds a row in a colour.
-func (t *Table) Add(colour string, cells ...string) {
-	t.rows, t.colours = append(t.rows, cells), append(t.colours, colour)
-}
+// Add adds a row.
+func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 
-// Lines returns the laid out rows.
-func (t *Table) Lines() []Line {
-	var text bytes.Buffer
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+// String returns the laid out rows.
+func (t *Table) String() string {
+	var laid bytes.Buffer
+	w := tabwriter.NewWriter(&laid, 0, 0, 2, ' ', 0)
 	for _, row := range t.rows {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	_ = w.Flush() // a buffer takes everything
-	lines := make([]Line, len(t.rows))
-	for i, row := range strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n") {
-		lines[i] = Line{strings.TrimRight(row, " "), t.colours[i]}
-	}
-	return lines
-}
-
-// String returns the laid out rows without colours.
-func (t *Table) String() string {
 	var text strings.Builder
-	for _, l := range t.Lines() {
-		text.WriteString(l.Text + "\n")
+	for line := range strings.Lines(laid.String()) {
+		text.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
 	return text.String()
 }
@@ -92,14 +72,6 @@ func PrintJSON(w io.Writer, report any) error {
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(report)
-}
-
-// Shortened cuts longer text to the given number of letters, with a mark.
-func Shortened(text string, letters int) string {
-	if utf8.RuneCountInString(text) <= letters {
-		return text
-	}
-	return string([]rune(text)[:max(letters-1, 0)]) + "…"
 }
 
 // Folded breaks text into lines, between words only.

@@ -19,15 +19,11 @@ type asker struct {
 	limits node.Limits
 	prefix string
 
-	// said is the node's answer in this round.
+	// said is the node's answer.
 	said Node
-	// fresh are the locks found in this round.
-	fresh []string
-	// cursor is where the search continues. swept is set once the search has reached the end.
-	cursor uint64
-	swept  bool
-	// denied is the reason why the node is not searched again. Each further attempt would add a line to its ACL LOG.
-	denied error
+	// found are the locks that were found. searched is set unless some keys were not searched for locks.
+	found    []string
+	searched bool
 }
 
 // absentLock is a name without a holder, which every user may read.
@@ -35,8 +31,8 @@ const absentLock = "quorumlock:top"
 
 // greet checks whether the node answers.
 func (a *asker) greet(ctx context.Context) {
-	a.said, a.fresh = Node{Name: a.Name(), Locks: make(map[string]Lock), Kinds: make(map[string]Kinds)}, nil
-	// The first round connects, so its time is no measure of a round trip.
+	a.said, a.found = Node{Name: a.Name(), Locks: make(map[string]Lock), Kinds: make(map[string]Kinds)}, nil
+	// The first exchange connects, so its time is no measure of a round trip.
 	if a.Identity() == "" {
 		if a.said.Err = a.Probe(ctx); a.said.Err != nil {
 			return

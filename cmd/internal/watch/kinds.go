@@ -46,7 +46,7 @@ func (a *asker) explorePermits(ctx context.Context, pool string, most int) {
 	a.inspect(ctx, slots)
 	for name, l := range a.said.Locks {
 		if len(l.Holders) > 0 {
-			a.fresh = append(a.fresh, name)
+			a.found = append(a.found, name)
 		}
 	}
 	clear(a.said.Locks) // they are asked about again with all other names

@@ -20,44 +20,24 @@ var errDenied = errors.New("the user may not list keys (+scan +hlen)")
 // locks do not need these rights.
 func IsDenied(unlisted error) bool { return errors.Is(unlisted, errDenied) }
 
-// search examines a number of keys of the node for locks that are not known yet. Every lock is a hash with one field.
-func (a *asker) search(ctx context.Context, keys int, known map[string]struct{}) {
-	if keys <= 0 || a.said.Err != nil {
-		return
-	}
-	for ; keys > 0 && a.denied == nil; keys -= step {
-		hashes, err := a.hashes(ctx, min(keys, step))
+// search examines a number of keys of the node for locks. Every lock is a hash with one field.
+func (a *asker) search(ctx context.Context, keys int) {
+	a.searched = keys == 0
+	var cursor uint64
+	for ; keys > 0 && a.said.Err == nil && !a.searched; keys -= step {
+		entry, err := a.Ask(ctx, []string{"SCAN", strconv.FormatUint(cursor, 10), "COUNT", strconv.Itoa(min(keys, step)), "TYPE", "hash"})[0].AsScanEntry()
 		if err == nil {
-			hashes = slices.DeleteFunc(hashes, func(key string) bool {
-				_, old := known[withoutPrefix(a.prefix, key)]
-				return old || !mayBeLock(key) || !hasPrefix(a.prefix, key)
-			})
-			err = a.addSingle(ctx, hashes)
+			err = a.addSingle(ctx, slices.DeleteFunc(entry.Elements, func(key string) bool { return !mayBeLock(key) || !hasPrefix(a.prefix, key) }))
 		}
-		if err != nil {
-			a.said.Unlisted = err
+		if lacks(err, "scan") || lacks(err, "hlen") {
+			err = fmt.Errorf("%w: %w", errDenied, err)
+		}
+		if a.said.Unlisted = err; err != nil {
 			return
 		}
-		if a.cursor == 0 {
-			a.swept = true
-			break
-		}
+		cursor = entry.Cursor
+		a.searched = cursor == 0
 	}
-	a.said.Unlisted = a.denied
-}
-
-// hashes returns the hashes among the next keys. It may return none although there are more to come.
-func (a *asker) hashes(ctx context.Context, keys int) ([]string, error) {
-	answer := a.Ask(ctx, []string{"SCAN", strconv.FormatUint(a.cursor, 10), "COUNT", strconv.Itoa(keys), "TYPE", "hash"})[0]
-	entry, err := answer.AsScanEntry()
-	if lacks(err, "scan") {
-		a.denied = fmt.Errorf("%w: %w", errDenied, err)
-		return nil, a.denied
-	}
-	if err == nil {
-		a.cursor = entry.Cursor
-	}
-	return entry.Elements, err
 }
 
 // addSingle adds the hashes with one field. Reading a large hash would burden the server.
@@ -72,11 +52,8 @@ func (a *asker) addSingle(ctx context.Context, hashes []string) error {
 			_, reply := rueidis.IsRedisErr(err)
 			switch {
 			case err == nil && fields == 1:
-				a.fresh = append(a.fresh, withoutPrefix(a.prefix, few[i]))
-			case lacks(err, "hlen"):
-				a.denied = fmt.Errorf("%w: %w", errDenied, err)
-				return a.denied
-			case err != nil && !reply: // a reply is about the key: the user may not read it, or its type has changed
+				a.found = append(a.found, withoutPrefix(a.prefix, few[i]))
+			case lacks(err, "hlen"), err != nil && !reply: // another reply is about the key: the user may not read it, or its type has changed
 				return err
 			}
 		}

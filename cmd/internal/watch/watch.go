@@ -1,8 +1,8 @@
-// Package watch polls the locks, semaphores and latches on a set of nodes. It collects facts; the program that shows
-// them interprets them.
+// Package watch asks a set of nodes for locks, semaphores and latches. It collects facts; the program that shows them
+// interprets them.
 //
-// Only [Watcher.Remove] writes to the nodes. Reads are bounded. One round searches a limited number of keys of each
-// node, and the next round continues there. Of a queue, it reads at most [MostWaiters] entries.
+// Only [Watcher.ForceRelease] and [Watcher.Evict] write to the nodes. Reads are bounded: a look searches a limited number
+// of keys of each node, and reads at most [MostWaiters] entries of a queue.
 package watch
 
 import (
@@ -18,7 +18,7 @@ import (
 // MostWaiters limits the number of waiters that are counted for a name.
 const MostWaiters = 100
 
-// mostFound limits the number of followed locks that the search found.
+// mostFound limits the number of locks that a look finds by its search.
 const mostFound = 10000
 
 // Config says what to watch.
@@ -35,17 +35,16 @@ type Config struct {
 	// are found, up to the number MostPermits.
 	Names       []string
 	MostPermits int
-	// Scan is the number of keys that one round searches on each node for other locks; 0 for none.
+	// Scan is the number of keys that a look searches on each node for other locks; 0 for none.
 	Scan int
 }
 
-// Facts are the results of one round.
+// Facts are the results of one look.
 type Facts struct {
-	// Names are all locks of the round: first the names of [Config.Names] in their order, then the names that
+	// Names are all locks: first the names of [Config.Names] in their order, then the names that
 	// the search found, sorted.
 	Names []string
-	// Whole is set if no lock is missing: either the search is off, or every node that answers has been searched to
-	// the end since the [Watcher] was made.
+	// Whole is set if no lock is missing: either the search is off, or every node that answers was searched to the end.
 	Whole bool
 	Nodes []Node
 }
@@ -79,17 +78,16 @@ type Lock struct {
 	Err error
 }
 
-// Watcher keeps connections to the nodes, and the locks found so far. It is for one goroutine.
+// Watcher keeps connections to the nodes, and their last answers. It is for one goroutine.
 type Watcher struct {
 	cfg   Config
 	nodes []*asker
-	found map[string]struct{}
 }
 
 // New makes a watcher. It connects when it is first used. New fails only for options that do not describe a node. The
 // caller must close the watcher.
 func New(cfg Config) (*Watcher, error) {
-	w := &Watcher{cfg: cfg, found: make(map[string]struct{})}
+	w := &Watcher{cfg: cfg}
 	for _, opt := range cfg.Nodes {
 		peer, err := NewPeer(opt, cfg.Patience, "quorumlock-top")
 		if err != nil {
@@ -113,19 +111,17 @@ func (w *Watcher) Look(ctx context.Context) *Facts {
 	w.each(func(_ int, a *asker) {
 		a.greet(ctx)
 		a.explore(ctx, w.cfg.Names, w.cfg.MostPermits)
-		a.search(ctx, w.cfg.Scan, w.found)
+		a.search(ctx, w.cfg.Scan)
 	})
-	w.gather()
-	names := w.names()
+	names, whole := w.names()
 	w.each(func(_ int, a *asker) {
 		a.inspect(ctx, names)
 		a.count(ctx, names)
 	})
-	f := &Facts{Names: names, Whole: w.whole()}
+	f := &Facts{Names: names, Whole: whole}
 	for _, a := range w.nodes {
 		f.Nodes = append(f.Nodes, a.said)
 	}
-	w.forget()
 	return f
 }
 
@@ -137,43 +133,23 @@ func (w *Watcher) each(ask func(int, *asker)) {
 	wg.Wait()
 }
 
-// gather adds the locks that the nodes have found.
-func (w *Watcher) gather() {
+// names returns all names of the look, and whether no lock is missing.
+func (w *Watcher) names() (names []string, whole bool) {
+	found := make(map[string]bool)
+	whole = true
 	for _, a := range w.nodes {
-		for _, name := range a.fresh {
-			if len(w.found) < mostFound {
-				w.found[name] = struct{}{}
-			}
+		for _, name := range a.found {
+			found[name] = true
 		}
+		whole = whole && (a.searched || a.said.Err != nil)
 	}
-}
-
-func (w *Watcher) names() []string {
-	var names []string
 	for _, name := range w.cfg.Names {
+		delete(found, name)
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
-	given := len(names)
-	for _, name := range slices.Sorted(maps.Keys(w.found)) {
-		if !slices.Contains(names[:given], name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func (w *Watcher) whole() bool {
-	return w.cfg.Scan == 0 || len(w.found) < mostFound &&
-		!slices.ContainsFunc(w.nodes, func(a *asker) bool { return a.said.Err == nil && !a.swept })
-}
-
-// forget drops found locks that no node holds any more. If one is acquired again, the search finds it again.
-func (w *Watcher) forget() {
-	for name := range w.found {
-		if !slices.ContainsFunc(w.nodes, func(a *asker) bool { return len(a.said.Locks[name].Holders) > 0 }) {
-			delete(w.found, name)
-		}
-	}
+	others := slices.Sorted(maps.Keys(found))
+	most := min(len(others), mostFound)
+	return append(names, others[:most]...), whole && most == len(others)
 }
