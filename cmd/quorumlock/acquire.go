@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +23,7 @@ type acquired struct {
 // failures that end the waiting at once.
 const waitNotice = 100 * time.Millisecond
 
-// acquire waits for the lock until --wait is over, a signal arrives, or it finds that it waits for itself.
+// acquire waits for the lock until --wait is over, or a signal arrives.
 func (h *holder) acquire(ctx context.Context) (*lease, error) {
 	ctx, cancel := h.waitContext(ctx)
 	defer cancel()
@@ -33,7 +32,7 @@ func (h *holder) acquire(ctx context.Context) (*lease, error) {
 	notice := child.NewAlarm()
 	defer notice.Stop()
 	var ended os.Signal
-	var why, itself error
+	var why error
 	noticed := make(map[bool]bool) // by whether it is a matter for advice
 	for {
 		select {
@@ -43,9 +42,6 @@ func (h *holder) acquire(ctx context.Context) (*lease, error) {
 				noticed[advised] = true
 				notice.Set(waitNotice)
 			}
-			if itself = cmp.Or(itself, h.waitsForItself(why)); itself != nil {
-				cancel()
-			}
 		case <-notice.Rings:
 			h.sayWaiting(why)
 		case sig := <-h.signals:
@@ -54,24 +50,9 @@ func (h *holder) acquire(ctx context.Context) (*lease, error) {
 				cancel()
 			}
 		case got := <-outcome:
-			if got.err != nil && ended == nil && itself != nil {
-				return nil, itself
-			}
 			return h.settle(ctx, got, ended)
 		}
 	}
-}
-
-// waitsForItself returns the error for a lock whose holder is a quorumlock that this one runs under: that one waits for
-// this one's end. A single attempt waits for nothing. Readers and holders of permits are not looked at, as a denial does
-// not name all of them.
-func (h *holder) waitsForItself(err error) error {
-	var held *quorumlock.HeldError
-	if !errors.As(err, &held) || h.triesOnce() || !slices.Contains(outerOwners(), quorumlock.ParseOwner(held.Owner).ID) {
-		return nil
-	}
-	return exit.Errorf(exit.Failure,
-		"%q is held by %s, the quorumlock command that started this one: each would wait for the other", held.Name, quorumlock.DescribeOwner(held.Owner))
 }
 
 func (h *holder) take(ctx context.Context) acquired {

@@ -7,8 +7,6 @@ import (
 	"os"
 	"sync"
 
-	"github.com/spf13/cobra"
-
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
 	"github.com/quorumlock/quorumlock/cmd/internal/text"
 )
@@ -55,17 +53,6 @@ func (a *app) print(report string, noQuorum bool) error {
 		return exit.Silent(exit.NoQuorum)
 	}
 	return err
-}
-
-// nodeless makes a command that uses no nodes.
-func (a *app) nodeless(c *cobra.Command, run func(c *cobra.Command, args []string) error) *cobra.Command {
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := a.nodes.refuse(c); err != nil {
-			return err
-		}
-		return run(c, args)
-	}
-	return c
 }
 
 // output lets the log, the messages and a command's output share one writer.

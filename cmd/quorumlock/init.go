@@ -102,16 +102,21 @@ func (i *initialiser) open(c *cobra.Command, cfg quorumlock.Config) error {
 	}
 	i.report = report
 	i.printNodes()
+	opened := func(n admin.NodeReport) bool { return n.State == admin.Opened }
 	switch {
 	case err == nil:
 		fmt.Fprintf(i.stdout, "all %d nodes are open\n", len(report.Nodes))
 		return nil
 	case errors.Is(err, admin.ErrLimits):
-		return &exit.Error{Code: exit.Failure, Err: i.otherLimits()}
+		return exit.Errorf(exit.Failure, "nothing was opened, as the limits of these nodes are not %s: use the same limits for init and all programs, "+
+			"or change the limits of the nodes with --change-limits, after all programs that use them have stopped", text.InFlags(i.limits))
 	case errors.Is(err, admin.ErrInUse):
-		return &exit.Error{Code: exit.NoQuorum, Err: i.inUse()}
+		return exit.Errorf(exit.NoQuorum, "nothing was opened, as not all nodes are new: those that recover may have forgotten locks that are still held. "+
+			"Wait: all nodes open by themselves in %s", text.Span(i.left()))
+	case slices.ContainsFunc(report.Nodes, opened):
+		return exit.Errorf(exit.NoQuorum, "some nodes failed while the others were opened: repeat the command to see their state")
 	default:
-		return &exit.Error{Code: exit.NoQuorum, Err: i.failed()}
+		return exit.Errorf(exit.NoQuorum, "nothing was opened, as nodes failed: fix that, and repeat the command; or wait: nodes that recover open by themselves")
 	}
 }
 
@@ -123,8 +128,7 @@ func (i *initialiser) changeLimits(c *cobra.Command, cfg quorumlock.Config) erro
 	i.report = report
 	i.printNodes()
 	if err != nil {
-		return exit.Errorf(exit.NoQuorum,
-			"%s failed: fix that, and repeat the command before any program starts", i.names(inState(admin.Failed)))
+		return exit.Errorf(exit.NoQuorum, "not all nodes were changed: fix that, and repeat the command before any program starts")
 	}
 	i.say("warning: programs with other limits lose their leases on these nodes within their TTL")
 	done := fmt.Sprintf("all %d nodes are set up for %s", len(report.Nodes), text.InFlags(i.limits))
@@ -163,54 +167,6 @@ func failure(err error) string {
 		return "the node lost its memory, or another client set it up, in the meantime"
 	}
 	return text.OfNode(err)
-}
-
-// otherLimits is the error for nodes that are set up for other limits than these.
-func (i *initialiser) otherLimits() error {
-	others := func(n admin.NodeReport) bool { return n.State != admin.Failed && n.Limits != i.limits }
-	return fmt.Errorf("nothing was opened, as the limits of %s are not %s: use the same limits for init and all programs, "+
-		"or change the limits of the nodes with --change-limits, after all programs that use them have stopped", i.names(others), text.InFlags(i.limits))
-}
-
-// inUse is the error for nodes that must wait, because they may not be new.
-func (i *initialiser) inUse() error {
-	what := "may have forgotten locks that are still held"
-	if !slices.ContainsFunc(i.report.Nodes, func(n admin.NodeReport) bool { return n.State == admin.Recovering && !n.HadMarker }) {
-		what = "recover, as they restarted, failed over, got their first replica, or had their limits changed"
-	}
-	return fmt.Errorf("nothing was opened, as not all nodes are new: %s %s. "+
-		"Wait: all nodes open by themselves in %s", i.names(inState(admin.Recovering)), what, text.Span(i.left()))
-}
-
-// failed is the error for nodes that may not be open.
-func (i *initialiser) failed() error {
-	if i.names(inState(admin.Opened)) != "" {
-		return fmt.Errorf("%s failed while the others were opened: repeat the command to see their state", i.names(inState(admin.Failed)))
-	}
-	said := fmt.Sprintf("nothing was opened, as %s failed: fix that, and repeat the command", i.names(inState(admin.Failed)))
-	if left := i.left(); left > 0 {
-		said += "; or wait: the others open by themselves in " + text.Span(left)
-	}
-	return errors.New(said)
-}
-
-// inState returns a filter for nodes in a state.
-func inState(s admin.State) func(admin.NodeReport) bool {
-	return func(n admin.NodeReport) bool { return n.State == s }
-}
-
-// names returns the nodes for which is returns true.
-func (i *initialiser) names(is func(admin.NodeReport) bool) string {
-	var names []string
-	for _, n := range i.report.Nodes {
-		if is(n) {
-			names = append(names, n.Node)
-		}
-	}
-	if len(names) == len(i.report.Nodes) {
-		return "all nodes"
-	}
-	return text.Enumerated(names)
 }
 
 // left is the time until the last recovery ends.

@@ -82,7 +82,7 @@ it is held. --multi asks all nodes instead of a majority.
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log to stderr all that happens")
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	for _, command := range []func(*app) *cobra.Command{
-		initCommand, readyCommand, doctorCommand, runCommand, latchCommand, statusCommand, topCommand, releaseCommand, demoCommand, versionCommand,
+		initCommand, readyCommand, doctorCommand, runCommand, latchCommand, statusCommand, topCommand, releaseCommand, demoCommand,
 	} {
 		root.AddCommand(command(a))
 	}
@@ -91,17 +91,21 @@ it is held. --multi asks all nodes instead of a majority.
 }
 
 func demoCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use:   "demo",
 		Short: "See the library at work, without any server",
 		Long: `Two clients contend for one lock on five nodes in this process, while nodes are stopped,
-started, and lose their memory. It takes about twelve seconds. Each line is printed after
+started, and lose their memory. It takes about eleven seconds. Each line is printed after
 the event has happened and was checked. After any unexpected event, the demo reports it
 and fails.`,
 		Args: arguments(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := a.nodes.refuse(c); err != nil {
+				return err
+			}
+			return demo.Play(c.Context(), a.stdout, a.logger()) // without --verbose, the time line tells it better than a log
+		},
 	}
-	// Without --verbose, the log has nothing: the time line tells it better.
-	return a.nodeless(c, func(c *cobra.Command, _ []string) error { return demo.Play(c.Context(), a.stdout, a.logger()) })
 }
 
 // usageTemplate limits the width of cobra's template. Below the root it only lists the names of the global flags: there

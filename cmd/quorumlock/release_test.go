@@ -30,7 +30,7 @@ func requireRelease(t *testing.T, binary string, build *exec.Cmd) {
 	build.Dir = root
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
-	out, err = exec.Command(binary, "version").Output()
+	out, err = exec.Command(binary, "--version").Output()
 	require.NoError(t, err)
 	assert.Regexp(t, `^quorumlock v9\.8\.7 go1\.\S+ `+runtime.GOOS+`/`+runtime.GOARCH+`\n$`, string(out))
 	if runtime.GOOS != "linux" {

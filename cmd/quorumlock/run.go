@@ -136,18 +136,12 @@ func (h *holder) isDone(err error) bool {
 	return true
 }
 
-// ownersEnv has the ids of the leases under which this process runs, the outermost first.
-const ownersEnv = "QUORUMLOCK_OWNERS"
-
-func outerOwners() []string { return strings.Fields(os.Getenv(ownersEnv)) }
-
 // environment returns the environment of the command, with variables that describe the lock. They replace those of an
 // outer quorumlock. The nodes' passwords are removed, which the command must not see.
 func environment(keys []string, lease *lease) []string {
 	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, nodesEnv+"=") })
 	return append(inherited,
 		"QUORUMLOCK_OWNER="+lease.Owner(),
-		ownersEnv+"="+strings.Join(append(outerOwners(), quorumlock.ParseOwner(lease.Owner()).ID), " "),
 		"QUORUMLOCK_TOKEN="+strconv.FormatUint(lease.Token(), 10),
 		"QUORUMLOCK_KEY="+keys[0],
 		"QUORUMLOCK_KEYS="+strings.Join(keys, "\n"),

@@ -4,17 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-
-	"github.com/spf13/cobra"
 )
-
-func versionCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "version", Short: "Print the version", Args: arguments(cobra.NoArgs)}
-	return a.nodeless(c, func(*cobra.Command, []string) error {
-		fmt.Fprintln(a.stdout, version())
-		return nil
-	})
-}
 
 // release is the version of a build that cannot know it, from a source without its repository:
 //

@@ -19,36 +19,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
 )
 
-// TestRunRefusesToWaitForItself: a command below another would wait for that one's end, and that one for its.
-func TestRunRefusesToWaitForItself(t *testing.T) {
-	t.Parallel()
-	servers := openFleet(t, 3)
-	self, err := os.Executable()
-	require.NoError(t, err)
-	run := func(flags string) string {
-		return self + " run --nodes " + servers.nodes() + " " + flags + " -- echo ran"
-	}
-	for name, c := range map[string]struct {
-		outer, inner string // flags
-		says         string
-	}{
-		"at once":      {"--key a", run("--key a"), "125"},
-		"in between":   {"--key b", strings.Replace(run("--key c"), "echo ran", run("--key b"), 1), "125"},
-		"with a bound": {"--key d", run("--key d --wait 1m"), "125"},
-		"a single try": {"--key e", run("--key e --wait 0s"), "120"},
-		"another lock": {"--key f", run("--key g"), "ran"},
-	} {
-		outer := strings.Fields("run --nodes " + servers.nodes() + " --node-timeout 1s " + c.outer)
-		p := begin(t, append(outer, "--", "sh", "-c", c.inner+" || echo $?")...)
-		assert.Equal(t, c.says, p.line(), "%s: without an answer both wait for ever", name)
-		assert.Zero(t, p.exit())
-		if c.says == "125" {
-			assert.Contains(t, p.stderr.String(), "the quorumlock command that started this one: each would wait for the other", name)
-		}
-		assert.NotContains(t, p.stderr.String(), "waiting:", name)
-	}
-}
-
 // waitForLog waits until a process has logged something.
 func waitForLog(t *testing.T, p *process, text string) {
 	t.Helper()

@@ -98,8 +98,6 @@ func (c *Command) End() { c.terminal.reclaim(c.cmd.Process) }
 // Stop ends the command and everything in its process group: it asks first, and kills what remains after the grace
 // period. It returns the result of the command when all is over.
 func (c *Command) Stop(grace time.Duration) error {
-	adopt(true)
-	defer adopt(false)
 	c.askToEnd()
 	over := NewAlarm()
 	defer over.Stop()

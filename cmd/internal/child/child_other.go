@@ -20,8 +20,6 @@ func (c *Command) askToEnd() { c.kill() }
 
 func (c *Command) kill() { _ = c.cmd.Process.Kill() } // it may have ended this instant
 
-func adopt(bool) {}
-
 func (c *Command) groupAlive() bool { return false }
 
 func endedBy(*os.ProcessState) os.Signal { return nil }

@@ -46,9 +46,9 @@ func (c *Command) interrupt(sig syscall.Signal) {
 
 func (c *Command) kill() { c.signalGroup(syscall.SIGKILL) }
 
-// groupAlive reports whether the group has a process left after the command itself was waited for.
+// groupAlive reports whether the group has a process left after the command itself was waited for. One that has ended
+// and is not reaped, as in a container whose first process reaps no children, counts until the grace period is over.
 func (c *Command) groupAlive() bool {
-	reap(c.cmd.Process.Pid)
 	err := syscall.Kill(-c.cmd.Process.Pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)
 }

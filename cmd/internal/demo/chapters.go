@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 // chapters are the demo. Each step checks its own claim.
@@ -19,9 +18,8 @@ var chapters = []struct {
 	{"Two nodes die while the lock is held", []func(*stage){(*stage).loseTwo}},
 	{"A hands over", []func(*stage){(*stage).handsOver, (*stage).renewsB}},
 	{"A third node dies: no majority is left", []func(*stage){(*stage).loseThird, (*stage).ends}},
-	{"The nodes come back; MultiLock asks all of them", []func(*stage){(*stage).failsOnOne, (*stage).takesBoth}},
-	{"Three nodes lose their memory while the lock is held", []func(*stage){
-		(*stage).takes, (*stage).forget, (*stage).isKeptOut, (*stage).waits, (*stage).heals, (*stage).outlives, (*stage).finish,
+	{"The nodes come back, and three lose their memory while the lock is held", []func(*stage){
+		(*stage).comeBack, (*stage).takes, (*stage).forget, (*stage).isKeptOut, (*stage).waits, (*stage).heals, (*stage).outlives, (*stage).finish,
 	}},
 }
 
@@ -158,40 +156,13 @@ func (s *stage) ends() {
 	s.expect("a release tells B that the lease was lost", errors.Is(err, quorumlock.ErrLost), err)
 }
 
-// failsOnOne: MultiLock needs every node.
-func (s *stage) failsOnOne() {
-	s.start(3, 4)
-	began := time.Now()
-	s.answering(4)
-	s.a.tell("noticed it %v later: 4 of %d nodes answer", round(time.Since(began)), total)
-	_, err := s.a.MultiLock("stock", "orders").TryAcquire(s.ctx)
-	s.expect("MultiLock is refused because of node-5 alone", slices.Equal(silent(err), []string{"node-5"}) && errors.Is(err, node.ErrUnreachable), err)
-	s.a.tell(`asks for "stock" and "orders" on every node, and is refused: node-5 is unreachable`)
-	s.expectKeys()
-	s.tellNodes("nothing is left of the attempt on any of them")
-}
-
-// takesBoth: with every node up, A acquires two names at once.
-func (s *stage) takesBoth() {
-	s.start(5)
-	s.answering(total)
-	began := time.Now()
-	lease, err := s.a.MultiLock("stock", "orders").TryAcquire(s.ctx)
-	s.succeeds("MultiLock gets both names", err)
-	took := time.Since(began)
-	s.expectKeys("orders", "stock")
-	s.a.tell(`takes "stock" and "orders" in one step, in %v, on %d of %d nodes`, round(took), backing(lease), total)
-	s.succeeds("the release is confirmed", lease.Release(s.ctx))
-	s.expectKeys()
-	s.a.tell("releases both; no key is left on any node")
-}
-
-// answering waits until A gets answers from the given number of nodes, and knows that the others do not answer.
-func (s *stage) answering(nodes int) {
-	s.eventually(fmt.Sprintf("A sees %d nodes answer", nodes), func() bool {
+// comeBack: A asks all nodes again.
+func (s *stage) comeBack() {
+	s.start(3, 4, 5)
+	s.eventually("A sees all nodes answer", func() bool {
 		status, err := s.a.RedLock(name).Inspect(s.ctx)
 		failed := func(n quorumlock.NodeStatus) bool { return n.Err != nil }
-		return err == nil && len(slices.DeleteFunc(status.Nodes, failed)) == nodes
+		return err == nil && !slices.ContainsFunc(status.Nodes, failed)
 	})
 }
 
