@@ -73,7 +73,7 @@ var rules = []rule{
 	{
 		name: "reports ask no node",
 		docs: "cmd/internal/watch and cmd/internal/doctor ask nodes. What is said of their facts, and how, is tested without a server.",
-		pkg:  module + "/cmd/internal/report " + module + "/cmd/internal/text " + module + "/cmd/internal/exit " + module + "/cmd/internal/live",
+		pkg:  module + "/cmd/internal/report " + module + "/cmd/internal/text " + module + "/cmd/internal/exit",
 		deny: []string{"github.com/redis/rueidis", module + "/admin", module + "/cmd/internal/doctor"},
 	},
 	{
