@@ -16,17 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-func TestManualStandsStill(t *testing.T) {
-	m := clock.NewManual(epoch)
-	require.Zero(t, m.Now())
-	require.Equal(t, epoch, m.Wall())
-	m.Advance(0)
-	require.Zero(t, m.Now())
-	m.Advance(time.Second)
-	m.Advance(time.Minute)
-	require.Equal(t, time.Minute+time.Second, m.Now())
-}
-
 func TestManualRunsInOrderOnTheCaller(t *testing.T) {
 	m := clock.NewManual(epoch)
 	type run struct {

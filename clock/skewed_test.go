@@ -27,16 +27,6 @@ func TestSkewedRate(t *testing.T) {
 	require.WithinDuration(t, m.Wall().Add(-20*time.Second), slow.Wall(), 2)
 }
 
-func TestSkewedTimersFollowTheRate(t *testing.T) {
-	m := clock.NewManual(epoch)
-	var fast, slow time.Duration
-	clock.NewSkewed(m, 1.25).AfterFunc(10*time.Second, func() { fast = m.Now() })
-	clock.NewSkewed(m, 0.8).AfterFunc(10*time.Second, func() { slow = m.Now() })
-	m.Advance(time.Minute)
-	require.Equal(t, 8*time.Second, fast)
-	require.Equal(t, 12500*time.Millisecond, slow)
-}
-
 func TestSkewedWallClockSteps(t *testing.T) {
 	m := clock.NewManual(epoch)
 	s := clock.NewSkewed(m, 1)

@@ -76,16 +76,6 @@ func (f *nodeFlags) list() []string {
 	return addresses
 }
 
-// refuse rejects these flags for commands that use no nodes: a flag without effect would mislead.
-func (f *nodeFlags) refuse(c *cobra.Command) error {
-	for _, name := range []string{"nodes", "embedded", "allow-even", "allow-eviction", "node-timeout", "max-ttl", "max-clock-skew", "prefix"} {
-		if c.Flags().Changed(name) {
-			return wrongFlag(c, "--%s has no effect here: %s does not use your nodes", name, c.Name())
-		}
-	}
-	return nil
-}
-
 // check refuses invalid times before other values are derived from them.
 func (f *nodeFlags) check(c *cobra.Command) error {
 	return cmp.Or(

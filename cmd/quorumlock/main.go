@@ -12,20 +12,7 @@
 //	quorumlock release --force nightly --nodes a:6379,b:6379,c:6379
 //	quorumlock demo
 //
-// # Exit codes
-//
-//	0        success; run: the command's own status, whatever it is
-//	1, 2     doctor: warnings, errors
-//	120      the lock was held by another, or a latch not done, when --wait was over
-//	121      no quorum: too few nodes answered, agreed or are ready; init: not all are open
-//	122      the lease was lost, or --max-hold was over: the command was stopped
-//	125      wrong usage, or another failure of quorumlock itself
-//	126      the command cannot be invoked
-//	127      the command was not found
-//	128+n    signal n ended the command, or the waiting for the lock
-//
-// A command can end with any of these numbers itself; what quorumlock means by one, it
-// says on stderr.
+// quorumlock --help lists the exit codes.
 package main
 
 import (
@@ -100,9 +87,6 @@ the event has happened and was checked. After any unexpected event, the demo rep
 and fails.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := a.nodes.refuse(c); err != nil {
-				return err
-			}
 			return demo.Play(c.Context(), a.stdout, a.logger()) // without --verbose, the time line tells it better than a log
 		},
 	}

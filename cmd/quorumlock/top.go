@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"strings"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/internal/report"
 	"github.com/quorumlock/quorumlock/cmd/internal/text"
-	"github.com/quorumlock/quorumlock/cmd/internal/watch"
 )
 
 const topHelp = `Shows locks with their holders, purposes, ages, nodes and waiters, and the state of the
@@ -101,9 +99,6 @@ func (a *app) top(c *cobra.Command, asJSON bool, scan int, keys []string) error 
 	if err := c.Context().Err(); err != nil {
 		return err
 	}
-	if len(keys) == 0 && nothingListed(facts) {
-		return errors.New("the user in the addresses may not list keys: name the locks (quorumlock top KEY...), or permit it +scan +hlen")
-	}
 	top := report.NewTop(time.Now(), facts, keys)
 	printed := top.String()
 	if asJSON {
@@ -112,18 +107,4 @@ func (a *app) top(c *cobra.Command, asJSON bool, scan int, keys []string) error 
 		printed = w.String()
 	}
 	return cmp.Or(err, a.print(printed, top.Answered < top.Need))
-}
-
-// nothingListed reports whether every node that could be searched denies this to the user.
-func nothingListed(facts *watch.Facts) bool {
-	denied := 0
-	for i := range facts.Nodes {
-		switch n := &facts.Nodes[i]; {
-		case watch.IsDenied(n.Unlisted):
-			denied++
-		case n.Err == nil:
-			return false
-		}
-	}
-	return denied > 0
 }

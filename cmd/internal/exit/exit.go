@@ -27,7 +27,7 @@ const (
 	signalled = 128
 )
 
-// Help is the table of the package comment of the command, for --help.
+// Help explains the exit codes, for --help.
 const Help = `Exit codes:
   0        success; run: the command's own status, whatever it is
   1, 2     doctor: warnings, errors

@@ -72,13 +72,6 @@ func ttlText(d time.Duration) string {
 	return d.Round(time.Millisecond).String()
 }
 
-// exact is a time that JSON has in milliseconds with a fraction.
-type exact time.Duration
-
-func (d exact) MarshalJSON() ([]byte, error) {
-	return json.Marshal(text.Milliseconds(time.Duration(d)))
-}
-
 // NewLock sums up what all nodes say about the lock of a name.
 func NewLock(key string, facts *watch.Facts) *Lock {
 	l := &Lock{Key: key, Need: len(facts.Nodes)/2 + 1}

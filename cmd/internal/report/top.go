@@ -23,11 +23,11 @@ type Top struct {
 }
 
 type topNode struct {
-	Node       string `json:"node"`
-	Error      string `json:"error"`
-	Latency    exact  `json:"latency_ms"`
-	Recovering whole  `json:"recovering_ms"`
-	Locks      int    `json:"locks"`
+	Node       string  `json:"node"`
+	Error      string  `json:"error"`
+	Latency    float64 `json:"latency_ms"`
+	Recovering whole   `json:"recovering_ms"`
+	Locks      int     `json:"locks"`
 	// Note says what could not be learnt from a node that answers.
 	Note string `json:"note"`
 }
@@ -53,7 +53,7 @@ func NewTop(now time.Time, facts *watch.Facts, given []string) *Top {
 }
 
 func newTopNode(n *watch.Node) topNode {
-	t := topNode{Node: n.Name, Recovering: whole(n.Recovering), Latency: exact(n.Latency)}
+	t := topNode{Node: n.Name, Recovering: whole(n.Recovering), Latency: text.Milliseconds(n.Latency)}
 	if n.Err != nil {
 		t.Error = text.OfNode(n.Err)
 	}
@@ -89,7 +89,7 @@ func (t *Top) String() string {
 			nodes.Add(n.Node, "-", "-", n.Error)
 			continue
 		}
-		nodes.Add(n.Node, fmt.Sprintf("%.1fms", text.Milliseconds(time.Duration(n.Latency))), strconv.Itoa(n.Locks), text.OrDash(n.Note))
+		nodes.Add(n.Node, fmt.Sprintf("%.1fms", n.Latency), strconv.Itoa(n.Locks), text.OrDash(n.Note))
 	}
 	locks := text.NewTable("LOCK", "NODES", "TTL", "HELD", "WAIT", "HOLDER", "PURPOSE")
 	for i := range t.Locks {

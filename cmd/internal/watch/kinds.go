@@ -63,12 +63,8 @@ func (a *asker) kinds(ctx context.Context, name string) (k Kinds) {
 		k.Err = numbers(answers[1], &generation, &count)
 	}
 	k.Permits, k.Version, k.Generation, k.Count = int(size), version, generation, int(count)
-	for more := k.Count > 0; more && k.Err == nil; {
-		var ids []string
-		from := len(k.Counted)
-		ids, k.Err = a.Ask(ctx, []string{"ZRANGE", keyOf("latched", name), strconv.Itoa(from), strconv.Itoa(from + step - 1)})[0].AsStrSlice()
-		k.Counted = append(k.Counted, ids...)
-		more = len(ids) == step
+	if k.Count > 0 && k.Err == nil {
+		k.Counted, k.Err = a.Ask(ctx, []string{"ZRANGE", keyOf("latched", name), "0", "-1"})[0].AsStrSlice() // 1,000 at most
 	}
 	return k
 }

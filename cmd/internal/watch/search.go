@@ -13,12 +13,8 @@ import (
 // step limits the keys of one SCAN, because the server serves no other client meanwhile.
 const step = 1000
 
-// errDenied means that the user may not list keys. See [IsDenied].
-var errDenied = errors.New("the user may not list keys (+scan +hlen)")
-
-// IsDenied reports whether a node could not be searched because its user lacks the rights. Clients that only take
-// locks do not need these rights.
-func IsDenied(unlisted error) bool { return errors.Is(unlisted, errDenied) }
+// errDenied means that the user may not list keys. Clients that only take locks do not need these rights.
+var errDenied = errors.New("the user may not list keys (+scan +hlen): name the locks")
 
 // search examines a number of keys of the node for locks. Every lock is a hash with one field.
 func (a *asker) search(ctx context.Context, keys int) {

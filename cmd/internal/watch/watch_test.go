@@ -277,7 +277,7 @@ func TestRights(t *testing.T) {
 	w := watcher(t, asUser, 1000, "job:a", "other")
 	for _, n := range w.Look(t.Context()).Nodes {
 		require.NoError(t, n.Err)
-		assert.True(t, IsDenied(n.Unlisted), "%v", n.Unlisted)
+		require.ErrorIs(t, n.Unlisted, errDenied)
 		require.Error(t, n.Locks["other"].Err)
 		assert.Len(t, n.Locks["job:a"].Holders, 1)
 	}
@@ -290,7 +290,7 @@ func TestRights(t *testing.T) {
 	for _, s := range all {
 		command(t, s, "ACL", "SETUSER", "locker", "+scan")
 	}
-	assert.True(t, IsDenied(watcher(t, asUser, 1000).Look(t.Context()).Nodes[0].Unlisted))
+	require.ErrorIs(t, watcher(t, asUser, 1000).Look(t.Context()).Nodes[0].Unlisted, errDenied)
 	for _, s := range all {
 		command(t, s, "ACL", "SETUSER", "locker", "+hlen")
 	}
