@@ -14,7 +14,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
-	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -69,35 +68,6 @@ func TestInit(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Since(began), 1500*time.Millisecond)
 	assert.Equal(t, exit.NoQuorum, r.code)
 	assert.Contains(t, servers.plainly(r.stdout), "n1: failed: timeout")
-}
-
-// TestInitDoesNotHurryNodesThatAllRestarted: data on their disks shows that the nodes were in use, even if none is
-// open any more.
-func TestInitDoesNotHurryNodesThatAllRestarted(t *testing.T) {
-	t.Parallel()
-	servers := newFleet(t, 3, redisproc.WithAOF())
-	servers.open(t)
-	for _, s := range servers {
-		s.Restart()
-	}
-	servers.init(t, exit.NoQuorum, "", each("recovering for another T"), "quorumlock: nothing was opened, as not all nodes are new: "+
-		"those that recover may have forgotten locks that are still held. Wait: all nodes open by themselves in T\n")
-	servers.requireGives(t, exit.NoQuorum)
-}
-
-func TestInitNoticesTwoAddressesOfOneServer(t *testing.T) {
-	t.Parallel()
-	servers := newFleet(t, 2)
-	twice := "unix://" + servers[0].Socket()
-	r := call(t, "init", "--nodes", servers.nodes()+","+twice)
-	assert.Equal(t, exit.NoQuorum, r.code)
-	assert.Contains(t, servers.plainly(r.stdout), ": failed: another node is the same server: it is n1 by another address")
-	assert.Contains(t, r.stderr, "nodes failed: fix that")
-	for _, s := range servers {
-		until, err := s.Command("HGET", "quorumlock:node", "until")
-		require.NoError(t, err)
-		assert.NotEqual(t, "0", until, "the node was not opened")
-	}
 }
 
 func TestLimits(t *testing.T) {

@@ -185,13 +185,6 @@ func TestSignalsArePassedOn(t *testing.T) {
 	}
 }
 
-func TestSignalEndsTheCommand(t *testing.T) {
-	p := begin(t, script(`echo ready; sleep 60; echo not reached`)...)
-	assert.Equal(t, "ready", p.line())
-	p.signal(syscall.SIGTERM)
-	assert.Equal(t, 143, p.exit())
-}
-
 // TestUserSignalsSpareTheChildren: SIGUSR1 kills a program that does not expect it, so only the command gets it.
 func TestUserSignalsSpareTheChildren(t *testing.T) {
 	p := begin(t, script(`trap 'echo told' USR1; exec 3<&0; sh -c 'echo ready; read x; echo child lives' <&3 & wait; wait`)...)

@@ -106,34 +106,6 @@ func TestStatusOfNodesThatRecover(t *testing.T) {
 	assert.Contains(t, said, `and others can have "k" in T, when enough nodes have recovered`)
 }
 
-// TestStatusOfEveryKind: status shows everything of a name that is held, and does not call such a name free.
-func TestStatusOfEveryKind(t *testing.T) {
-	t.Parallel()
-	servers := openFleet(t, 3)
-	leases := []*quorumlock.Lease{servers.permit(t), servers.permit(t)}
-	slices.SortFunc(leases, func(a, b *quorumlock.Lease) int { return a.Slots()[0] - b.Slots()[0] })
-	readers := []*quorumlock.Lease{servers.reader(t), servers.reader(t)}
-	slices.SortFunc(readers, func(a, b *quorumlock.Lease) int { return strings.Compare(a.Owner(), b.Owner()) })
-	latch := servers.client(t).Latch("l")
-	require.NoError(t, latch.Set(t.Context(), 3))
-	require.NoError(t, latch.CountDown(t.Context(), "one"))
-
-	permits := fmt.Sprintf("no lock \"s\" is held: 3 of 3 nodes answered (2 needed)\nPERMIT HOLDER NODES TTL LEFT HELD LARGEST TOKEN\n%d A 3/3 T T TOKEN\n%d B 3/3 T T TOKEN\n",
-		leases[0].Slots()[0], leases[1].Slots()[0])
-	assert.Equal(t, permits+"semaphore \"s\": 2 permits held; their number is not set on the nodes, programs configure it\n", servers.status(t, exit.OK, "s", leases...))
-	require.NoError(t, servers.client(t).Semaphore("s", 3).SetPermits(t.Context(), 3))
-	assert.Equal(t, permits+"semaphore \"s\": 2 of 3 permits held\n", servers.status(t, exit.OK, "s", leases...))
-	assert.Contains(t, servers.status(t, exit.OK, "r", readers...), "READER NODES TTL LEFT\nA 3/3 T\nB 3/3 T\n\"r\" is held by 2 readers on 3 of 3 nodes (2 needed)\n")
-
-	unlocked := "no lock \"l\" is held: 3 of 3 nodes answered (2 needed)\n"
-	assert.Equal(t, unlocked+"latch \"l\": 1 of 3 have counted down\n", servers.status(t, exit.OK, "l"))
-	require.NoError(t, latch.CountDown(t.Context(), "two"))
-	require.NoError(t, latch.CountDown(t.Context(), "three"))
-	assert.Equal(t, unlocked+"latch \"l\": done, all 3 have counted down\n", servers.status(t, exit.OK, "l"))
-	require.NoError(t, latch.Delete(t.Context()))
-	assert.Contains(t, servers.status(t, exit.OK, "l"), "\"l\" is free: 3 of 3 nodes answered (2 needed)\n")
-}
-
 // TestOddKeys: a key of another type is not blamed on nodes, and no TTL ends it. The text of a server cannot control the
 // terminal.
 func TestOddKeys(t *testing.T) {

@@ -107,28 +107,12 @@ const (
 	ctrlZ = "\x1a"
 )
 
-func TestTerminalInput(t *testing.T) {
-	s := onTerminal(t, selfCommand(t, script(`echo ready; read x; echo "got $x"`)...))
-	s.sees("ready")
-	s.types("hello\n")
-	s.sees("got hello")
-	assert.Zero(t, s.exit())
-}
-
 func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 	s := onTerminal(t, selfCommand(t, script(`n=0; trap 'n=$((n+1))' INT; echo ready; while [ $n = 0 ]; do sleep 0.02; done; sleep 0.2; echo "n=$n"; exit 8`)...))
 	s.sees("ready")
 	s.types(ctrlC)
 	s.sees("n=1")
 	assert.Equal(t, 8, s.exit())
-}
-
-func TestCtrlCEndsTheCommand(t *testing.T) {
-	// The shell reads the line itself: a shell that has just forked may hold back its child's signal.
-	s := onTerminal(t, selfCommand(t, script("echo ready; read x; echo not reached")...))
-	s.sees("ready")
-	s.types(ctrlC)
-	assert.Equal(t, 130, s.exit())
 }
 
 func TestCtrlZIsIgnored(t *testing.T) {

@@ -169,12 +169,6 @@ func TestDefaultOfKillAfter(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
-	for shell, has := range map[string]string{"bash": "__start_quorumlock", "zsh": "#compdef quorumlock", "fish": "complete -c quorumlock", "powershell": "Register-ArgumentCompleter"} {
-		r := call(t, "completion", shell)
-		assert.Zero(t, r.code)
-		assert.Contains(t, r.stdout, has)
-		assert.Empty(t, r.stderr)
-	}
 	const noFiles, files = "\n:4\n", "\n:0\n"
 	for _, c := range []struct {
 		args []string

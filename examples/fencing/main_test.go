@@ -20,15 +20,6 @@ func TestRun(t *testing.T) {
 	assert.Contains(t, out.String(), "The balance is 160: both deposits are in it")
 }
 
-// TestLateDeposit: the error names the token of the late write, and a larger one, which the table has.
-func TestLateDeposit(t *testing.T) {
-	s := tell(t)
-	var stale *fence.StaleError
-	require.ErrorAs(t, s.lateDeposit(t.Context(), fencedTable{s.db}), &stale)
-	assert.Less(t, stale.Token, stale.Seen)
-	requireStored(t, s, 150, stale.Seen)
-}
-
 // TestReadRecordsTheToken: alice writes late, after bob has read and before he writes. Without the token of bob's read, the
 // table would accept her write, and he would overwrite it.
 func TestReadRecordsTheToken(t *testing.T) {
@@ -61,26 +52,10 @@ func TestMissingAccountIsNotStale(t *testing.T) {
 	}
 }
 
-func TestZeroTokenIsRejected(t *testing.T) {
-	s := tell(t)
-	require.ErrorIs(t, fencedTable{s.db}.write(t.Context(), 0, 110), fence.ErrNoToken)
-	_, err := fencedTable{s.db}.read(t.Context(), 0)
-	require.ErrorIs(t, err, fence.ErrNoToken)
-	requireStored(t, s, 100, 0)
-}
-
 func tell(t *testing.T) *story {
 	t.Helper()
 	s, err := newStory(t.Context(), io.Discard)
 	require.NoError(t, err)
 	t.Cleanup(func() { s.close(t.Context()) })
 	return s
-}
-
-func requireStored(t *testing.T, s *story, balance int, token uint64) {
-	t.Helper()
-	gotBalance, gotToken, err := s.stored(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, balance, gotBalance)
-	require.Equal(t, token, gotToken)
 }

@@ -198,6 +198,7 @@ func TestStatusText(t *testing.T) {
 		facts.Nodes[i].Locks = map[string]watch.Lock{
 			"k":     held("k", "C:1 web-1/77 report", 7*time.Second, tokenAt(noon.Add(-90*time.Second))),
 			slot(0): held(slot(0), "D:5", 2*time.Second, tokenAt(noon.Add(-time.Second))),
+			"r":     {Holders: []node.Holder{{Name: "r", Owner: "F:1", TTL: time.Second, Reads: true}}},
 		}
 		facts.Nodes[i].Kinds = map[string]watch.Kinds{
 			"s": {Permits: 2, Version: 1}, "l": {Count: 3, Counted: []string{"a", fmt.Sprint(i)}},
@@ -228,6 +229,14 @@ y     -       -              -         1ms      -
 z     -       -              -         -        timeout
 no lock "l" is held: 2 of 3 nodes answered (2 needed)
 latch "l": done, all 3 have counted down
-`, NewStatus(noon, facts, []string{"k", "s", "l"}).String())
+
+NODE  HOLDER    LARGEST TOKEN  TTL LEFT  LATENCY  NOTE
+x     1 reader  -              1s        1ms      -
+y     1 reader  -              1s        1ms      -
+z     -         -              -         -        timeout
+READER  NODES  TTL LEFT
+F:1     2/3    1s
+"r" is held by 1 reader on 2 of 3 nodes (2 needed)
+`, NewStatus(noon, facts, []string{"k", "s", "l", "r"}).String())
 	require.Len(t, NewLock("k", facts).Owners(), 1)
 }
