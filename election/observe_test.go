@@ -1,7 +1,6 @@
 package election_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -96,20 +95,7 @@ func TestWatchCorrectsTheToken(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
-		ctx, cancel := context.WithCancel(t.Context())
-		type sight struct {
-			leader election.Leader
-			err    error
-		}
-		seen := make(chan sight, 100)
-		over := make(chan struct{})
-		observer := w.candidate("observer")
-		go func() {
-			defer close(over)
-			for leader, err := range observer.Watch(ctx) {
-				seen <- sight{leader, err}
-			}
-		}()
+		seen := watch(t, w.candidate("observer"))
 		require.ErrorIs(t, (<-seen).err, election.ErrNoLeader)
 		e := w.candidate("a")
 		a := start(t, e)
@@ -131,8 +117,6 @@ func TestWatch(t *testing.T) {
 		require.ErrorIs(t, (<-seen).err, quorumlock.ErrNoQuorum)
 		w.Resume(0, 1, 2)
 		require.NotEmpty(t, (<-seen).leader.Owner)
-		cancel()
-		<-over
 	})
 }
 

@@ -51,7 +51,6 @@ not possible is reported, and is neither a finding nor an OK. The exit code is
    }],
    "checks": [{
      "id":        the name of the check, which never changes
-     "about":     the checked aspect, if there are no findings
      "severity":  the worst of them
      "findings": [{
        "severity": as above

@@ -44,9 +44,7 @@ type Finding struct {
 
 // Check is the result of one check.
 type Check struct {
-	ID string `json:"id"`
-	// About describes the aspect if there are no findings.
-	About    string    `json:"about"`
+	ID       string    `json:"id"`
 	Severity Severity  `json:"severity"`
 	Findings []Finding `json:"findings"`
 }
