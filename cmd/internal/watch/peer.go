@@ -21,9 +21,8 @@ type Peer struct {
 	Options node.Options
 	// program is the name of the connection, for the server's CLIENT LIST.
 	program string
-	// client is nil while there is no connection. server is the address that it leads to.
+	// client is nil before the first command.
 	client rueidis.Client
-	server string
 }
 
 // NewPeer makes a peer, which connects when it is first used. It fails only for options that do not describe a node.
@@ -40,7 +39,9 @@ func NewPeer(opt node.Options, patience time.Duration, program string) (*Peer, e
 
 // Close closes all connections.
 func (p *Peer) Close() {
-	p.hangUp()
+	if p.client != nil {
+		p.client.Close()
+	}
 	_ = p.Node.Close() // it never fails
 }
 
@@ -51,11 +52,8 @@ func (p *Peer) Run(ctx context.Context, op wire.Op) wire.Reply {
 	return replies[0]
 }
 
-// Ask runs commands. It connects first if necessary, and closes the connection if a command was not answered.
+// Ask runs commands. It connects first if necessary.
 func (p *Peer) Ask(ctx context.Context, commands ...[]string) []rueidis.RedisResult {
-	if p.Options.Tag != "" && p.server != p.address() { // the slot may have moved to another server
-		p.hangUp()
-	}
 	if err := p.Connect(); err != nil {
 		return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, len(commands))
 	}
@@ -63,38 +61,23 @@ func (p *Peer) Ask(ctx context.Context, commands ...[]string) []rueidis.RedisRes
 	for i, args := range commands {
 		built[i] = p.client.B().Arbitrary(args...).Build()
 	}
-	answers := p.client.DoMulti(ctx, built...)
-	if slices.ContainsFunc(answers, func(r rueidis.RedisResult) bool { return r.NonRedisError() != nil }) {
-		p.hangUp()
-	}
-	return answers
+	return p.client.DoMulti(ctx, built...)
 }
 
 // Connect makes the connection, unless there is one.
 func (p *Peer) Connect() (err error) {
 	if p.client == nil {
 		p.client, err = p.Dial()
-		p.server = p.address()
 	}
 	return err
 }
-
-func (p *Peer) hangUp() {
-	if p.client != nil {
-		p.client.Close()
-		p.client = nil
-	}
-}
-
-// address returns the address of the server that the node was last connected to, or "".
-func (p *Peer) address() string { return p.Node.(wire.Located).Address() }
 
 // Dial makes a further connection to the server, which retries nothing, and does not reconnect.
 func (p *Peer) Dial() (rueidis.Client, error) {
 	opt := p.Node.(interface{ ClientOption() rueidis.ClientOption }).ClientOption()
 	opt.SelectDB = p.Options.Database
 	if p.Options.Tag != "" {
-		opt.InitAddress = []string{p.address()}
+		opt.InitAddress = []string{p.Node.(wire.Located).Address()}
 	}
 	opt.ForceSingleClient = opt.Sentinel.MasterSet == ""
 	opt.DisableRetry, opt.DisableCache = true, true
