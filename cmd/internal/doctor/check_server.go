@@ -12,8 +12,12 @@ func (j *judge) usable(n *Node) {
 	case n.Info.Value["loading"] == "1" || strings.Contains(n.Refused.Error(), "LOADING"):
 		j.find(n, Warning, "the server is loading its data from disk", "Until it is done, it answers no command.", "Wait, and look again.")
 	default:
+		var commands []string
+		if strings.Contains(n.Refused.Error(), "maxmemory-policy") {
+			commands = noEviction
+		}
 		j.find(n, Error, "the library does not use the server: "+n.Refused.Error(),
-			"A node that is not used has no vote.", "See the table of errors in docs/handbook.md.")
+			"A node that is not used has no vote.", "See the table of errors in docs/handbook.md.", commands...)
 	}
 }
 

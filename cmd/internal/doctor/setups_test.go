@@ -102,7 +102,7 @@ func TestSetups(t *testing.T) {
 		"eviction": {func(s *setup) {
 			s.servers[0].Config("maxmemory-policy", "allkeys-lru")
 			s.servers[0].Config("maxmemory", "100mb")
-		}, "usable", Error, "maxmemory-policy is allkeys-lru|set maxmemory-policy to noeviction|AllowEviction"},
+		}, "usable", Error, "maxmemory-policy is allkeys-lru|set maxmemory-policy to noeviction|AllowEviction|CONFIG SET maxmemory-policy noeviction"},
 		"no memory left": {func(s *setup) {
 			for _, server := range s.servers {
 				server.Config("maxmemory", "500kb")
