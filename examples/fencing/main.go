@@ -153,7 +153,7 @@ func (s *story) says(who, format string, args ...any) {
 
 // conclude compares the table's balance with the correct one.
 func (s *story) conclude(ctx context.Context, want int, text string) error {
-	balance, _, err := s.stored(ctx)
+	balance, err := s.stored(ctx)
 	if err == nil && balance != want {
 		err = fmt.Errorf("the balance is %d, want %d", balance, want)
 	}

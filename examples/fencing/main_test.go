@@ -34,7 +34,7 @@ func TestReadRecordsTheToken(t *testing.T) {
 	})
 	require.ErrorIs(t, late, fence.ErrStale)
 	require.ErrorIs(t, err, fence.ErrStale)
-	balance, _, err := s.stored(t.Context())
+	balance, err := s.stored(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, 150, balance)
 }

@@ -84,7 +84,7 @@ func (a account) reset(ctx context.Context) error {
 	return err
 }
 
-func (a account) stored(ctx context.Context) (balance int, token uint64, err error) {
-	err = a.db.QueryRowContext(ctx, "SELECT balance, token FROM accounts WHERE id = ?", id).Scan(&balance, &token)
-	return balance, token, err
+func (a account) stored(ctx context.Context) (balance int, err error) {
+	err = a.db.QueryRowContext(ctx, "SELECT balance FROM accounts WHERE id = ?", id).Scan(&balance)
+	return balance, err
 }
