@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-
-	"github.com/quorumlock/quorumlock/bench/runner"
 )
 
 // The marks in a document between which its figures are.
@@ -34,11 +32,11 @@ func around(path string) (before, after string, err error) {
 	return before, after, nil
 }
 
-// Document replaces the figures in a Markdown document: the goals, and the table of the first scenario.
+// Document replaces the figures in a Markdown document.
 func (r *Report) Document(path string) error {
 	before, after, err := around(path)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, []byte(before+beginMark+"\n"+r.markdown(runner.Scenarios()[:1])+"\n"+endMark+after), 0o644)
+	return os.WriteFile(path, []byte(before+beginMark+"\n"+r.markdown()+"\n"+endMark+after), 0o644)
 }

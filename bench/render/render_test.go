@@ -158,16 +158,16 @@ func TestDocument(t *testing.T) {
 	assert.NotContains(t, text, "stale figures")
 	for _, row := range []string{
 		"| newnames | 128 |  | redlock | ops/s | at least 2.00 x floor | 2.00 | - | reached |",
-		"### Locks that are free: `uncontended`",
+		"| 128 | redlock | 1000 | 2.00 | 1.00 |",
+		"| 0.5 ms each way | 128 | redsync | 1000 |",
 	} {
 		assert.Contains(t, text, row)
 	}
-	assert.NotContains(t, text, "0.5 ms each way", "the table is in results.md")
 }
 
 func TestErrorsAreEscaped(t *testing.T) {
 	bad := measured(1, "redlock", 0, "", 0)
 	bad.Error = "<script>"
-	text := New(runner.Options{Rounds: 1}, nil, []cell.Result{bad}).markdown(runner.Scenarios())
+	text := New(runner.Options{Rounds: 1}, nil, []cell.Result{bad}).markdown()
 	assert.NotContains(t, text, "<script>")
 }

@@ -1,4 +1,4 @@
-// Package render writes the report, results.md with tables. It also writes the goals and the first table into a document.
+// Package render writes the report, results.md with tables. It also writes the tables into a document.
 package render
 
 import (
@@ -35,11 +35,11 @@ func Write(dir string, r *Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "results.md"), []byte(r.markdown(runner.Scenarios())), 0o644)
+	return os.WriteFile(filepath.Join(dir, "results.md"), []byte(r.markdown()), 0o644)
 }
 
-// markdown returns the conditions, the goals, and a table for each of some scenarios.
-func (r *Report) markdown(scenarios []runner.Scenario) string {
+// markdown returns the conditions, the goals, and a table for each scenario.
+func (r *Report) markdown() string {
 	var b strings.Builder
 	b.WriteString(r.conditions())
 	if r.options.Quick {
@@ -48,7 +48,7 @@ func (r *Report) markdown(scenarios []runner.Scenario) string {
 	if !r.options.Quick {
 		fmt.Fprintf(&b, "\n### Goals\n\n%s", r.Goals())
 	}
-	for _, s := range scenarios {
+	for _, s := range runner.Scenarios() {
 		if rs := r.rowsOf(s.Name); len(rs) > 0 {
 			fmt.Fprintf(&b, "\n### %s: `%s`\n\n%s", s.Title, s.Name, table(rs, r.rows))
 		}

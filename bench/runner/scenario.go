@@ -8,7 +8,7 @@ import (
 )
 
 // Scenario is a question, and the cells that answer it: those that the goals need, and those of other libraries to
-// compare with. The first one is shown in docs/benchmarks.md.
+// compare with. docs/benchmarks.md shows them all.
 type Scenario struct {
 	Name  string
 	Title string
