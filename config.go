@@ -151,6 +151,10 @@ type LockOptions struct {
 	MinHold time.Duration
 	// MaxHold ends a lease that lasts longer.
 	MaxHold time.Duration
+	// MaxOutage bounds how long Acquire goes on trying while too few nodes answer, apart from how long it waits for a
+	// holder. It counts from the first of the attempts in a row that failed so, and from the call at the earliest. Acquire
+	// then returns the last attempt's [*NoQuorumError]. Negative: it returns the first one. Default: as long as ctx allows.
+	MaxOutage time.Duration
 	// Fixed turns renewal off. The lease ends TTL after its grant, less an allowance for drift,
 	// unless Extend is called.
 	Fixed bool

@@ -93,6 +93,7 @@ func (l *Lock) With(o LockOptions) *Lock {
 		s.Names = s.Queue[:]
 	}
 	s.TTL, s.MinHold, s.MaxHold = wholeTTL(cmp.Or(o.TTL, s.TTL)), cmp.Or(o.MinHold, s.MinHold), cmp.Or(o.MaxHold, s.MaxHold)
+	s.MaxOutage = cmp.Or(o.MaxOutage, s.MaxOutage)
 	s.Fixed = s.Fixed || o.Fixed
 	m.setWaiting(cmp.Or(o.Waiting, m.waitMode))
 	s.HandOver = s.HandOver && !o.NoHandover && !s.Fixed && s.MinHold == 0
@@ -191,7 +192,7 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 //	stop := context.AfterFunc(ctx, func() { _ = lease.Release(ctx) })
 //	defer stop() // ctx keeps the lease in memory until then
 //
-// Acquire also retries while too few nodes answer. When ctx ends, the error wraps both ctx's error
+// Acquire also retries while too few nodes answer, or for MaxOutage. When ctx ends, the error wraps both ctx's error
 // and the last attempt's, a [*HeldError] or [*NoQuorumError]. The latter means that even a free
 // lock could not be acquired. It may be held too, as earlier attempts may have seen. Acquire
 // returns early if waiting cannot help: with [ErrClosed], [ErrOverlap], [ErrUpgrade] or an

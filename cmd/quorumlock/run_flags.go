@@ -24,6 +24,7 @@ type runFlags struct {
 	wait                  time.Duration
 	minHold, maxHold      time.Duration
 	once                  time.Duration
+	maxOutage             time.Duration
 	killAfter             time.Duration
 	purpose               string
 	// waits is set if --wait was given, which bounds the wait.
@@ -32,7 +33,8 @@ type runFlags struct {
 
 const runHelp = `Runs a command while it holds a lock, and releases the lock when the command ends.
 
-Without --wait it waits for the lock forever; --wait 0s tries once.
+Without --wait it waits for the lock forever; --wait 0s tries once. --max-outage bounds
+how long it goes on while too few nodes answer, apart from the wait for a holder.
 
 By default the lock is exclusive, and needs a majority of the nodes. --read takes it as a
 reader: any number of readers hold it at once, and no writer, which is a run without
@@ -104,6 +106,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	flags.IntVar(&f.permits, "permits", 1, "take `N` permits of the semaphore")
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the nodes keep the lock without renewal (default 10s, or --max-ttl if that is less)")
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for the lock; 0s tries once (default: forever)")
+	flags.DurationVar(&f.maxOutage, "max-outage", 0, "how long to go on trying while too few nodes answer; less than 0s tries once (default: as long as --wait)")
 	flags.StringVar(&f.purpose, "purpose", "", "what the lock is for; status shows it with this host and process (default: the command's name)")
 	flags.DurationVar(&f.minHold, "min-hold", 0, "keep the lock for at least this time, even if the command ends earlier; at most --max-ttl, less 1% and 2 ms")
 	flags.DurationVar(&f.once, "once", 0, "do nothing if the command has succeeded within this `window`, on any machine")
@@ -165,7 +168,7 @@ func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 
 // locks returns the locks that the flags describe.
 func (f *runFlags) locks(client *quorumlock.Client) *quorumlock.Joined {
-	options := quorumlock.LockOptions{Purpose: f.purpose, MinHold: f.minHold}
+	options := quorumlock.LockOptions{Purpose: f.purpose, MinHold: f.minHold, MaxOutage: f.maxOutage}
 	switch {
 	case f.of > 0:
 		return quorumlock.Join(client.Semaphore(f.keys[0], f.of).With(options).Joinable(f.permits))

@@ -238,6 +238,11 @@ func TestRunWithoutAnswers(t *testing.T) {
 		s.Kill()
 	}
 	fails("0s")
+	for _, most := range []string{"-1s", "300ms"} {
+		r := call(t, servers.on("echo ran", "--max-outage", most)...) // without --wait it would never end
+		assert.Equal(t, exit.NoQuorum, r.code, r.stderr)
+		assert.Empty(t, r.stdout)
+	}
 	fails("1s")
 }
 

@@ -159,3 +159,41 @@ func TestMigrate(t *testing.T) {
 		require.ErrorIs(t, recipes.Migrate(t.Context(), clients[0], s, 6), fence.ErrStale, "a late instance is refused")
 	})
 }
+
+// TestWithOrWithout: the work waits for another instance that has the lock, and not for nodes that are down.
+func TestWithOrWithout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := quorumlock.Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)}
+		var nodes []*memory.Node
+		for i := range 3 {
+			nodes = append(nodes, memory.New(fmt.Sprintf("n%d", i+1), cfg.Clock))
+			cfg.Nodes = append(cfg.Nodes, nodes[i])
+		}
+		_, err := admin.Init(t.Context(), cfg)
+		require.NoError(t, err)
+		client, err := quorumlock.New(cfg)
+		require.NoError(t, err)
+		defer func() { _ = client.Close(context.Background()) }()
+		lock := client.RedLock("job")
+		work := func(token *uint64) func(context.Context) error {
+			return func(ctx context.Context) error {
+				*token, _ = lock.Token(ctx)
+				return errors.New("failed")
+			}
+		}
+		var with, without uint64
+		lease, err := lock.Acquire(t.Context())
+		require.NoError(t, err)
+		time.AfterFunc(time.Minute, func() { _ = lease.Release(t.Context()) })
+		began := time.Now()
+		require.EqualError(t, recipes.WithOrWithout(t.Context(), client, "job", work(&with)), "failed")
+		assert.GreaterOrEqual(t, time.Since(began), time.Minute)
+		assert.Greater(t, with, lease.Token())
+		nodes[1].Stop()
+		nodes[2].Stop()
+		began = time.Now()
+		require.EqualError(t, recipes.WithOrWithout(t.Context(), client, "job", work(&without)), "failed")
+		assert.Zero(t, without)
+		assert.InDelta(t, 5, time.Since(began).Seconds(), 1)
+	})
+}

@@ -59,8 +59,8 @@ func (d Drawer) Share(u *Use, readers int) {
 	u.Downgrade = !u.Reads && d.One(3)
 }
 
-// Options draws options that change no wait: how the lock is described, for how long nodes keep it after its lease, and how
-// the lease ends. longest is the client's MaxTTL.
+// Options draws how the lock is described, for how long nodes keep it after its lease, how the lease ends, and for how long
+// to go on while too few nodes answer. longest is the client's MaxTTL.
 func (d Drawer) Options(u *Use, longest time.Duration) {
 	u.ByRule, u.Purpose = d.One(4), Pick(d, "", "", "reads", "writes")
 	if u.ByRule && len(u.Names) > 1 {
@@ -70,6 +70,9 @@ func (d Drawer) Options(u *Use, longest time.Duration) {
 		u.Lengthen = d.Between(longest/2, longest)
 	}
 	u.Ending = Pick(d, Release, Release, Release, Release, Waive, Detach, DetachAndRelease, DetachAndRelease)
+	if d.One(4) {
+		u.MaxOutage = d.UpTo(longest) - longest/8
+	}
 	if d.One(3) {
 		most := longest // may be longer than the TTL, unless that is all
 		if u.Fixed {

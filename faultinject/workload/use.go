@@ -36,6 +36,8 @@ type Use struct {
 	// Waiting is its way to wait, and NoHandover excludes it from hand-overs. Try is set if it makes one attempt only.
 	Waiting         quorumlock.Waiting
 	NoHandover, Try bool
+	// MaxOutage is how long it goes on while too few nodes answer.
+	MaxOutage time.Duration
 	// Patience is how long it waits for the lock, Hold how long it keeps it.
 	Patience, Hold time.Duration
 	// Careless is set if it does not release the lock after Hold, and acts until it learns that the lease is over.
@@ -66,6 +68,7 @@ func (e Ending) Detaches() bool { return e == Detach || e == DetachAndRelease }
 func (u Use) options() quorumlock.LockOptions {
 	options := quorumlock.LockOptions{
 		Fixed: u.Fixed, TTL: u.TTL, MinHold: u.Keeps(), Waiting: u.Waiting, NoHandover: u.NoHandover, Purpose: u.Purpose,
+		MaxOutage: u.MaxOutage,
 	}
 	if u.Careless {
 		options.MaxHold = max(u.Hold, time.Millisecond)

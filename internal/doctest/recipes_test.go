@@ -21,7 +21,7 @@ func TestCodeOfExamples(t *testing.T) {
 		places int
 		block  func(t *testing.T, name, source string) string
 	}{
-		"docs/recipes.md":          {"recipes", 3, recipeBlock},
+		"docs/recipes.md":          {"recipes", 4, recipeBlock},
 		"docs/your-own-service.md": {"faults", 2, serviceBlock},
 	} {
 		path := filepath.Join(root, document)

@@ -43,6 +43,9 @@ type Spec struct {
 	// Need is the number of nodes of the rule.
 	Need                  int
 	TTL, MinHold, MaxHold time.Duration
+	// MaxOutage bounds how long its waiters go on while too few nodes answer. 0 is no bound, and a negative one is none at
+	// all: the first attempt that fails so is the last.
+	MaxOutage time.Duration
 	// Slots is the request for permits of a semaphore, or nil for a lock.
 	Slots *slots.Request
 	// Fixed turns renewal off.

@@ -71,7 +71,7 @@ func parkFor(t *testing.T, qs *Queues, s *lease.Spec, patience time.Duration) *w
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	w := qs.newWaiter(s, nil)
-	_, _, wait := w.untilAttempt()
+	_, _, wait, _ := w.untilAttempt()
 	require.LessOrEqual(t, wait, time.Duration(0), "its turn has come")
 	require.True(t, qs.Crowded(ctx, s))
 	w.park(ctx)

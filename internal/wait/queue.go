@@ -2,6 +2,7 @@ package wait
 
 import (
 	"cmp"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -67,6 +68,8 @@ type queueHistory struct {
 	turnStart, turnRest time.Duration
 	// lastErr is the result of the last attempt of this queue.
 	lastErr error
+	// outage is when the attempts began since which too few nodes answered; 0 if the last attempt had answers of enough.
+	outage time.Duration
 }
 
 // ensureHistory returns the queue's history, and allocates it if necessary.
@@ -85,10 +88,23 @@ func (q *localQueue) historyCopy() queueHistory {
 	return *q.history
 }
 
-// recordAttempt records the result of the last attempt. A nil err clears the earlier obstacle.
-func (q *localQueue) recordAttempt(err error) {
-	if err != nil || q.history != nil {
-		q.ensureHistory().lastErr = err
+// recordAttempt records the result of the last attempt, which began then. A nil err clears the earlier obstacle.
+func (q *localQueue) recordAttempt(began time.Duration, err error) {
+	if err == nil && q.history == nil {
+		return
+	}
+	h := q.ensureHistory()
+	h.lastErr = err
+	switch {
+	case err == nil || errors.Is(err, lease.ErrHeld):
+		h.outage = 0
+	case h.outage == 0:
+		h.outage = began
+		for w := q.head; w != nil; w = w.next {
+			if w.spec.MaxOutage != 0 && w.signals != nil {
+				w.signal() // so that it gives up in time
+			}
+		}
 	}
 }
 

@@ -116,7 +116,7 @@ func (p *queueTwin) pass(k int) {
 	}
 	w := q[0]
 	require.Same(p.t, given, w.handedOver)
-	got, _, _ := w.untilAttempt()
+	got, _, _, _ := w.untilAttempt()
 	require.Same(p.t, given, got)
 	require.Len(p.t, w.signals, 1)
 	p.waiting[k] = q[1:]
@@ -146,12 +146,12 @@ func (p *queueTwin) look(w *waiter) {
 	case <-w.signals:
 	default:
 	}
-	_, _, wait := w.untilAttempt()
+	_, _, wait, _ := w.untilAttempt()
 	if wait <= 0 {
 		w.queues.mu.Lock()
 		w.attempting, w.nextAttempt = false, p.qs.engine.Clock.Now()+time.Hour
 		w.queues.mu.Unlock()
-		_, _, wait = w.untilAttempt()
+		_, _, wait, _ = w.untilAttempt()
 	}
 	require.Positive(p.t, wait)
 	p.alert[w] = wait < lease.Never

@@ -147,16 +147,28 @@ func (w *waiter) attempt(ctx context.Context) (*lease.Lease, lease.Retry, error)
 	defer w.queues.mu.Unlock()
 	w.noBlock = w.noBlock || l == nil && again.TokenRejected
 	if !again.CutShort && !again.NotAsked {
-		w.queue.recordAttempt(err)
+		w.queue.recordAttempt(r.Began, err)
+		again.Useful = again.Useful && (again.TokenRejected || again.OtherSlots || w.outageEnd() > w.queues.engine.Clock.Now())
 	}
 	return l, again, err
+}
+
+// outageEnd returns until when the waiter goes on although too few nodes answer. Requires the mutex of Queues.
+func (w *waiter) outageEnd() time.Duration {
+	since := w.queue.historyCopy().outage
+	if w.spec.MaxOutage == 0 || since == 0 {
+		return lease.Never
+	}
+	return max(since, w.began) + max(w.spec.MaxOutage, 0)
 }
 
 // planNext schedules the next attempt after a failed one.
 func (w *waiter) planNext(again lease.Retry, err error) {
 	qs := w.queues
 	now := qs.engine.Clock.Now()
-	due := now + qs.backoffBefore(w.attempts, again)
+	qs.mu.Lock()
+	due := min(now+qs.backoffBefore(w.attempts, again), w.outageEnd())
+	qs.mu.Unlock()
 	held := errors.Is(err, lease.ErrHeld)
 	if held && !w.spec.Spins {
 		w.takeTicket()
@@ -205,7 +217,7 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 		w.unpark()
 	}()
 	for {
-		given, signals, wait := w.untilAttempt()
+		given, signals, wait, err := w.untilAttempt()
 		due := given == nil && wait <= 0
 		if due && qs.Crowded(ctx, w.spec) {
 			due, signals, wait = false, w.park(ctx), lease.Never
@@ -213,8 +225,8 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 			w.unpark()
 		}
 		switch {
-		case given != nil:
-			return given, nil
+		case given != nil || err != nil:
+			return given, err
 		case due:
 			return nil, nil //nolint:nilnil // its turn has come
 		case wait == lease.Never:
@@ -233,17 +245,24 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 	}
 }
 
-// untilAttempt returns how long to wait for the next attempt unless a signal comes; 0 if it is due now.
-func (w *waiter) untilAttempt() (given *lease.Lease, signals <-chan struct{}, wait time.Duration) {
+// untilAttempt returns how long to wait for the next attempt unless a signal comes; 0 if it is due now. The wait ends with
+// an error if too few nodes have answered others of the queue for too long.
+func (w *waiter) untilAttempt() (given *lease.Lease, signals <-chan struct{}, wait time.Duration, err error) {
 	qs := w.queues
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if w.handedOver != nil {
-		return w.handedOver, nil, 0
+		return w.handedOver, nil, 0, nil
 	}
 	wait = lease.Never
 	if w.mayAttempt() {
 		wait = w.untilDue(qs.engine.Clock)
+	} else if end := w.outageEnd(); end != lease.Never {
+		if wait = end - qs.engine.Clock.Now(); wait <= 0 {
+			why := w.queue.history.lastErr
+			qs.remove(w)
+			return nil, nil, 0, why
+		}
 	}
 	switch {
 	case wait <= 0:
@@ -252,7 +271,7 @@ func (w *waiter) untilAttempt() (given *lease.Lease, signals <-chan struct{}, wa
 	default:
 		w.ensureSignals()
 	}
-	return nil, w.signals, wait
+	return nil, w.signals, wait, nil
 }
 
 // mayAttempt reports whether the waiter may talk to the nodes. Requires the mutex of Queues.

@@ -1,0 +1,136 @@
+package waiting_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+)
+
+// forOutage returns a lock that goes on for this long while too few nodes answer.
+func forOutage(c *quorumlock.Client, most time.Duration) *quorumlock.Lock {
+	return c.RedLock("job").With(quorumlock.LockOptions{MaxOutage: most})
+}
+
+func TestAcquireEndsAfterMaxOutage(t *testing.T) {
+	for name, down := range map[string]func(*fleet.Fleet){
+		"nodes that are down": func(f *fleet.Fleet) { f.Stop(1, 2) },
+		"nodes that hang":     func(f *fleet.Fleet) { f.Pause(1, 2) },
+	} {
+		for _, mode := range []quorumlock.Waiting{quorumlock.WaitQueued, quorumlock.WaitSpin} {
+			t.Run(name, func(t *testing.T) {
+				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+					lock := forOutage(f.Client(), 3*time.Second).With(quorumlock.LockOptions{Waiting: mode})
+					down(f)
+					began := f.Clock.Now()
+					_, err := lock.Acquire(t.Context())
+					require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+					require.NotErrorIs(t, err, quorumlock.ErrHeld)
+					took := f.Clock.Now() - began
+					assert.GreaterOrEqual(t, took, 3*time.Second)
+					assert.Less(t, took, 4*time.Second)
+				})
+			})
+		}
+	}
+}
+
+func TestAcquireWithoutAnOutageTriesOnce(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lock := forOutage(f.Client(), -1)
+		fleet.MustAcquire(t, lock) // enough nodes answer
+		f.Stop(1, 2)
+		began := f.Clock.Now()
+		for _, l := range []*quorumlock.Lock{forOutage(f.Client(), -1), f.Client().RWLock("r").With(quorumlock.LockOptions{MaxOutage: -1}).Read()} {
+			_, err := l.Acquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		}
+		_, err := f.Client().Semaphore("s", 2).With(quorumlock.LockOptions{MaxOutage: -1}).Acquire(t.Context(), 1)
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		joined := quorumlock.Join(forOutage(f.Client(), -1))
+		_, err = joined.Acquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		require.Less(t, f.Clock.Now()-began, 3*time.Second)
+	})
+}
+
+// A holder is waited for as long as the context allows: MaxOutage does not bound that.
+func TestMaxOutageDoesNotBoundTheWaitForAHolder(t *testing.T) {
+	for _, most := range []time.Duration{-1, time.Second} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+			waiting := fleet.StartAcquire(t.Context(), t, forOutage(f.Client(), most))
+			time.Sleep(30 * time.Second)
+			require.NoError(t, before.Release(t.Context()))
+			<-waiting.Done
+			require.NoError(t, waiting.Err)
+			require.NoError(t, waiting.Lease.Release(t.Context()))
+		})
+	}
+}
+
+// Enough nodes answer now and then, so no outage lasts for MaxOutage.
+func TestAnswersOfAQuorumEndAnOutage(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		waiting := fleet.StartAcquire(t.Context(), t, forOutage(f.Client(), 8*time.Second))
+		for range 5 {
+			f.Stop(1, 2)
+			time.Sleep(5 * time.Second)
+			f.Start(1, 2)
+			time.Sleep(5 * time.Second)
+		}
+		_ = before.Release(t.Context())
+		<-waiting.Done
+		require.NoError(t, waiting.Err)
+		require.NoError(t, waiting.Lease.Release(t.Context()))
+	})
+}
+
+// Callers behind the first one of their client give up with it: they have waited as long.
+func TestAllCallersGiveUpAfterMaxOutage(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lock := forOutage(f.Client(), 3*time.Second)
+		f.Pause(1, 2)
+		began := f.Clock.Now()
+		var all []*fleet.Acquisition
+		for range 50 {
+			all = append(all, fleet.StartAcquire(context.WithoutCancel(t.Context()), t, lock))
+		}
+		for _, one := range all {
+			<-one.Done
+			require.ErrorIs(t, one.Err, quorumlock.ErrNoQuorum)
+		}
+		require.Less(t, f.Clock.Now()-began, 5*time.Second)
+	})
+}
+
+// A caller with a bound waits behind one without, and has waited for less than the outage has lasted.
+func TestMaxOutageCountsFromTheCall(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		f.Stop(1, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		endless := fleet.StartAcquire(ctx, t, client.RedLock("job"))
+		time.Sleep(10 * time.Second)
+		began := f.Clock.Now()
+		_, err := forOutage(client, 3*time.Second).Acquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		require.InDelta(t, 3*time.Second, f.Clock.Now()-began, float64(100*time.Millisecond))
+		f.Start(1, 2)
+		later := fleet.StartAcquire(ctx, t, forOutage(client, 3*time.Second))
+		<-endless.Done
+		require.NoError(t, endless.Err)
+		f.Stop(1, 2) // the holder's own client knows nothing of that while it does not ask
+		time.Sleep(2 * time.Second)
+		require.True(t, later.Waits())
+		cancel()
+		<-later.Done
+		require.ErrorIs(t, later.Err, context.Canceled)
+	})
+}
