@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector makes these cases five times slower, and other tests of this package show it the same code.
+
 package sim_test
 
 import (

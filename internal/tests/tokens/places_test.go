@@ -56,14 +56,14 @@ func TestHotNameDoesNotKeepOthersOut(t *testing.T) {
 				client, links := f.DistantClient(time.Millisecond, fleet.SkewedBy(f, -800*time.Millisecond))
 				keepAcquiring(t, near.RedLock(hot), pause)
 				time.Sleep(time.Second)
-				const attempts = 200
+				attempts := fleet.Longer(60, 200)
 				for i := range attempts {
 					lease, err := client.RedLock(cold).TryAcquire(t.Context())
 					require.NoError(t, err, "attempt %d", i)
 					require.NoError(t, lease.Release(t.Context()))
 					time.Sleep(time.Duration(i%10) * time.Millisecond)
 				}
-				t.Logf("a hot name every %v, %d nodes: %.2f rounds an attempt", pause, nodes, float64(links[0].Asked())/attempts)
+				t.Logf("a hot name every %v, %d nodes: %.2f rounds an attempt", pause, nodes, float64(links[0].Asked())/float64(attempts))
 			})
 		}
 	}
@@ -84,7 +84,7 @@ func TestHotNameDoesNotKeepFarClientsOut(t *testing.T) {
 					for i, name := range []string{cold, "aoer"} {
 						client, links := f.DistantClient(delay * time.Duration(3+i) / 3)
 						far.Go(func() {
-							const attempts = 50
+							attempts := fleet.Longer(15, 50)
 							for i := range attempts {
 								lease, err := client.RedLock(name).TryAcquire(t.Context())
 								if !assert.NoError(t, err, "attempt %d", i) {
@@ -94,7 +94,7 @@ func TestHotNameDoesNotKeepFarClientsOut(t *testing.T) {
 								time.Sleep(time.Duration(i%10) * time.Millisecond)
 							}
 							t.Logf("%v away, a hot name every %v, %v ahead: %.2f rounds an attempt", delay, pause, ahead,
-								float64(links[0].Asked())/attempts)
+								float64(links[0].Asked())/float64(attempts))
 						})
 					}
 					far.Wait()

@@ -234,16 +234,18 @@ func leasesOf(t *testing.T, callers int, patience, work time.Duration) (n int64)
 
 // With more demand than the nodes can serve, they serve about as many callers as without. The other callers give up.
 func TestCrowdOfImpatientCallersIsServed(t *testing.T) {
-	for _, c := range []struct {
+	type demand struct {
 		callers        int
 		patience, work time.Duration // work of a node for an operation
 		least          float64
-	}{
-		{512, 10 * time.Millisecond, 10 * time.Microsecond, 0.8},
+	}
+	demands := []demand{
 		{512, 10 * time.Millisecond, 20 * time.Microsecond, 0.8},
-		{4096, 50 * time.Millisecond, 20 * time.Microsecond, 0.6},
 		{4096, 50 * time.Millisecond, 60 * time.Microsecond, 0.6},
-	} {
+		{512, 10 * time.Millisecond, 10 * time.Microsecond, 0.8},
+		{4096, 50 * time.Millisecond, 20 * time.Microsecond, 0.6},
+	}
+	for _, c := range fleet.Longer(demands[:2], demands) {
 		patient, crowd := leasesOf(t, 64, time.Minute, c.work), leasesOf(t, c.callers, c.patience, c.work)
 		t.Logf("%+v: %d leases, where 64 patient callers get %d", c, crowd, patient)
 		require.Greater(t, float64(crowd), c.least*float64(patient))

@@ -19,7 +19,7 @@ import (
 // 1,000 waiters of one client for 1,000 names cost each node at most 20 scripts a second, and none of them asks for
 // long. All get their locks once these are released.
 func TestManyNamesCostFewScripts(t *testing.T) {
-	const names, span = 1000, 30 * time.Second
+	const names, span = 1000, 10 * time.Second
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		holder := f.Client()
 		held := make([]*quorumlock.Lease, names)
@@ -38,7 +38,7 @@ func TestManyNamesCostFewScripts(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(5 * time.Second)
 		var scripts, most atomic.Int64
 		for _, s := range spies {
 			s.Set(func(s *fleet.Spy) {
