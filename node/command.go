@@ -41,15 +41,10 @@ func canJoin(first *wire.Op, tag bool, next *wire.Op) bool {
 		(first.TTL == next.TTL || next.Kind == wire.Release) && wire.Tagged(next.Names[0]) == tag
 }
 
-// isBatchable reports whether an operation is of a frequent kind that the script many supports: for one lock,
-// without a waiter, and with a block of tokens only in FIFO order.
+// isBatchable reports whether the script many supports an operation: one of a frequent kind for one lock, without a
+// waiter, and with a block of tokens only in FIFO order.
 func isBatchable(op *wire.Op) bool {
-	switch op.Kind {
-	case wire.Acquire, wire.Renew, wire.Release:
-		return len(op.Names) == 1 && !op.Reads && !usesPoolScript(op) && op.Waiter.ID == "" && (op.Fair || op.Reserve == 0)
-	default:
-		return false
-	}
+	return operationOf(op).batchable && len(op.Names) == 1 && op.Waiter.ID == "" && (op.Fair || op.Reserve == 0)
 }
 
 // writer makes commands. It reuses its memory for the next ones.
@@ -130,15 +125,21 @@ func (w *writer) call(ops []wire.Op) call {
 		return call{script: w.form(formOfMany(&ops[0])), keys: w.ownKeys()}
 	}
 	op := &ops[0]
-	switch {
-	case usesPoolScript(op):
-		return w.ofPool(op)
-	case op.Kind == wire.Refresh:
-		return w.refresh(op)
+	o := operationOf(op)
+	o.args(w, op)
+	c := call{keys: op.Names}
+	if o.formed {
+		c.script = w.form(formOf(op))
+	} else {
+		c.script = w.ofSlot(&o.script)
 	}
-	w.single(op)
-	c := call{script: w.scriptOf(op), keys: op.Names}
-	if len(c.keys) == 0 {
+	if o.nameless {
+		c.keys = nil
+	}
+	switch {
+	case o.pools:
+		c.pool = op.Pool.Name
+	case len(c.keys) == 0:
 		c.keys = w.ownKeys()
 	}
 	return c
@@ -194,66 +195,74 @@ func scriptWord(op *wire.Op) string {
 	}
 }
 
-// single adds the ARGV in the header of the operation's own script.
-func (w *writer) single(op *wire.Op) {
-	if op.Reads && op.Kind <= wire.Release {
-		w.singleReader(op)
-		return
+func (w *writer) limits(op *wire.Op) {
+	w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew))
+}
+
+func (w *writer) acquire(op *wire.Op) {
+	w.renew(op)
+	if op.Reserve > 0 || op.Waiter.ID != "" {
+		w.add(w.numerals.unsigned(op.End()))
 	}
-	switch op.Kind {
-	case wire.Acquire:
-		w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token), w.fences(op))
-		if op.Reserve > 0 || op.Waiter.ID != "" {
-			w.add(w.numerals.unsigned(op.End()))
-		}
-		if op.Waiter.ID != "" {
-			w.add(op.Waiter.ID, w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
-		}
-	case wire.Renew:
-		w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token), w.fences(op))
-	case wire.Release:
-		w.add(op.Owner, w.fences(op))
-		w.rejoining(op)
-	case wire.Inspect:
-		w.add(w.fences(op))
-	case wire.Shorten:
-		w.add(op.Owner, milliseconds(op.TTL), flag(op.Announce))
-	case wire.Leave:
+	w.waiting(op)
+}
+
+func (w *writer) renew(op *wire.Op) {
+	w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token), w.fences(op))
+}
+
+func (w *writer) release(op *wire.Op) {
+	w.add(op.Owner, w.fences(op))
+	w.rejoining(op)
+}
+
+func (w *writer) inspect(op *wire.Op) { w.add(w.fences(op)) }
+
+func (w *writer) shorten(op *wire.Op) { w.add(op.Owner, milliseconds(op.TTL), flag(op.Announce)) }
+
+func (w *writer) leave(op *wire.Op) { w.add(op.Waiter.ID) }
+
+func (w *writer) forceRelease(op *wire.Op) {
+	w.add(milliseconds(op.TTL), flag(op.Announce), op.Owner)
+	w.add(op.Buried...)
+}
+
+func (w *writer) once(op *wire.Op) {
+	w.limits(op)
+	w.add(op.Owner, milliseconds(op.TTL))
+}
+
+func (w *writer) open(op *wire.Op) {
+	w.limits(op)
+	found := op.Found()
+	w.add(found.Identity, w.numerals.signed(found.Until))
+}
+
+func (w *writer) acquireRead(op *wire.Op) {
+	w.add(op.Owner, milliseconds(op.TTL))
+	w.limits(op)
+	w.add(flag(op.Fair), w.numerals.unsigned(op.Token), w.numerals.unsigned(op.Floor), w.fences(op))
+	w.waiting(op)
+}
+
+func (w *writer) renewRead(op *wire.Op) {
+	w.add(op.Owner, milliseconds(op.TTL))
+	w.limits(op)
+	w.add(w.numerals.unsigned(op.Token), w.fences(op))
+	if op.Waiter.ID != "" {
 		w.add(op.Waiter.ID)
-	case wire.ForceRelease:
-		w.add(milliseconds(op.TTL), flag(op.Announce), op.Owner)
-		w.add(op.Buried...)
-	case wire.Mark:
-		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew))
-	case wire.Once:
-		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), op.Owner, milliseconds(op.TTL))
-	case wire.Latch, wire.Unlatch:
-		w.latch(op)
-	case wire.Open:
-		found := op.Found()
-		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew),
-			found.Identity, w.numerals.signed(found.Until))
 	}
 }
 
-// singleReader adds the ARGV for the operations of a reader.
-func (w *writer) singleReader(op *wire.Op) {
-	w.add(op.Owner)
-	switch op.Kind {
-	case wire.Acquire:
-		w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), flag(op.Fair),
-			w.numerals.unsigned(op.Token), w.numerals.unsigned(op.Floor), w.fences(op))
-		if op.Waiter.ID != "" {
-			w.add(op.Waiter.ID, w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
-		}
-	case wire.Renew:
-		w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), w.numerals.unsigned(op.Token), w.fences(op))
-		if op.Waiter.ID != "" {
-			w.add(op.Waiter.ID)
-		}
-	default: // Release
-		w.add(flag(op.Announce), w.fences(op))
-		w.rejoining(op)
+func (w *writer) releaseRead(op *wire.Op) {
+	w.add(op.Owner, flag(op.Announce), w.fences(op))
+	w.rejoining(op)
+}
+
+// waiting adds the waiter of an acquisition.
+func (w *writer) waiting(op *wire.Op) {
+	if op.Waiter.ID != "" {
+		w.add(op.Waiter.ID, w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
 	}
 }
 

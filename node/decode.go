@@ -82,25 +82,14 @@ func decodeDigit(op *wire.Op, digit byte) wire.Reply {
 
 // decode decodes a reply as the header of the operation's script describes it.
 func decode(op *wire.Op, msg *rueidis.RedisMessage) wire.Reply {
+	o := operationOf(op)
 	var r wire.Reply
 	var err error
-	switch {
-	case op.Kind == wire.Resize:
-		r, err = decodeResize(msg)
-	case op.Kind == wire.Inspect || op.Kind == wire.ForceRelease:
-		r, err = decodeFound(op, msg)
-	case op.Kind == wire.Latch || op.Kind == wire.Unlatch:
-		r, err = decodeLatch(op, msg)
-	case op.Kind == wire.Once:
-		r, err = decodeRecord(op, msg)
-	case op.Kind == wire.Refresh:
-		r, err = decodeStandings(op, msg)
-	case msg.IsInt64():
+	if o.batchable && msg.IsInt64() { // the usual case
 		r, err = decodeNumber(op, msg)
-	case op.Kind == wire.Release || op.Kind == wire.Leave:
-		err = errForm
-	default:
-		r, err = decodeArray(op, msg)
+	} else {
+		reply := *msg // the call through a variable moves it to the heap
+		r, err = o.decode(op, &reply)
 	}
 	if err != nil {
 		return wire.Reply{Err: malformed(err)}
@@ -147,19 +136,31 @@ func outcomeOf(op *wire.Op, n int64) wire.Outcome {
 	}
 }
 
-// decodeArray decodes the other replies of the scripts that give rights. The length of a reply tells its
-// meaning, or the word at its beginning does.
-func decodeArray(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
+// decodeRemoval decodes the replies of the scripts that take rights away.
+func decodeRemoval(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
+	if !msg.IsInt64() {
+		return wire.Reply{}, errForm
+	}
+	return decodeNumber(op, msg)
+}
+
+// decodeRights decodes the replies of the scripts that give rights to a lock.
+func decodeRights(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
+	return decodeGrant(op, msg, denialWidth(op), decodeDenial)
+}
+
+// decodeGrant decodes the replies of the scripts that give rights. The length of a reply tells its meaning, or the word at
+// its beginning does. denied decodes a denial, which has width values.
+func decodeGrant(op *wire.Op, msg *rueidis.RedisMessage, width int, denied func(*wire.Op, []rueidis.RedisMessage) (wire.Reply, error)) (wire.Reply, error) {
+	if msg.IsInt64() {
+		return decodeNumber(op, msg)
+	}
 	values, err := msg.ToArray()
 	switch {
 	case err != nil:
 		return wire.Reply{}, err
-	case op.Kind == wire.Mark || op.Kind == wire.Open:
-		return decodeMarker(op, values)
-	case usesPoolScript(op) && len(values) == poolDenialWidth:
-		return decodePoolDenial(op, values)
-	case !usesPoolScript(op) && len(values) == denialWidth(op):
-		return decodeDenial(op, values)
+	case len(values) == width:
+		return denied(op, values)
 	case len(values) == 1 && op.Kind == wire.Acquire:
 		n, err := integers(values)
 		if err != nil || n[0] <= 0 {
@@ -244,8 +245,15 @@ func decodeRecord(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 	}
 }
 
-// decodeMarker decodes the replies of mark and open, except a plain 1.
-func decodeMarker(op *wire.Op, values []rueidis.RedisMessage) (wire.Reply, error) {
+// decodeMarker decodes the replies of mark and open.
+func decodeMarker(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
+	if msg.IsInt64() {
+		return decodeNumber(op, msg)
+	}
+	values, err := msg.ToArray()
+	if err != nil {
+		return wire.Reply{}, err
+	}
 	if op.Kind == wire.Open && len(values) == 1 {
 		n, err := integers(values)
 		if err != nil || n[0] <= 0 {
@@ -274,18 +282,21 @@ func decodeMarker(op *wire.Op, values []rueidis.RedisMessage) (wire.Reply, error
 	return r, nil
 }
 
-// decodeFound decodes the replies that list holders.
-func decodeFound(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
+// decodeForced decodes the holders that were removed.
+func decodeForced(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 	values, err := msg.ToArray()
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	if op.Kind == wire.ForceRelease {
-		holders, err := decodeHolders(op, values, 3)
-		return wire.Reply{Outcome: forcedOutcome(len(holders)), Holders: wire.WithoutReaders(holders)}, err
-	}
-	if len(values) == 0 {
-		return wire.Reply{}, errForm
+	holders, err := decodeHolders(op, values, 3)
+	return wire.Reply{Outcome: forcedOutcome(len(holders)), Holders: wire.WithoutReaders(holders)}, err
+}
+
+// decodeInspection decodes what is left of the recovery, and the holders.
+func decodeInspection(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
+	values, err := msg.ToArray()
+	if err != nil || len(values) == 0 {
+		return wire.Reply{}, errors.Join(err, errForm)
 	}
 	left, err1 := integers(values[:1])
 	holders, err2 := decodeHolders(op, values[1:], 4)

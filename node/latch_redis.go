@@ -8,12 +8,14 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// latch adds the ARGV of the scripts for latches.
+func (w *writer) unlatch(op *wire.Op) {
+	w.add(milliseconds(op.TTL))
+	w.limits(op)
+	w.add(w.numerals.unsigned(op.Token))
+}
+
 func (w *writer) latch(op *wire.Op) {
-	w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), w.numerals.unsigned(op.Token))
-	if op.Kind == wire.Unlatch {
-		return
-	}
+	w.unlatch(op)
 	l := op.Latch
 	w.add(flag(l.Exact), w.numerals.unsigned(l.Generation), w.numerals.signed(int64(l.Count)), w.numerals.unsigned(l.Since),
 		latchFlags(l), w.numerals.signed(l.Whole), l.Inbox, milliseconds(l.Keep))

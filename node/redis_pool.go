@@ -9,49 +9,34 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// poolScripts holds the scripts of those kinds of operation that have a special one for pools.
-var poolScripts = map[wire.Kind]script{
-	wire.Acquire: newScript("lib/key", "lib/recovery", "lib/refusal", "lib/fence", "lib/put", "lib/queue", "lib/pool", "permits_acquire"),
-	wire.Release: newScript("lib/key", "lib/announce", "lib/give", "lib/fence", "lib/queue", "lib/pool", "permits_release"),
-	wire.Leave:   newScript("lib/key", "lib/fence", "lib/queue", "lib/pool", "permits_leave"),
-	wire.Resize:  newScript("lib/key", "lib/fence", "lib/queue", "lib/pool", "permits_resize"),
+func (w *writer) acquirePermits(op *wire.Op) {
+	w.add(op.Owner, milliseconds(op.TTL))
+	w.limits(op)
+	w.add(w.numerals.unsigned(op.Token))
+	w.size(op)
+	w.add(flag(op.Fair), w.fences(op))
+	w.rejoining(op)
 }
 
-// usesPoolScript reports whether an operation uses a script for pools.
-func usesPoolScript(op *wire.Op) bool {
-	if op.Pool.Name == "" {
-		return false
-	}
-	_, ok := poolScripts[op.Kind]
-	return ok
+func (w *writer) releasePermits(op *wire.Op) {
+	w.add(op.Owner)
+	w.size(op)
+	w.rejoining(op)
 }
 
-// ofPool returns the call for an operation on a pool, with the KEYS and ARGV in the script's header.
-func (w *writer) ofPool(op *wire.Op) call {
-	size, version := strconv.Itoa(op.Pool.Size), w.numerals.unsigned(op.Pool.Version)
-	slots := op.Names
-	if op.Kind == wire.Leave || op.Kind == wire.Resize {
-		slots = nil
-	}
-	switch op.Kind {
-	case wire.Acquire:
-		w.add(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew),
-			w.numerals.unsigned(op.Token), size, version, flag(op.Fair), w.fences(op))
-	case wire.Release:
-		w.add(op.Owner, size, version)
-	case wire.Leave:
-		w.add(op.Waiter.ID, size, version)
-	default: // Resize
-		w.add(size, version)
-	}
-	if waits := op.Kind == wire.Acquire || op.Kind == wire.Release; waits && op.Waiter.ID != "" {
-		w.add(op.Waiter.ID)
-		if op.Waiter.Keep > 0 {
-			w.add(w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
-		}
-	}
-	script := poolScripts[op.Kind]
-	return call{script: w.ofSlot(&script), pool: op.Pool.Name, keys: slots}
+func (w *writer) leavePool(op *wire.Op) {
+	w.leave(op)
+	w.size(op)
+}
+
+// size adds the size of the pool that the client knows.
+func (w *writer) size(op *wire.Op) {
+	w.add(strconv.Itoa(op.Pool.Size), w.numerals.unsigned(op.Pool.Version))
+}
+
+// decodePermits decodes the replies of the script that gives permits.
+func decodePermits(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
+	return decodeGrant(op, msg, poolDenialWidth, decodePoolDenial)
 }
 
 // maxPoolBytes bounds the bitmap in a reply.
@@ -79,7 +64,7 @@ func decodePoolDenial(op *wire.Op, values []rueidis.RedisMessage) (wire.Reply, e
 }
 
 // decodeResize reads 1 or {version, size}.
-func decodeResize(msg *rueidis.RedisMessage) (wire.Reply, error) {
+func decodeResize(_ *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 	if msg.IsInt64() {
 		if n, err := msg.AsInt64(); err != nil || n != 1 {
 			return wire.Reply{}, errors.Join(err, errForm)

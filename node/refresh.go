@@ -9,11 +9,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// refreshScript is the script of Refresh.
-var refreshScript = newScript("lib/key", "lib/fence", "lib/put", "lib/queue", "lib/contend", "lib/readers", "lib/hindrance", "lib/pool", "refresh")
-
 // refresh makes the argument of the script refresh, as its header describes.
-func (w *writer) refresh(op *wire.Op) call {
+func (w *writer) refresh(op *wire.Op) {
 	p := &w.packer
 	p.begin()
 	p.add(milliseconds(op.TTL))
@@ -42,7 +39,6 @@ func (w *writer) refresh(op *wire.Op) call {
 		}
 	}
 	w.add(p.end())
-	return call{script: w.ofSlot(&refreshScript), keys: w.ownKeys()}
 }
 
 // decodeStandings decodes {place, owner, left, rank, ...}.

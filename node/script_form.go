@@ -24,12 +24,9 @@ type scriptForm struct {
 	tag string
 }
 
-// scriptFormOf returns the form of an operation's script, if it has one.
-func scriptFormOf(op *wire.Op) (f scriptForm, ok bool) {
-	if op.Kind > wire.Release || op.Reads || usesPoolScript(op) {
-		return scriptForm{}, false
-	}
-	f = scriptForm{kind: op.Kind, tagged: wire.Tagged(op.Names[0])}
+// formOf returns the form of an operation's script, which has one.
+func formOf(op *wire.Op) scriptForm {
+	f := scriptForm{kind: op.Kind, tagged: wire.Tagged(op.Names[0])}
 	switch op.Kind {
 	case wire.Acquire:
 		f.limits, f.fair = op.Limits, op.Fair
@@ -38,7 +35,7 @@ func scriptFormOf(op *wire.Op) (f scriptForm, ok bool) {
 	default:
 		f.announce = op.Announce
 	}
-	return f, true
+	return f
 }
 
 // formOfMany returns the form of the script for a batch of operations like this one.
@@ -96,7 +93,7 @@ const maxRecovery = 1 << 30
 func (f scriptForm) script() script {
 	body := &many
 	if f.kind != 0 {
-		body = &scripts[f.kind]
+		body = &lockOperations[f.kind].script
 	}
 	return hashed(f.header() + inSlot(body.source, f.tag))
 }

@@ -5,8 +5,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"strings"
-
-	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 //go:embed scripts
@@ -39,22 +37,6 @@ func source(parts ...string) string {
 		}
 	}
 	return b.String()
-}
-
-// scripts holds the script of each kind of operation. Those with a [scriptForm] begin with its header.
-var scripts = [...]script{
-	wire.Acquire:      newScript("acquire"),
-	wire.Renew:        newScript("renew"),
-	wire.Release:      newScript("release"),
-	wire.Inspect:      newScript("lib/key", "lib/fence", "lib/put", "lib/readers", "inspect"),
-	wire.ForceRelease: newScript("lib/key", "lib/fence", "lib/queue", "lib/announce", "lib/put", "lib/readers", "forcerelease"),
-	wire.Mark:         newScript("lib/recovery", "lib/state", "mark"),
-	wire.Open:         newScript("lib/recovery", "lib/state", "open"),
-	wire.Leave:        newScript("lib/key", "lib/fence", "lib/queue", "leave"),
-	wire.Latch:        newScript("lib/key", "lib/recovery", "lib/latch", "latch"),
-	wire.Unlatch:      newScript("lib/key", "lib/recovery", "lib/latch", "unlatch"),
-	wire.Shorten:      newScript("lib/key", "lib/announce", "lib/put", "lib/readers", "shorten"),
-	wire.Once:         newScript("lib/key", "lib/recovery", "once"),
 }
 
 // many does the work of the single scripts for a batch of operations.

@@ -81,9 +81,9 @@ func (l *lab) run(op wire.Op, at int64) string {
 	if l.together && op.Kind <= wire.Release {
 		return l.command("EVAL", frozen+w.form(formOfMany(&op)).source, "0", w.packed([]wire.Op{op}))
 	}
-	w.single(&op)
-	args := []string{"EVAL", frozen + w.scriptOf(&op).source, strconv.Itoa(len(op.Names))}
-	args = append(append(args, op.Names...), w.args...)
+	c := w.call([]wire.Op{op})
+	args := []string{"EVAL", frozen + c.script.source, strconv.Itoa(len(c.keys))}
+	args = append(append(args, c.keys...), w.args...)
 	return l.command(args...)
 }
 

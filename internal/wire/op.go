@@ -66,42 +66,19 @@ const (
 	Refresh
 )
 
-// String returns the name of the operation, as errors and logs show it.
+// words are the names of the operations, as errors and logs show them. Connecting and probing have none.
+var words = [...]string{
+	Acquire: "acquire", Renew: "renew", Release: "release", Inspect: "inspect", ForceRelease: "force-release", Mark: "mark",
+	Open: "open", Leave: "leave", Resize: "resize", Latch: "latch", Unlatch: "delete latch", Shorten: "shorten", Once: "once",
+	Refresh: "refresh",
+}
+
+// String returns the name of the operation.
 func (k Kind) String() string {
-	switch k {
-	case 0:
-		return "" // connecting and probing
-	case Acquire:
-		return "acquire"
-	case Renew:
-		return "renew"
-	case Release:
-		return "release"
-	case Inspect:
-		return "inspect"
-	case ForceRelease:
-		return "force-release"
-	case Mark:
-		return "mark"
-	case Open:
-		return "open"
-	case Leave:
-		return "leave"
-	case Resize:
-		return "resize"
-	case Latch:
-		return "latch"
-	case Unlatch:
-		return "delete latch"
-	case Shorten:
-		return "shorten"
-	case Once:
-		return "once"
-	case Refresh:
-		return "refresh"
-	default:
+	if int(k) >= len(words) {
 		return "unknown operation"
 	}
+	return words[k]
 }
 
 // Op is one operation on one node. It takes effect for all of its names at one instant of the node.
