@@ -1,8 +1,9 @@
 // Package container runs Redis servers as Docker containers that can be broken, on their own network: each is a
 // [faultinject.Server].
 //
-// It needs a Docker engine on this machine, which is a Linux machine, at DOCKER_HOST or the usual place; [Available]
-// tells. It needs no registry, because the containers run the installed redis-server.
+// It needs a Docker engine on this machine, Docker Desktop included, at DOCKER_HOST or the usual place; [Available] tells.
+// On Linux the containers run the installed redis-server, which needs no registry. Where none is installed they run a public
+// image, which is pulled once. [ImageEnv] names another image. The clock of a server of an image cannot be stepped.
 //
 // Clients reach a container through a [faultinject.Proxy] in front of its published port. The proxy cuts servers off,
 // not the Docker network. When a container is disconnected from its network, its connections end and new ones are
@@ -64,7 +65,7 @@ func startUntil(ctx context.Context, n int, expires time.Time) (*faultinject.Gro
 		return nil, fmt.Errorf("faultinject: remove what earlier runs left: %w", err)
 	}
 	g := &group{id: strings.ToLower(rand.Text()[:10]), expires: expires}
-	if g.image, err = installed(ctx, pool.Client); err != nil {
+	if g.image, err = findImage(ctx, pool.Client); err != nil {
 		return nil, err
 	}
 	g.network, err = pool.CreateNetwork("quorumlock-"+g.id, func(o *docker.CreateNetworkOptions) {

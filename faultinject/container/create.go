@@ -32,7 +32,7 @@ func (d *driver) create(ctx context.Context) error {
 	c, err := d.client.CreateContainer(docker.CreateContainerOptions{
 		Name: d.group.network.Network.Name + "-" + d.name,
 		Config: &docker.Config{
-			Image: bareName + ":" + bareTag, Entrypoint: []string{img.program}, Cmd: []string{sharedDir + "/" + configName},
+			Image: img.ref, Entrypoint: []string{img.program}, Cmd: []string{sharedDir + "/" + configName},
 			User: "0", Env: env, Labels: d.group.labels(), ExposedPorts: map[docker.Port]struct{}{innerPort: {}},
 		},
 		HostConfig:       d.hostConfig(),
