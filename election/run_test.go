@@ -101,10 +101,13 @@ func TestSuspendedLeaderFindsItsContextEnded(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		local := clock.NewSkewed(w.Clock, 1)
 		client := w.Client(func(cfg *quorumlock.Config) { cfg.Clock = local })
-		a := start(t, w.candidateOf(client, "a", func(cfg *election.Config) { cfg.Clock = local }))
+		e := w.candidateOf(client, "a", func(cfg *election.Config) { cfg.Clock = local })
+		a := start(t, e)
 		former := a.leads()
 		synctest.Wait()
 		local.Jump(quorumlock.DefaultTTL)
+		_, leading := e.Leading()
+		require.False(t, leading)
 		require.Error(t, former.ctx.Err())
 		require.ErrorIs(t, context.Cause(former.ctx), quorumlock.ErrLost)
 		next := a.leads()
@@ -127,6 +130,27 @@ func TestRunReturnsAtOnceAfterALoss(t *testing.T) {
 		require.ErrorIs(t, <-a.done, context.Canceled)
 		require.Equal(t, began, w.Clock.Now())
 		w.Resume(0, 1, 2, 3, 4)
+	})
+}
+
+// TestEndedIsToldBeforeTheRelease: what a former leader winds up in its hook does not overlap with the next term.
+func TestEndedIsToldBeforeTheRelease(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		var b *run
+		told, overlaps := false, false
+		a := start(t, w.candidate("a", func(cfg *election.Config) {
+			cfg.Hooks.Ended = func(election.EndedEvent) {
+				time.Sleep(time.Second)
+				told, overlaps = true, len(b.terms) > 0
+			}
+		}))
+		a.leads()
+		b = start(t, w.candidate("b"))
+		b.waits()
+		require.ErrorIs(t, a.stop(), context.Canceled)
+		require.True(t, told)
+		require.False(t, overlaps, "another candidate leads before the hook has returned")
+		b.leads()
 	})
 }
 

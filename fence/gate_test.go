@@ -198,3 +198,34 @@ func TestGateBlocksNextHolderDuringWrite(t *testing.T) {
 	wg.Wait()
 	assert.Equal(t, []string{"first", "second"}, order)
 }
+
+// A holder that waits for the gate is refused if a later holder enters before it.
+func TestGateComparesTokensOnEntry(t *testing.T) {
+	var gate fence.Gate
+	inside, finish := make(chan struct{}), make(chan struct{})
+	var admitted []uint64 // guarded by the gate alone
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		assert.NoError(t, gate.Do(1, func() error {
+			close(inside)
+			<-finish
+			return nil
+		}))
+	})
+	<-inside
+	for _, token := range []uint64{3, 2} {
+		wg.Go(func() {
+			_ = gate.Do(token, func() error {
+				admitted = append(admitted, token)
+				return nil
+			})
+		})
+		for range 10_000 { // Let it come to the gate before the next one.
+			runtime.Gosched()
+		}
+	}
+	close(finish)
+	wg.Wait()
+	assert.True(t, slices.IsSorted(admitted), "an older token was admitted after a newer one: %v", admitted)
+	assert.Contains(t, admitted, uint64(3))
+}
