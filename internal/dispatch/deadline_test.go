@@ -117,6 +117,29 @@ func TestManyDeadlines(t *testing.T) {
 	})
 }
 
+// Renewals whose deadlines pass in the queue leave room for others.
+func TestExpiredRenewalsFreeTheirCapacity(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
+		gate := make(chan struct{})
+		nd.set(gate, nil)
+		defer close(gate)
+		require.NoError(t, s.submit(ask(a, "first")))
+		synctest.Wait()
+		for i := range maxRenewals {
+			c := patient(s, ask(a, fmt.Sprint(i)), 30*time.Millisecond)
+			c.Renews = 1
+			require.NoError(t, s.submit(c))
+		}
+		_, ok := s.nodes.Capacity(1)
+		require.False(t, ok)
+		time.Sleep(30 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, maxRenewals, a.count())
+		_, ok = s.nodes.Capacity(1)
+		require.True(t, ok)
+	})
+}
+
 // lateAnswers counts the answers that come after their deadline.
 type lateAnswers struct {
 	answers

@@ -136,6 +136,28 @@ func (m *moving) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	}
 }
 
+// A node gets the vote of its server once the other address of that server leads elsewhere.
+func TestTwinVotesOnceTheOtherHasMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second, a := &moving{}, &moving{}, &answers{}
+		first.identity.Store("x")
+		second.identity.Store("x")
+		n := newNodes(&events{}, first, second)
+		defer n.Close()
+		vote := func(i int, owner string) error {
+			require.NoError(t, n.Submit(i, ask(a, owner)))
+			synctest.Wait()
+			return a.of(t, owner).Err
+		}
+		require.NoError(t, vote(0, "first"))
+		require.ErrorIs(t, vote(1, "second"), node.ErrSameServer)
+		first.identity.Store("y")
+		require.ErrorIs(t, vote(1, "too early"), node.ErrSameServer)
+		require.NoError(t, vote(0, "moved"))
+		require.NoError(t, vote(1, "alone"))
+	})
+}
+
 // A server that has not lost its memory, but comes to an address where another one has answered, may not know of what that
 // one has granted. Its grants count as those of a server that recovers.
 func TestAddressMovesToAnotherServer(t *testing.T) {
