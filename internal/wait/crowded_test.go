@@ -115,6 +115,26 @@ func TestCapacityWakesParkedWaitersByDeadline(t *testing.T) {
 	})
 }
 
+// Capacity that became free just before a waiter was parked has woken others, so the waiter looks again.
+func TestParkedWaiterMissesNoCapacity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, 1)
+		qs := newQueues(e)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		w := qs.newWaiter(specOf(1, "job"), nil)
+		_, _, wait, _ := w.untilAttempt()
+		require.LessOrEqual(t, wait, time.Duration(0))
+		require.False(t, qs.Crowded(ctx, w.spec))
+		require.Len(t, w.park(ctx), 1, "it has a signal")
+		w.unpark()
+		w.finish(nil)
+		qs.Close()
+		e.Close()
+		e.Nodes.Close()
+	})
+}
+
 // A waiter that was woken and finds no room is parked again, and wakes nobody.
 func TestWokenWaiterIsParkedAgain(t *testing.T) {
 	inCrowd(t, func(t *testing.T, qs *Queues) {

@@ -119,6 +119,9 @@ func (p *queueTwin) pass(k int) {
 	got, _, _, _ := w.untilAttempt()
 	require.Same(p.t, given, got)
 	require.Len(p.t, w.signals, 1)
+	got, err := w.cancel(context.Canceled)
+	require.NoError(p.t, err, "a waiter whose context ends at this instant has the lease")
+	require.Same(p.t, given, got)
 	p.waiting[k] = q[1:]
 	for _, other := range p.waiting[k] {
 		require.Nil(p.t, other.handedOver)

@@ -128,6 +128,30 @@ func TestLostMessagesAreMadeUpByABeat(t *testing.T) {
 	}
 }
 
+// A client that had no waiter for a while beats again for the next one.
+func TestBeatsBeginAnew(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		held := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		c, spies := f.SpiedClient()
+		for _, s := range spies {
+			s.Set(func(s *fleet.Spy) { s.Message = func(wire.Message) bool { return false } })
+		}
+		ctx, giveUp := context.WithCancel(t.Context())
+		first := fleet.StartAcquire(ctx, t, c.RedLock("job"))
+		time.Sleep(5 * time.Second)
+		giveUp()
+		<-first.Done
+		time.Sleep(5 * time.Second)
+
+		second := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		time.Sleep(2 * time.Second)
+		require.True(t, second.Waits())
+		require.NoError(t, held.Release(t.Context()))
+		require.LessOrEqual(t, f.Elapsed(func() { <-second.Done }), 1100*time.Millisecond)
+		require.NoError(t, second.Err)
+	})
+}
+
 // Nodes that have forgotten a waiter have it in their queues again after the next beat.
 func TestBeatsRestoreForgottenEntries(t *testing.T) {
 	for kind, acquire := range acquirers {
