@@ -233,6 +233,26 @@ func TestLateRenewalKeepsShortLease(t *testing.T) {
 	})
 }
 
+// An extension is confirmed after its deadline. It counts for the time that it asked for, which is shorter than the TTL.
+func TestLateExtensionCountsForItsOwnTime(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		const ttl, longer = 300 * time.Millisecond, 160 * time.Millisecond
+		fixed := withTTL(ttl)
+		fixed.Fixed = true
+		client, wires := f.WiredClient()
+		lease, err := client.RedLock("job").With(fixed).TryAcquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(ttl / 2)
+		for _, w := range wires {
+			w.Muted.Store(int64(ttl/3 + 5*time.Millisecond))
+		}
+		sent := f.Clock.Now()
+		require.ErrorIs(t, lease.ExtendFor(t.Context(), longer), quorumlock.ErrNoQuorum)
+		time.Sleep(10 * time.Millisecond)
+		require.Equal(t, sent+longer-decision.Drift(longer)-f.Clock.Now(), lease.Remaining())
+	})
+}
+
 // A waiter of a lock with a short TTL acquires it soon after hung nodes answer again.
 func TestWaiterOfShortLockOutlastsAHang(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
