@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
@@ -41,6 +42,23 @@ func TestIDsAreOfOneGeneration(t *testing.T) {
 	assert.Equal(t, []string{"q"}, ids(), "the node still has its ids")
 	r.record(repairs, &wire.Reply{Outcome: wire.Denied, Latch: &wire.LatchState{Generation: 5, Count: 1, Since: 6}})
 	assert.Empty(t, ids(), "ids of the earlier generation do not count")
+}
+
+// A node counts an id down, and forgets the latch before a repair gives it another id. It has that one alone.
+func TestIDsAreOfOneMemory(t *testing.T) {
+	for name, later := range map[string]wire.LatchState{
+		"loss of memory":         {Count: 2, Since: 1, Born: 3, Until: 9},
+		"loss of the latch only": {Count: 2, Since: 1, Born: 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRound(&Latches{env: Env{Tokens: noTokens{}, Nodes: refusing(), Clock: clock.Process()}, need: 1}, "ready", 0, wire.LatchOp{})
+			counts := &dispatch.Call{Op: &wire.Op{Kind: wire.Latch, Latch: &wire.LatchOp{IDs: []string{"q"}}}}
+			r.record(counts, &wire.Reply{Outcome: wire.Granted, Latch: &wire.LatchState{Count: 2, Since: 1, Born: 3}})
+			repairs := &dispatch.Call{Op: &wire.Op{Kind: wire.Latch, Latch: &wire.LatchOp{Exact: true, IDs: []string{"p"}}}}
+			r.record(repairs, &wire.Reply{Outcome: wire.Granted, Latch: &later})
+			assert.Equal(t, []string{"p"}, r.last[0].IDs)
+		})
+	}
 }
 
 // A call gives up before its round is decided. Then a node reports that the latch was deleted. The id of
