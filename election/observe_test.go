@@ -86,7 +86,12 @@ func TestWatchCorrectsTheToken(t *testing.T) {
 		sees(t, o, soon, tokenIs(token))
 		propose(token+5, 0, 1, 2)
 		sees(t, o, 2*time.Second, tokenIs(token+5))
+		for _, i := range []int{0, 1} {
+			w.Do(i, wire.Released, wire.Op{Kind: wire.Release, Names: []string{"office"}, Owner: "leader:1"})
+		}
 		propose(token+3, 0, 1)
+		time.Sleep(2 * time.Second)
+		propose(token+9, 3, 4) // too few to confirm it
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		require.Empty(t, o)

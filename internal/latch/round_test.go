@@ -1,11 +1,14 @@
 package latch
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
@@ -20,9 +23,9 @@ func (noTokens) Observe(uint64, string) {}
 func (noTokens) Plausible(uint64) bool  { return true }
 func (noTokens) IsCurrent(uint64) bool  { return true }
 
-// refusing returns one node, which is asked nothing.
-func refusing() *dispatch.Nodes {
-	n := dispatch.New([]node.Node{memory.New("n1", nil)}, dispatch.Env{})
+// refusing returns one node, or more, which are asked nothing.
+func refusing(more ...node.Node) *dispatch.Nodes {
+	n := dispatch.New(append(more, memory.New("n1", nil)), dispatch.Env{Clock: clock.Process()})
 	n.Close()
 	return n
 }
@@ -58,6 +61,43 @@ func TestIDsAreOfOneMemory(t *testing.T) {
 			r.record(repairs, &wire.Reply{Outcome: wire.Granted, Latch: &later})
 			assert.Equal(t, []string{"p"}, r.last[0].IDs)
 		})
+	}
+}
+
+// A node has kept what it knew of a latch if neither its memory nor the latch was lost. A deletion is no loss.
+func TestKept(t *testing.T) {
+	as := newAnswers(&Env{Nodes: refusing()}, "ready")
+	as.last[0] = decision.LatchAnswer{Told: true, Generation: 5, Count: 2}
+	as.of[0] = nodeState{recoveryEnd: 9, born: 3}
+	for name, c := range map[string]struct {
+		now  wire.LatchState
+		kept bool
+	}{
+		"unchanged":       {wire.LatchState{Generation: 5, Count: 2, Until: 9, Born: 3, Size: 1}, true},
+		"deleted":         {wire.LatchState{Generation: 6, Until: 9}, true},
+		"memory lost":     {wire.LatchState{Generation: 5, Count: 2, Until: 10, Born: 3}, false},
+		"both":            {wire.LatchState{Generation: 6, Until: 10}, false},
+		"latch lost":      {wire.LatchState{Until: 9}, false},
+		"set anew":        {wire.LatchState{Generation: 5, Count: 2, Until: 9, Born: 4}, false},
+		"another number":  {wire.LatchState{Generation: 5, Count: 3, Until: 9, Born: 3}, false},
+		"deletion undone": {wire.LatchState{Generation: 4, Count: 2, Until: 9, Born: 3}, false},
+	} {
+		assert.Equal(t, c.kept, as.kept(0, &c.now), name)
+	}
+}
+
+// The first node that confirmed a deletion forgets it a TTL after the first attempt, whenever the last one ends.
+func TestDeletionIsPassedOnForHalfATTL(t *testing.T) {
+	const ttl = time.Hour
+	c := clock.Process()
+	l := &Latches{env: Env{Tokens: noTokens{}, Nodes: refusing(memory.New("n0", nil)), Clock: c}, need: 1}
+	for ago, passes := range map[time.Duration]bool{0: true, ttl/2 - time.Minute: true, ttl / 2: false, ttl: false} {
+		r := newRound(l, "ready", ttl, wire.LatchOp{})
+		r.deletes, r.done, r.deletedAt = true, true, c.Now()-ago
+		r.granted = r.granted.With(0)
+		r.of[1].err = errors.New("away")
+		r.passOn()
+		assert.Equal(t, passes, r.repaired.Has(1), ago)
 	}
 }
 

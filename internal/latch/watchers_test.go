@@ -29,3 +29,22 @@ func TestWatchersByName(t *testing.T) {
 	require.False(t, l.watchers.remove(other))
 	require.Empty(t, l.watchers.of)
 }
+
+// A message makes a watcher ask once: its next round learns what the message was about.
+func TestWatcherAsksOnceForAMessage(t *testing.T) {
+	l := watched()
+	w := l.watchers.add("a")
+	w.begin()
+	l.Counted(0, "a")
+	told, look := w.state()
+	require.Equal(t, 1, told.Len())
+	require.False(t, look)
+	l.watchers.wake("a")
+	_, look = w.state()
+	require.True(t, look)
+	w.begin()
+	told, look = w.state()
+	require.Zero(t, told)
+	require.False(t, look)
+	l.watchers.remove(w)
+}
