@@ -154,6 +154,30 @@ func TestEndedIsToldBeforeTheRelease(t *testing.T) {
 	})
 }
 
+// TestResignationIsNoFailure: a lead function mostly returns an error when its context has ended. The pauses do not grow by
+// that.
+func TestResignationIsNoFailure(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		e := w.candidate("a")
+		terms, ctx := make(chan time.Duration), t.Context()
+		go func() {
+			_ = e.Run(ctx, func(ctx context.Context, _ election.Term) error {
+				terms <- w.Clock.Now()
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		}()
+		last := <-terms
+		for range 10 {
+			synctest.Wait()
+			require.True(t, e.Resign())
+			next := <-terms
+			require.LessOrEqual(t, next-last, election.DefaultRestMin+soon)
+			last = next
+		}
+	})
+}
+
 // TestKeepOnCancel: a candidate whose Run is cancelled leaves the lock to its TTL. One that is done releases it.
 func TestKeepOnCancel(t *testing.T) {
 	keeps := func(cfg *election.Config) { cfg.KeepOnCancel = true }

@@ -333,3 +333,29 @@ func TestWaiveMinHoldOfAJointLease(t *testing.T) {
 		f.RequireNoKeys()
 	})
 }
+
+// The holder that had waited leaves the queues when its lease ends, also where the nodes keep the lock for a while.
+func TestEndedLeaseLeavesTheQueues(t *testing.T) {
+	for how, end := range map[string]func(*testing.T, *quorumlock.Lease) error{
+		"before its MinHold": func(t *testing.T, l *quorumlock.Lease) error { return l.Release(t.Context()) },
+		"detached":           func(_ *testing.T, l *quorumlock.Lease) error { return detach(l) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+				lock := f.Client().RedLock("job").With(quorumlock.LockOptions{TTL: 3 * time.Second, MinHold: 9 * time.Second})
+				wait := fleet.StartAcquire(t.Context(), t, lock)
+				time.Sleep(2 * time.Second)
+				require.True(t, wait.Waits())
+				require.Equal(t, 3, f.Waiters())
+				require.NoError(t, before.Release(t.Context()))
+				<-wait.Done
+				require.NoError(t, wait.Err)
+				time.Sleep(1500 * time.Millisecond) // a renewal has reached all nodes
+				require.NoError(t, end(t, wait.Lease))
+				fleet.Settle()
+				require.Zero(t, f.Waiters())
+			})
+		})
+	}
+}
