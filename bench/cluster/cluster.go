@@ -55,7 +55,7 @@ func Start(ctx context.Context, n int, network time.Duration, fault Fault, bad i
 		if latency > 0 && err == nil {
 			var proxy *faultinject.Proxy
 			if proxy, err = faultinject.NewProxy(address); err == nil {
-				proxy.SetLatency(faultinject.BothWays, latency, 0)
+				proxy.SetLatency(faultinject.BothWays, latency)
 				c.proxies, address = append(c.proxies, proxy), proxy.Addr()
 			}
 		}
