@@ -223,8 +223,6 @@ func TestInvalidFlags(t *testing.T) {
 		{[]string{"-rounds", "0"}, "-rounds 0"},
 		{[]string{"-duration", "1ms"}, "-duration 1ms"},
 		{[]string{"-n", "4"}, "-n 4"},
-		{[]string{"-document", "x.md", "-quick"}, "-document shows all figures, and -quick"},
-		{[]string{"-document", "x.md", "-scenarios", "faults"}, "-document shows all figures, and -scenarios"},
 		{[]string{"more"}, `"more"`},
 	} {
 		_, err := parse(c.args, new(bytes.Buffer))
