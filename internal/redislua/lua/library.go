@@ -201,11 +201,11 @@ func find(args []Value) []Value {
 		}
 		return []Value{float64(from + at + 1), float64(from + at + len(pattern))}
 	}
-	m := matcher{pattern: patternOf(pattern), text: text}
-	if !m.find(from) {
+	bounds := search(pattern, text, from)
+	if bounds == nil {
 		return []Value{nil}
 	}
-	return append([]Value{float64(m.bounds[0] + 1), float64(m.bounds[1])}, m.captured(false)...)
+	return append([]Value{float64(bounds[0] + 1), float64(bounds[1])}, captured(text, bounds, false)...)
 }
 
 func match(args []Value) []Value {
@@ -214,21 +214,25 @@ func match(args []Value) []Value {
 	if from > len(text) {
 		return []Value{nil}
 	}
-	m := matcher{pattern: patternOf(pattern), text: text}
-	if !m.find(from) {
+	bounds := search(pattern, text, from)
+	if bounds == nil {
 		return []Value{nil}
 	}
-	return m.captured(true)
+	return captured(text, bounds, true)
 }
 
 func gmatch(args []Value) []Value {
-	m, from := &matcher{pattern: patternOf(textArg(args, 1)), text: textArg(args, 0)}, 0
+	text, pattern, from := textArg(args, 0), textArg(args, 1), 0
 	return []Value{Native(func([]Value) []Value {
-		if !m.find(from) {
+		if from > len(text) {
 			return []Value{nil}
 		}
-		from = max(m.bounds[1], from+1) // an empty match does not come again
-		return m.captured(true)
+		bounds := search(pattern, text, from)
+		if bounds == nil {
+			return []Value{nil}
+		}
+		from = max(bounds[1], from+1) // an empty match does not come again
+		return captured(text, bounds, true)
 	})}
 }
 
