@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -110,18 +111,12 @@ func PCall(args []Value) (results []Value) {
 	return append([]Value{true}, Call(arg(args, 0), args[1:])...)
 }
 
+// selects knows only '#', the number of the other arguments.
 func selects(args []Value) []Value {
-	if arg(args, 0) == "#" {
-		return []Value{float64(len(args) - 1)}
+	if arg(args, 0) != "#" {
+		Raise("select of some arguments is not supported")
 	}
-	i := int(numberArg(args, 0))
-	if i < 0 {
-		i += len(args)
-	}
-	if i < 1 {
-		raisef("bad argument #1 to 'select' (index out of range)")
-	}
-	return args[min(i, len(args)):]
+	return []Value{float64(len(args) - 1)}
 }
 
 func toNumber(args []Value) []Value {
@@ -236,35 +231,12 @@ func gmatch(args []Value) []Value {
 	})}
 }
 
-// format knows %s, %d and %f with their flags, and %%.
+// format knows only %.0f, a whole number with all its digits.
 func format(args []Value) []Value {
-	rest := textArg(args, 0)
-	var b strings.Builder
-	for next := 1; ; {
-		before, after, found := strings.Cut(rest, "%")
-		b.WriteString(before)
-		if !found {
-			return []Value{b.String()}
-		}
-		end := strings.IndexAny(after, "sdf%")
-		if end < 0 {
-			Raise("invalid option in 'format'")
-		}
-		verb := "%" + after[:end+1]
-		switch after[end] {
-		case 's':
-			fmt.Fprintf(&b, verb, toString([]Value{arg(args, next)})[0])
-		case 'd':
-			fmt.Fprintf(&b, verb, int64(numberArg(args, next)))
-		case 'f':
-			fmt.Fprintf(&b, verb, numberArg(args, next))
-		default:
-			b.WriteByte('%')
-			next--
-		}
-		next++
-		rest = after[end+1:]
+	if textArg(args, 0) != "%.0f" {
+		Raise("this format is not supported")
 	}
+	return []Value{strconv.FormatFloat(numberArg(args, 1), 'f', 0, 64)}
 }
 
 func concatTable(args []Value) []Value {
