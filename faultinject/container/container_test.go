@@ -1,15 +1,14 @@
 package container
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ory/dockertest/v3"
+	"github.com/ory/dockertest/v3/docker"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -35,52 +34,68 @@ func needsDocker(t testing.TB) {
 	t.Skip(err)
 }
 
-func startFor(t testing.TB, n int, lives time.Duration) *faultinject.Group {
+func start(t testing.TB, n int) *faultinject.Group {
 	t.Helper()
-	group, err := startUntil(t.Context(), n, time.Now().Add(lives))
+	needsDocker(t)
+	group, err := Start(t.Context(), n)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, group.Close()) })
 	return group
 }
 
-// made returns the containers whose directory is below tmp.
-func made(t *testing.T, tmp string) (names []string) {
+// newClient connects to the engine directly.
+func newClient(t *testing.T) *docker.Client {
 	t.Helper()
-	list, err := docker(t.Context(), "ps", "--all", "--format", fmt.Sprintf(`{{.Names}} {{.Label %q}}`, sharedLabel))
+	pool, err := dockertest.NewPool("")
 	require.NoError(t, err)
-	for line := range strings.Lines(list) {
-		if name, dir, _ := strings.Cut(line, " "); strings.HasPrefix(dir, tmp) {
-			names = append(names, name)
-		}
-	}
-	return names
+	t.Cleanup(pool.Client.HTTPClient.CloseIdleConnections)
+	return pool.Client
 }
 
-func requireEmpty(t *testing.T, dir string) {
+// idOf returns the id of the group that has its directories below tmp.
+func idOf(t *testing.T, client *docker.Client, tmp string) string {
 	t.Helper()
-	left, err := os.ReadDir(dir)
+	containers, err := client.ListContainers(docker.ListContainersOptions{Filters: map[string][]string{"label": {label}}})
 	require.NoError(t, err)
-	require.Empty(t, left)
+	for _, c := range containers {
+		for _, m := range c.Mounts {
+			if strings.HasPrefix(m.Source, tmp) {
+				return c.Labels[label]
+			}
+		}
+	}
+	require.Fail(t, "no container is of this test")
+	return ""
+}
+
+// made are the containers of a group.
+func made(t *testing.T, client *docker.Client, id string) (names []string) {
+	t.Helper()
+	containers, err := client.ListContainers(docker.ListContainersOptions{
+		All: true, Filters: map[string][]string{"label": {label + "=" + id}},
+	})
+	require.NoError(t, err)
+	for _, c := range containers {
+		names = append(names, c.Names...)
+	}
+	return names
 }
 
 func TestGroupLeavesNothing(t *testing.T) {
 	needsDocker(t)
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	group := startFor(t, 3, lifetime)
-	require.Len(t, made(t, tmp), 3)
-	volumes := func() string {
-		list, err := docker(t.Context(), "volume", "ls", "--quiet", "--filter", "dangling=true")
-		require.NoError(t, err)
-		return list
-	}
-	before := volumes()
+	client := newClient(t)
+	group := start(t, 3)
+	id := idOf(t, client, tmp)
+	require.Len(t, made(t, client, id), 3)
 
 	require.NoError(t, group.Close())
 	require.NoError(t, group.Close())
-	require.Empty(t, made(t, tmp))
-	require.Equal(t, before, volumes())
-	requireEmpty(t, tmp)
+	require.Empty(t, made(t, client, id))
+	left, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // TestExpiredGroupIsRemoved: another program was killed, two hours ago, and has left a paused container.
@@ -88,82 +103,23 @@ func TestExpiredGroupIsRemoved(t *testing.T) {
 	needsDocker(t)
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	group := startFor(t, 1, time.Second)
+	client := newClient(t)
+	group, err := startUntil(t.Context(), 1, time.Now().Add(time.Second))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, group.Close()) })
+	id := idOf(t, client, tmp)
 	require.NoError(t, group.Servers()[0].Pause(t.Context()))
-	fresh := startFor(t, 1, lifetime)
 	require.Eventually(t, func() bool {
-		require.NoError(t, startFor(t, 0, lifetime).Close())
-		return len(made(t, tmp)) == 1
+		require.NoError(t, start(t, 0).Close())
+		return len(made(t, client, id)) == 0
 	}, 30*time.Second, 100*time.Millisecond)
-	_, err := fresh.Servers()[0].Command(t.Context(), "PING")
-	require.NoError(t, err, "the other group has not expired")
-	require.NoError(t, fresh.Close())
-	requireEmpty(t, tmp)
+	left, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // TestStepClock: the contract allows servers whose clocks cannot step. These can, if libfaketime is installed.
 func TestStepClock(t *testing.T) {
-	needsDocker(t)
-	s := startFor(t, 1, lifetime).Servers()[0]
+	s := start(t, 1).Servers()[0]
 	require.NoError(t, s.StepClock(t.Context(), time.Hour), "make setup installs libfaketime")
-}
-
-// TestImages: the one that the environment names comes first, and a public one last. An engine that lacks it pulls it.
-func TestImages(t *testing.T) {
-	tools := t.TempDir()
-	t.Setenv("PATH", tools)
-	require.ErrorIs(t, Available(t.Context()), ErrNoEngine, "there is no program docker")
-	engine := func(pull string) {
-		script := "#!/bin/sh\ncase $1 in pull) " + pull + ";; *) [ -e " + tools + "/pulled ] && echo valkey-server;; esac\n"
-		require.NoError(t, os.WriteFile(filepath.Join(tools, "docker"), []byte(script), 0o700))
-		_ = os.Remove(filepath.Join(tools, "pulled"))
-	}
-	pulls := ": >" + tools + "/pulled"
-	for named, want := range map[string]string{"valkey/valkey:8-bookworm": "valkey/valkey:8-bookworm", "": publicImage} {
-		t.Setenv(ImageEnv, named)
-		engine(pulls)
-		g := new(group)
-		require.NoError(t, g.findImage(t.Context()))
-		require.Equal(t, want, g.image)
-		require.Equal(t, "valkey-server", g.program)
-	}
-	engine("echo manifest unknown >&2; exit 1")
-	require.ErrorContains(t, new(group).findImage(t.Context()), "manifest unknown")
-}
-
-// TestNamedImageRuns makes an image of the installed server and its libraries, as a registry would have it.
-func TestNamedImageRuns(t *testing.T) {
-	needsDocker(t)
-	const ref = "quorumlock-faultinject:named"
-	made := exec.CommandContext(t.Context(), "sh", "-c", `p=$(command -v redis-server) && tar chf - -C / $p $(ldd $p | grep -o '/[^ ]*') | docker import - `+ref)
-	out, err := made.CombinedOutput()
-	require.NoError(t, err, string(out))
-	t.Setenv(ImageEnv, ref)
-	s := startFor(t, 1, lifetime).Servers()[0]
-	require.NoError(t, s.Kill(t.Context()))
-	require.NoError(t, s.Start(t.Context()))
-	require.ErrorIs(t, s.StepClock(t.Context(), time.Hour), errors.ErrUnsupported)
-}
-
-func TestAvailableTellsWhyNot(t *testing.T) {
-	if _, err := exec.LookPath("docker"); err != nil {
-		t.Skip(err)
-	}
-	nowhere := "unix://" + filepath.Join(t.TempDir(), "docker.sock")
-	for host, reason := range map[string]string{
-		nowhere:                 nowhere,
-		"tcp://10.0.0.1:2375":   "is on another",
-		"tcp://docker:2376":     "is on another",
-		"nonsense":              "",
-		"tcp://127.0.0.1:1":     "tcp://127.0.0.1:1",
-		"http://localhost:2375": "",
-	} {
-		t.Setenv("DOCKER_HOST", host)
-		err := Available(t.Context())
-		require.ErrorIs(t, err, ErrNoEngine)
-		require.ErrorContains(t, err, reason)
-		require.NotContains(t, err.Error(), "\n")
-		_, err = Start(t.Context(), 1)
-		require.ErrorIs(t, err, ErrNoEngine)
-	}
 }

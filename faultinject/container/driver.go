@@ -1,16 +1,21 @@
 package container
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/ory/dockertest/v3"
+	"github.com/ory/dockertest/v3/docker"
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/internal/control"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
@@ -23,125 +28,104 @@ const (
 	closeTimeout = time.Minute
 )
 
-const (
-	// sharedDir is the container's directory for configuration and clock, which this program writes.
-	sharedDir = "/faultinject"
-	// sharedPrefix is the prefix of that directory's name on this machine.
-	sharedPrefix = "quorumlock-faultinject"
-
-	configName = "redis.conf"
-	clockName  = "clock"
-	innerPort  = "6379"
-)
-
 var (
 	errDown      = errors.New("the server is down")
 	errRunning   = errors.New("the server is running")
 	errPortTaken = errors.New("the port is taken")
 )
 
-// driver is one container. Wiping its data removes the container, and the next start makes another.
+// driver is one container. Wiping its data replaces the container.
 type driver struct {
-	group     *group
-	container string // its name
-	dir       string // mounted as sharedDir
+	name   string
+	group  *group
+	client *docker.Client // of its own: it is not made for concurrent starts
+	dir    string         // mounted as sharedDir
+	calls  sync.WaitGroup // to the engine, in the background
+
+	id        string // empty while there is none
 	port      int    // published on loopback
 	maxMemory int64
 }
 
-// launch starts the container for the first time. It looks for ports until the engine could bind one.
-func (d *driver) launch(ctx context.Context) (err error) {
-	if d.dir, err = os.MkdirTemp("", sharedPrefix); err != nil {
-		return err
+// startServer starts a server that answers.
+func (g *group) startServer(ctx context.Context, name string) (faultinject.Server, error) {
+	d := &driver{name: name, group: g}
+	if err := d.launch(ctx); err != nil {
+		err = control.Failed(kind, name, "start", err)
+		return nil, errors.Join(err, d.Close()) //nolint:contextcheck // it is closed even if ctx has ended
 	}
-	err = errors.Join(os.Chmod(d.dir, 0o755), redisproc.WriteClock(filepath.Join(d.dir, clockName), 0), d.writeConfig())
+	return control.New(kind, name, d.direct(), d)
+}
+
+// launch starts the container for the first time. It looks for ports until the engine could bind one.
+func (d *driver) launch(ctx context.Context) error {
+	pool, err := dockertest.NewPool("")
 	if err != nil {
 		return err
 	}
+	d.client = pool.Client
+	if err = d.share(); err != nil {
+		return err
+	}
 	for range portAttempts {
-		if d.port, err = redisproc.FreePort(); err != nil {
-			return err
-		}
 		// Another process may have taken the port since it was free.
-		if err = d.run(ctx); !errors.Is(err, errPortTaken) {
-			return err
-		}
-		if err := d.remove(ctx); err != nil {
+		if err = d.launchAtFreePort(ctx); !errors.Is(err, errPortTaken) {
 			return err
 		}
 	}
 	return err
 }
 
-// configText is the configuration of the server. The log goes to standard output. The page cache outlives the server,
-// so appended data survives without a sync.
-const configText = `bind 0.0.0.0
-protected-mode no
-dir /data
-loglevel warning
-save ""
-appendonly yes
-appendfsync no
-maxmemory %d
-maxmemory-policy noeviction
-`
-
-func (d *driver) writeConfig() error {
-	return os.WriteFile(filepath.Join(d.dir, configName), fmt.Appendf(nil, configText, d.maxMemory), 0o644)
+func (d *driver) launchAtFreePort(ctx context.Context) (err error) {
+	if err = d.remove(ctx); err != nil {
+		return err
+	}
+	if d.port, err = redisproc.FreePort(); err != nil {
+		return err
+	}
+	if err = d.writeConfig(); err != nil {
+		return err
+	}
+	return d.start(ctx)
 }
 
-// addr is the server's own address, without the proxy.
-func (d *driver) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)) }
+// direct is the server's own address, without the proxy.
+func (d *driver) direct() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)) }
 
 func (d *driver) Command(ctx context.Context, args ...string) (string, error) {
-	return redisproc.Exchange(ctx, "tcp", d.addr(), args...)
-}
-
-// The states of a container.
-const (
-	missing = ""
-	running = "running"
-	paused  = "paused"
-)
-
-// state returns the engine's state of the container. Every state but running and paused is down.
-func (d *driver) state(ctx context.Context) (string, error) {
-	state, err := docker(ctx, "inspect", "--format", "{{.State.Status}}", d.container)
-	if err != nil && strings.Contains(strings.ToLower(err.Error()), "no such") {
-		return missing, nil
-	}
-	return state, err
+	return redisproc.Exchange(ctx, "tcp", d.direct(), args...)
 }
 
 func (d *driver) Start(ctx context.Context) error {
 	state, err := d.state(ctx)
-	switch {
-	case err != nil || state == paused:
+	if err != nil || state.Paused {
 		return err
-	case state == running:
+	}
+	if state.Running {
 		return d.awaitAnswer(ctx) // a start that was given up may have gone on
 	}
+	return d.startAgain(ctx)
+}
+
+// startAgain starts on the same port. Another process that took it meanwhile may free it again.
+func (d *driver) startAgain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for ; ; time.Sleep(pollInterval) {
-		// Another process that took the port meanwhile may free it again.
-		if err := d.run(ctx); !errors.Is(err, errPortTaken) || ctx.Err() != nil {
+		err := d.start(ctx)
+		if !errors.Is(err, errPortTaken) || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// run starts the container, creates it if there is none, and waits for an answer.
-func (d *driver) run(ctx context.Context) error {
-	state, err := d.state(ctx)
-	if err == nil && state == missing {
-		_, err = docker(ctx, d.create()...)
+// start starts the container, creates it if necessary, and waits for an answer.
+func (d *driver) start(ctx context.Context) error {
+	if err := d.create(ctx); err != nil {
+		return err
 	}
-	if err == nil {
-		_, err = docker(ctx, "start", d.container)
-	}
-	if err != nil {
-		if strings.Contains(err.Error(), "port is already allocated") || strings.Contains(err.Error(), "address already in use") {
+	if err := d.client.StartContainerWithContext(d.id, nil, ctx); err != nil {
+		if isPortTaken(err) {
 			err = fmt.Errorf("%w: %w", errPortTaken, err)
 		}
 		return err
@@ -152,33 +136,19 @@ func (d *driver) run(ctx context.Context) error {
 	return nil
 }
 
-// create returns the command that makes the container.
-func (d *driver) create() []string {
-	g := d.group
-	args := []string{
-		"create", "--name", d.container, "--user", "0", "--entrypoint", g.program,
-		"--label", label + "=" + g.id, "--label", expiresLabel + "=" + strconv.FormatInt(g.expires.Unix(), 10), "--label", sharedLabel + "=" + d.dir,
-		"--publish", d.addr() + ":" + innerPort, "--volume", "/data", "--volume", d.dir + ":" + sharedDir + ":ro",
-		"--security-opt", "label=disable", // the directories of this machine have the labels of this machine
-		"--memory", "512m", "--cpus", "1", "--pids-limit", "100", "--log-driver", "json-file", "--log-opt", "max-size=1m",
-	}
-	for _, path := range g.binds {
-		args = append(args, "--volume", path+":"+path+":ro")
-	}
-	if g.faketime != "" {
-		for _, variable := range redisproc.FaketimeEnv(g.faketime, sharedDir+"/"+clockName) {
-			args = append(args, "--env", variable)
-		}
-	}
-	return append(args, g.image, sharedDir+"/"+configName)
-}
-
 // giveUp ends a container that did not answer, and adds its log to the error.
 func (d *driver) giveUp(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	log, _ := docker(ctx, "logs", "--tail", "20", d.container)
-	return errors.Join(fmt.Errorf("%w; its log:\n%s", err, log), d.Kill(ctx))
+	var log bytes.Buffer
+	_ = d.client.Logs(docker.LogsOptions{
+		Context: ctx, Container: d.id, OutputStream: &log, ErrorStream: &log, Stdout: true, Stderr: true, Tail: "20",
+	})
+	return errors.Join(fmt.Errorf("%w; its log:\n%s", err, log.Bytes()), d.signal(ctx, docker.SIGKILL))
+}
+
+func isPortTaken(err error) bool {
+	return strings.Contains(err.Error(), "port is already allocated") || strings.Contains(err.Error(), "address already in use")
 }
 
 // awaitAnswer returns once the server has loaded its data.
@@ -190,8 +160,9 @@ func (d *driver) awaitAnswer(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if state, stateErr := d.state(ctx); stateErr == nil && state != running {
-			return fmt.Errorf("no answer, and the container is %q", state)
+		state, stateErr := d.state(ctx)
+		if stateErr == nil && !state.Running {
+			return fmt.Errorf("it ended with code %d", state.ExitCode)
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("no answer: %w (%w)", err, ctx.Err())
@@ -199,110 +170,15 @@ func (d *driver) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-func (d *driver) Kill(ctx context.Context) error {
-	state, err := d.state(ctx)
-	if err != nil || state != running && state != paused {
-		return err
-	}
-	if _, err := docker(ctx, "kill", d.container); err != nil && !strings.Contains(err.Error(), "is not running") {
-		return err
-	}
-	_, err = docker(ctx, "wait", d.container)
-	return err
-}
-
-func (d *driver) Stop(ctx context.Context) error {
-	if err := d.Resume(ctx); err != nil {
-		return err
-	}
-	state, err := d.state(ctx)
-	if err == nil && state == running {
-		_, err = docker(ctx, "stop", "--time", "60", d.container)
-	}
-	return err
-}
-
-func (d *driver) Wipe(ctx context.Context) error {
-	state, err := d.state(ctx)
-	switch {
-	case err != nil:
-		return err
-	case state == running || state == paused:
-		return errRunning
-	default:
-		return d.remove(ctx)
-	}
-}
-
-// remove removes the container, running or not, and its data.
-func (d *driver) remove(ctx context.Context) error {
-	_, err := docker(ctx, "rm", "--force", "--volumes", d.container)
-	if err != nil && strings.Contains(strings.ToLower(err.Error()), "no such") {
-		return nil
-	}
-	return err
-}
-
-// maxPauses is how often a container is paused until that succeeds. On a busy machine not all processes may be frozen
-// in the time that the runtime grants. It thaws them again then.
-const maxPauses = 10
-
-func (d *driver) Pause(ctx context.Context) error {
-	state, err := d.state(ctx)
-	switch {
-	case err != nil || state == paused:
-		return err
-	case state != running:
-		return errDown
-	}
-	for try := 1; ; try++ {
-		_, err := docker(ctx, "pause", d.container)
-		if err == nil || try == maxPauses || !strings.Contains(err.Error(), "unable to freeze") {
-			return err
-		}
-	}
-}
-
-func (d *driver) Resume(ctx context.Context) error {
-	state, err := d.state(ctx)
-	if err == nil && state == paused {
-		_, err = docker(ctx, "unpause", d.container)
-	}
-	return err
-}
-
-func (d *driver) StepClock(ctx context.Context, offset time.Duration) error {
-	if err := d.group.noFaketime; err != nil {
-		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
-	}
-	if err := redisproc.WriteClock(filepath.Join(d.dir, clockName), offset); err != nil {
-		return err
-	}
-	state, err := d.state(ctx)
-	if err != nil || state != running {
-		return err
-	}
-	return redisproc.AwaitClock(ctx, offset, func(ctx context.Context) (string, error) { return d.Command(ctx, "TIME") })
-}
-
-func (d *driver) SetMaxMemory(ctx context.Context, limit int64) error {
-	d.maxMemory = limit
-	if err := d.writeConfig(); err != nil {
-		return err
-	}
-	state, err := d.state(ctx)
-	if err != nil || state != running {
-		return err
-	}
-	_, err = d.Command(ctx, "CONFIG", "SET", "maxmemory", strconv.FormatInt(limit, 10))
-	return err
-}
-
 func (d *driver) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := d.remove(ctx); err != nil {
 		return err
+	}
+	d.calls.Wait()
+	if d.client != nil {
+		d.client.HTTPClient.CloseIdleConnections()
 	}
 	return os.RemoveAll(d.dir)
 }
