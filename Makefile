@@ -117,7 +117,7 @@ bench: setup ## Run the benchmarks of packages, for benchstat (BENCH=regexp for 
 	$(GO) test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 1h $(TESTFLAGS) $(BENCHES)
 
 .PHONY: goals
-goals: setup ## Measure side by side with others, and say which goals are reached, in half an hour (ARGS='-document ../docs/benchmarks.md')
+goals: setup ## Measure side by side with others, and say which goals are reached, in half an hour
 	$(GO) run -C bench . -out '$(CURDIR)/report' $(ARGS)
 
 .PHONY: demo

@@ -14,8 +14,6 @@ import (
 type settings struct {
 	options runner.Options
 	out     string
-	// document is the file whose figures are replaced, if any.
-	document string
 }
 
 const (
@@ -30,7 +28,6 @@ func parse(args []string, w io.Writer) (settings, error) {
 	f.SetOutput(w)
 	f.StringVar(&s.out, "out", "report", "directory for the report")
 	f.BoolVar(&o.Quick, "quick", false, "measure a little of everything, in about a minute. The figures mean nothing")
-	f.StringVar(&s.document, "document", "", "write the figures into that file, too")
 	f.IntVar(&o.Rounds, "rounds", 3, "how many times each cell is measured (quick: 1)")
 	f.DurationVar(&o.Duration, "duration", defaultDuration, fmt.Sprintf("how long a cell is measured (quick: %v); some take a multiple of it", quickDuration))
 	f.IntVar(&o.Nodes, "n", 5, "number of nodes, where the scenario does not say")
@@ -46,11 +43,6 @@ func parse(args []string, w io.Writer) (settings, error) {
 	}
 	if o.Quick && !set["duration"] {
 		o.Duration = quickDuration
-	}
-	for _, name := range []string{"quick", "scenarios", "peers", "n"} {
-		if s.document != "" && set[name] {
-			return s, fmt.Errorf("-document shows all figures, and -%s changes them", name)
-		}
 	}
 	switch {
 	case f.NArg() > 0:

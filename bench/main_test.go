@@ -102,13 +102,21 @@ func both(a, b func(*cell.Result) string) func(*cell.Result) string {
 	return func(x *cell.Result) string { return cmp.Or(a(x), b(x)) }
 }
 
-// TestNamesRun: no name comes twice, or all come by Zipf's law.
-func TestNamesRun(t *testing.T) {
-	r := measured(t, both(succeeded, operated), "-quick", "-scenarios", "newnames,zipf", "-peers", "redlock,floor,floor-group", "-n", "3", "-duration", "200ms")
-	require.Len(t, r.Results, 4)
-	for _, x := range r.Results {
-		assert.Empty(t, x.Error, x.String())
-		assert.Zero(t, x.Violations, x.String())
+// TestRunsOfNamesAndKinds: no name comes twice, or all come by Zipf's law, or callers want something else than a lock.
+func TestRunsOfNamesAndKinds(t *testing.T) {
+	for scenarios, of := range map[string]struct {
+		peers string
+		cells int
+	}{
+		"newnames,zipf": {"redlock,floor,floor-group", 4},
+		"kinds":         {"semaphore,rwlock-readers,kinds", 3},
+	} {
+		r := measured(t, both(succeeded, operated), "-quick", "-scenarios", scenarios, "-peers", of.peers, "-n", "3", "-duration", "200ms")
+		require.Len(t, r.Results, of.cells)
+		for _, x := range r.Results {
+			assert.Empty(t, x.Error, x.String())
+			assert.Zero(t, x.Violations, x.String())
+		}
 	}
 }
 
@@ -120,15 +128,6 @@ func TestNetworkRun(t *testing.T) {
 		require.NotNil(t, x.Acquire)
 		assert.Greater(t, x.Acquire.P50, 2*x.Network.Seconds()*1000)
 		assert.Greater(t, x.Release.P50, 2*x.Network.Seconds()*1000)
-	}
-}
-
-func TestKindsRun(t *testing.T) {
-	r := measured(t, both(succeeded, operated), "-quick", "-scenarios", "kinds", "-peers", "semaphore,rwlock-readers,kinds", "-n", "3", "-duration", "200ms")
-	require.Len(t, r.Results, 3)
-	for _, x := range r.Results {
-		assert.Empty(t, x.Error, x.String())
-		assert.Zero(t, x.Violations, x.String())
 	}
 }
 
@@ -223,8 +222,6 @@ func TestInvalidFlags(t *testing.T) {
 		{[]string{"-rounds", "0"}, "-rounds 0"},
 		{[]string{"-duration", "1ms"}, "-duration 1ms"},
 		{[]string{"-n", "4"}, "-n 4"},
-		{[]string{"-document", "x.md", "-quick"}, "-document shows all figures, and -quick"},
-		{[]string{"-document", "x.md", "-scenarios", "faults"}, "-document shows all figures, and -scenarios"},
 		{[]string{"more"}, `"more"`},
 	} {
 		_, err := parse(c.args, new(bytes.Buffer))

@@ -5,7 +5,7 @@
 //
 //   - [Wrap] puts an [Effect] in front of a node.Node: calls fail before or after they ran, are late,
 //     or hang, within the process and without a server.
-//   - [Proxy] is a TCP proxy between a client and a server, which delays, cuts, or goes silent in
+//   - [Proxy] is a TCP proxy between a client and a server, which delays data, or withholds it silently in
 //     either direction, and delivers what a client wrote late or twice.
 //   - A [Server] is a Redis server that can be killed, paused, emptied, cut off or given
 //     another clock: a process in package process, a container in package container.

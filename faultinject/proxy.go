@@ -11,20 +11,19 @@ import (
 	"time"
 )
 
-// Proxy forwards TCP data between clients and a server, and breaks it: late, cut, closed, reset, in either direction,
-// in the middle of a message; see [Proxy.Detain] for data that arrives behind newer data. It does not interpret the data.
+// Proxy forwards TCP data between clients and a server, and makes it late or withholds it, in either direction; see
+// [Proxy.Detain] for data that arrives behind newer data. It does not interpret the data.
 //
 // Faults apply to all connections, present and future, and can be combined. They can be changed at any time, and
 // apply to data in flight as well. All methods are safe for concurrent use. After Close, methods without an error
 // result do nothing.
 //
-// The proxy keeps up to 256 KiB for each direction of each connection. Beyond that it does not read, and the sender
-// blocks when the system's buffers are full as well.
+// The proxy keeps the data of up to 256 reads for each direction of each connection. Beyond that it does not read, and
+// the sender blocks when the system's buffers are full as well.
 //
 // The end of a connection, a FIN or a RST, arrives after the data that was sent before it. On a network, this holds
 // for a FIN, but a RST can overtake data for which the receiver has no room. Here it cannot. A receiver that has
-// stopped reading, with more data sent than its system buffers, notices the end only when it reads on. To deliver a
-// RST at once, call [Proxy.Reset].
+// stopped reading, with more data sent than its system buffers, notices the end only when it reads on.
 type Proxy struct {
 	target   string
 	listener net.Listener
@@ -33,15 +32,32 @@ type Proxy struct {
 	open context.Context //nolint:containedctx // the life of the proxy
 	shut context.CancelFunc
 
-	mu sync.Mutex
-	// changed is signalled when counters change and when a write ends.
-	changed                      *sync.Cond
-	conns                        map[*proxyConn]struct{}
-	detours                      []*detour
-	toServer, toClient           conditions
-	accepted, reached, unreached int
-	closed                       bool
+	mu                 sync.Mutex
+	conns              map[*proxyConn]struct{}
+	detours            []*detour
+	toServer, toClient conditions
+	// changed is closed, and replaced, at each change of the conditions.
+	changed chan struct{}
 }
+
+// conditions apply to one direction of all connections.
+type conditions struct {
+	latency time.Duration
+	cut     bool
+}
+
+// Direction is a direction of data through a [Proxy]. Methods that take one also take BothWays.
+type Direction uint8
+
+// The directions.
+const (
+	// ToServer is from the client to the server.
+	ToServer Direction = 1 << iota
+	// ToClient is from the server to the client.
+	ToClient
+	// BothWays is each of the two.
+	BothWays = ToServer | ToClient
+)
 
 // NewProxy makes a proxy for the server at target, as host:port. The server need not run yet: the proxy dials it for
 // each connection of a client. The caller must Close the proxy.
@@ -53,9 +69,8 @@ func NewProxy(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("faultinject: proxy before %s: %w", target, err)
 	}
-	p := &Proxy{target: target, listener: l, conns: make(map[*proxyConn]struct{})}
+	p := &Proxy{target: target, listener: l, conns: make(map[*proxyConn]struct{}), changed: make(chan struct{})}
 	p.open, p.shut = context.WithCancel(context.Background())
-	p.changed = sync.NewCond(&p.mu)
 	p.running.Go(p.serve)
 	return p, nil
 }
@@ -80,16 +95,84 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 // have ended, even if the peers do nothing. The error is always nil, and closing more than once does nothing.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
-	p.closed = true
 	p.shut()
-	for c := range p.conns {
-		c.end(false)
-	}
-	p.changed.Broadcast()
 	p.mu.Unlock()
 	_ = p.listener.Close() // fails only if closed already
 	p.running.Wait()
 	return nil
+}
+
+// SetLatency delays all bytes of the direction. The new value applies to data in flight at once. Zero, or less, is no
+// delay.
+//
+// The amount of data in flight is bounded for each direction of each connection. So a latency also limits the
+// throughput, as the window of TCP does. Connections are established without delay.
+func (p *Proxy) SetLatency(d Direction, latency time.Duration) {
+	p.change(d, func(c *conditions) { c.latency = latency })
+}
+
+// Cut makes the direction a black hole, silently: no data and no end of a connection passes, except what is at that
+// moment being handed to the receiver. The data is withheld, and arrives in order after [Proxy.Uncut], as TCP
+// retransmits lost data until the connection dies. Senders can send until the buffers are full, and then block.
+//
+// New connections need both directions, and hang while either is cut. The kernel has accepted them, so the client
+// believes that it is connected, but nothing is forwarded. A connection that its client closes meanwhile never
+// reaches the server; on a network it would not have been established.
+func (p *Proxy) Cut(d Direction) { p.change(d, func(c *conditions) { c.cut = true }) }
+
+// Uncut ends a cut by [Proxy.Cut]. The latency remains.
+func (p *Proxy) Uncut(d Direction) { p.change(d, func(c *conditions) { c.cut = false }) }
+
+// Heal returns to plain forwarding: no latency and no cut in either direction. Withheld data passes.
+func (p *Proxy) Heal() { p.change(BothWays, func(c *conditions) { *c = conditions{} }) }
+
+func (p *Proxy) change(d Direction, apply func(*conditions)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if d&ToServer != 0 {
+		apply(&p.toServer)
+	}
+	if d&ToClient != 0 {
+		apply(&p.toClient)
+	}
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// under returns the conditions of a direction, and what is closed when they change. Of both directions, it is cut if one
+// of them is.
+func (p *Proxy) under(d Direction) (conditions, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch d {
+	case ToServer:
+		return p.toServer, p.changed
+	case ToClient:
+		return p.toClient, p.changed
+	default:
+		return conditions{cut: p.toServer.cut || p.toClient.cut}, p.changed
+	}
+}
+
+// await returns once something that arrived at that time may go on in the direction, or false if ctx ends before.
+func (p *Proxy) await(ctx context.Context, d Direction, arrived time.Time) bool {
+	for {
+		c, changed := p.under(d)
+		wait := time.Until(arrived.Add(c.latency))
+		if !c.cut && wait <= 0 {
+			return ctx.Err() == nil
+		}
+		var due <-chan time.Time
+		if !c.cut {
+			due = time.After(wait)
+		}
+		select {
+		case <-due:
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // serve accepts connections until the listener is closed.
@@ -98,96 +181,11 @@ func (p *Proxy) serve() {
 		conn, err := p.listener.Accept()
 		switch {
 		case err == nil:
-			p.admit(conn.(*net.TCPConn))
+			p.running.Go(func() { p.forward(conn.(*net.TCPConn)) })
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
 			time.Sleep(10 * time.Millisecond) // out of file descriptors: there may be some later
 		}
-	}
-}
-
-// admit accepts a client.
-func (p *Proxy) admit(client *net.TCPConn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		_ = client.Close()
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	c := newProxyConn(p, client, cancel)
-	for _, d := range p.detours {
-		if d.twice {
-			c.toServer.enter(d)
-		}
-	}
-	p.accepted++
-	p.conns[c] = struct{}{}
-	p.changed.Broadcast()
-	p.running.Go(func() { c.run(ctx) })
-}
-
-// forget removes an ended connection.
-func (p *Proxy) forget(c *proxyConn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.conns, c)
-	p.changed.Broadcast()
-}
-
-// ProxyStats counts the traffic of a [Proxy] since it was made.
-type ProxyStats struct {
-	// Accepted counts connections of clients. Reached counts the connections that were made to the target, and
-	// Unreached the ones that were reset because the target could not be reached. Open counts the present ones,
-	// including hanging ones.
-	Accepted, Reached, Unreached, Open int
-	// ToServer and ToClient are the bytes in each direction.
-	ToServer, ToClient ProxyBytes
-}
-
-// ProxyBytes counts the bytes of one direction on all connections.
-type ProxyBytes struct {
-	// Received counts the bytes that the proxy read from senders, Passed the bytes that it wrote to receivers.
-	// The difference is withheld, in flight, or was lost with a connection.
-	Received, Passed uint64
-}
-
-// Stats returns the counters as they are now.
-func (p *Proxy) Stats() ProxyStats {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stats()
-}
-
-func (p *Proxy) stats() ProxyStats {
-	return ProxyStats{p.accepted, p.reached, p.unreached, len(p.conns), p.toServer.bytes, p.toClient.bytes}
-}
-
-// Await returns once done reports true for the counters, such as a number of bytes passed or of open connections. It
-// replaces sleeps in tests. done is called at each change, and must not call the proxy. If ctx ends or the proxy is
-// closed before, the error names the counters at that time.
-func (p *Proxy) Await(ctx context.Context, done func(ProxyStats) bool) error {
-	stop := context.AfterFunc(ctx, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.changed.Broadcast()
-	})
-	defer stop()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for {
-		s := p.stats()
-		err := ctx.Err()
-		switch {
-		case done(s):
-			return nil
-		case err == nil && p.closed:
-			err = net.ErrClosed
-		}
-		if err != nil {
-			return fmt.Errorf("faultinject: proxy before %s: await, at %+v: %w", p.target, s, err)
-		}
-		p.changed.Wait()
 	}
 }

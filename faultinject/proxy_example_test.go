@@ -1,14 +1,17 @@
 package faultinject_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"time"
 
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// A reply that breaks off in the middle: what does the client make of it?
+// A server that cannot be reached: does the client give up?
 func ExampleProxy() {
 	server := greeter()
 	defer server.Close()
@@ -26,18 +29,18 @@ func ExampleProxy() {
 			return err.Error()
 		}
 		defer conn.Close()
-		got, _ := io.ReadAll(conn)
-		return string(got)
+		_ = conn.SetDeadline(time.Now().Add(time.Second))
+		got, err := io.ReadAll(conn)
+		return fmt.Sprintf("%q, timeout %v", got, errors.Is(err, os.ErrDeadlineExceeded))
 	}
 
+	proxy.Cut(faultinject.ToClient)
 	fmt.Println(greeting())
-	proxy.CutAfter(faultinject.ToClient, 5, faultinject.ThenClose)
-	fmt.Println(greeting())
+	proxy.Heal()
 	fmt.Println(greeting())
 	// Output:
-	// Hello, world!
-	// Hello
-	// Hello, world!
+	// "", timeout true
+	// "Hello, world!", timeout false
 }
 
 // greeter is a server that says one thing and hangs up.

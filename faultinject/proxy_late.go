@@ -48,24 +48,25 @@ func (p *Proxy) Detain(twice bool) (deliver func()) {
 	defer p.mu.Unlock()
 	d := &detour{twice: twice}
 	for c := range p.conns {
-		c.toServer.enter(d)
+		c.enter(d)
 	}
 	p.detours = append(p.detours, d)
 	return func() { p.deliver(d) }
 }
 
-// enter makes a flow keep its data for a detour too. Requires the proxy's lock.
-func (f *flow) enter(d *detour) {
-	l := &lane{greeting: f.greeting}
+// enter makes a connection keep its client's data for a detour too. Requires the proxy's lock.
+func (c *proxyConn) enter(d *detour) {
+	l := &lane{greeting: c.greeting}
 	d.lanes = append(d.lanes, l)
-	f.lanes = append(f.lanes, l)
-	f.detained = f.detained || !d.twice
+	c.lanes = append(c.lanes, l)
+	c.detained = c.detained || !d.twice
 }
 
-// keep keeps data for the detours of the flow, and reports whether it takes the usual way as well. Requires the proxy's
-// lock.
-func (f *flow) keep(data []byte) (passes bool) {
-	for _, l := range f.lanes {
+// keep keeps data of the client for the detours, and reports whether it takes the usual way as well.
+func (c *proxyConn) keep(data []byte) (passes bool) {
+	c.proxy.mu.Lock()
+	defer c.proxy.mu.Unlock()
+	for _, l := range c.lanes {
 		switch l.size += len(data); {
 		case l.greeting == nil:
 			l.greeting = data
@@ -73,10 +74,10 @@ func (f *flow) keep(data []byte) (passes bool) {
 			l.pieces = append(l.pieces, data)
 		}
 	}
-	if f.greeting == nil {
-		f.greeting = data
+	if c.greeting == nil {
+		c.greeting = data
 	}
-	return !f.detained
+	return !c.detained
 }
 
 // deliver ends a detour, and sends its data.
@@ -84,12 +85,12 @@ func (p *Proxy) deliver(d *detour) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.Index(p.detours, d)
-	if i < 0 || p.closed {
+	if i < 0 || p.open.Err() != nil {
 		return
 	}
 	p.detours = slices.Delete(p.detours, i, i+1)
 	for c := range p.conns {
-		c.toServer.lanes = slices.DeleteFunc(c.toServer.lanes, func(l *lane) bool { return slices.Contains(d.lanes, l) })
+		c.lanes = slices.DeleteFunc(c.lanes, func(l *lane) bool { return slices.Contains(d.lanes, l) })
 	}
 	for _, l := range d.lanes {
 		if d.twice {

@@ -19,30 +19,20 @@ import (
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
-// The suite runs on a clock that it sets itself, so delays do not make it miss anything.
+// A node with an effect that runs all calls is as good as the one within.
 func TestWrappedNodeConforms(t *testing.T) {
-	for name, effect := range map[string]faultinject.Effect{
-		"without an effect": nil,
-		"with a delay":      faultinject.Delay(20*time.Microsecond, 20*time.Microsecond),
-		"with another's":    faultinject.Only(faultinject.FailBefore(node.ErrUnreachable)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			nodetest.Run(t, func(t *testing.T) nodetest.Subject {
-				c := clock.NewManual(time.Unix(1_700_000_000, 0))
-				m := memory.New("memory", c)
-				n := faultinject.Wrap(m)
-				t.Cleanup(func() { _ = n.Close() })
-				if effect != nil {
-					n.Set(effect)
-				}
-				return nodetest.Subject{
-					// A node keeps a key until its last millisecond is over.
-					Node: n, Pass: func(d time.Duration) { c.Advance(d + time.Millisecond) }, Plant: m.Plant, Keys: m.Keys, Forget: m.Flush,
-					Restart: func() { m.Save(); m.Crash() },
-				}
-			})
-		})
-	}
+	nodetest.Run(t, func(t *testing.T) nodetest.Subject {
+		c := clock.NewManual(time.Unix(1_700_000_000, 0))
+		m := memory.New("memory", c)
+		n := faultinject.Wrap(m)
+		t.Cleanup(func() { _ = n.Close() })
+		n.Set(func(ctx context.Context, x *faultinject.Exchange) { x.Run(ctx) })
+		return nodetest.Subject{
+			// A node keeps a key until its last millisecond is over.
+			Node: n, Pass: func(d time.Duration) { c.Advance(d + time.Millisecond) }, Plant: m.Plant, Keys: m.Keys, Forget: m.Flush,
+			Restart: func() { m.Save(); m.Crash() },
+		}
+	})
 }
 
 // A node is as good a listener as the one behind it.

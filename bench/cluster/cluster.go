@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,8 +41,8 @@ type Cluster struct {
 // Start starts n servers, behind a network that takes so long each way. The first bad servers will get the fault later,
 // or get it now if it is Slow. The caller must close the cluster.
 func Start(ctx context.Context, n int, network time.Duration, fault Fault, bad int) (*Cluster, error) {
-	c := &Cluster{stop: make(chan struct{}), hangs: fault == Hung}
-	err := c.launch(ctx, n)
+	servers, err := redisproc.TryLaunchN(ctx, n)
+	c := &Cluster{servers: servers, stop: make(chan struct{}), hangs: fault == Hung}
 	if network > 0 {
 		go keepTime(c.stop)
 	}
@@ -55,7 +54,7 @@ func Start(ctx context.Context, n int, network time.Duration, fault Fault, bad i
 		if latency > 0 && err == nil {
 			var proxy *faultinject.Proxy
 			if proxy, err = faultinject.NewProxy(address); err == nil {
-				proxy.SetLatency(faultinject.BothWays, latency, 0)
+				proxy.SetLatency(faultinject.BothWays, latency)
 				c.proxies, address = append(c.proxies, proxy), proxy.Addr()
 			}
 		}
@@ -65,18 +64,6 @@ func Start(ctx context.Context, n int, network time.Duration, fault Fault, bad i
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
-}
-
-func (c *Cluster) launch(ctx context.Context, n int) error {
-	c.servers = make([]*redisproc.Server, n)
-	errs := make([]error, n)
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { c.servers[i], errs[i] = redisproc.TryLaunch(ctx) })
-	}
-	all.Wait()
-	c.servers = slices.DeleteFunc(c.servers, func(s *redisproc.Server) bool { return s == nil })
-	return errors.Join(errs...)
 }
 
 // keepTime makes timers of this process fire within 0.1 ms. Otherwise the runtime of an idle process rounds them up to

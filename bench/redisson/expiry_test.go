@@ -65,3 +65,22 @@ func TestBothSidesRenew(t *testing.T) {
 	f.stays(lock, 3*ttl)
 	require.NoError(t, caller.Unlock(t.Context(), redLock))
 }
+
+// TestLockOfDeadJavaHolderExpires: a holder in Java is killed. A caller in Go gets the lock after the timeout of
+// Redisson's watchdog.
+func TestLockOfDeadJavaHolderExpires(t *testing.T) {
+	java, err := startJava()
+	java = needed(t, java, err)
+	t.Cleanup(java.Kill)
+	f := fleetOf(t, java, 10*time.Second)
+	const ttl = 3 * time.Second
+	caller, lock := f.caller(ttl), f.golang().RedLock(name)
+	f.locked(caller, redLock)
+	f.stays(lock, ttl*3/2)
+	killed := time.Now()
+	java.Kill()
+	_, err = lock.TryAcquire(t.Context())
+	// The last renewal was a third of the TTL ago at most, if the machine let it come in time.
+	require.ErrorIs(t, err, quorumlock.ErrHeld, "the lock has not expired yet, %v after the kill", time.Since(killed))
+	require.NoError(t, f.acquire(lock).Release(t.Context()))
+}

@@ -15,7 +15,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	beChild()
 	code := m.Run()
 	if shared != nil {
 		shared.Kill()

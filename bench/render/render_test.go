@@ -4,7 +4,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -140,22 +139,9 @@ func TestReportIsWritten(t *testing.T) {
 	assert.Contains(t, string(text), "| 1 hung | 16 | redlock | 97.0 ±0% | 97.0 | 0.97 |")
 }
 
-// TestDocument: the figures of a document are replaced, and nothing else.
-func TestDocument(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "doc.md")
-	require.Error(t, CheckDocument(path), "there is no file")
-	require.NoError(t, os.WriteFile(path, []byte("before\n"), 0o600))
-	require.ErrorContains(t, CheckDocument(path), "no place for the figures")
-	require.NoError(t, os.WriteFile(path, []byte("before\n"+beginMark+"stale figures\n"+endMark+"after\n"), 0o600))
-	for range 2 {
-		require.NoError(t, ofAGoalsRun(t).Document(path))
-	}
-	written, err := os.ReadFile(path)
-	require.NoError(t, err)
-	text := string(written)
-	assert.True(t, strings.HasPrefix(text, "before\n"+beginMark))
-	assert.True(t, strings.HasSuffix(text, endMark+"after\n"))
-	assert.NotContains(t, text, "stale figures")
+// TestReportHasEachFigure: the report has a row for each goal and each cell.
+func TestReportHasEachFigure(t *testing.T) {
+	text := ofAGoalsRun(t).markdown()
 	for _, row := range []string{
 		"| newnames | 128 |  | redlock | ops/s | at least 2.00 x floor | 2.00 | - | reached |",
 		"| 128 | redlock | 1000 | 2.00 | 1.00 |",

@@ -1,4 +1,4 @@
-// Package render writes the report, results.md with tables. It also writes the tables into a document.
+// Package render writes the report: results.md, with tables.
 package render
 
 import (

@@ -132,7 +132,7 @@ func (w *path) applyFault(s faultinject.Step, begin bool) error {
 		}
 		w.extra += s.Amount
 		for _, proxy := range w.proxies {
-			proxy.SetLatency(faultinject.BothWays, w.extra, w.extra/4)
+			proxy.SetLatency(faultinject.BothWays, w.extra)
 		}
 	case faultinject.ArriveLate, faultinject.ArriveTwice:
 		w.detain(s, begin)

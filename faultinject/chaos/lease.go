@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -181,7 +180,7 @@ func (w *worker) announce(ctx context.Context, u workload.Use, until time.Durati
 		return nil
 	}
 	for _, name := range u.Names {
-		if err := w.resource.request(ctx, keep, name, strconv.FormatInt(int64(until+w.tolerance()), 10)); err != nil {
+		if err := w.resource.keep(ctx, name, until+w.tolerance()); err != nil {
 			return err
 		}
 	}

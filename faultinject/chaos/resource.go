@@ -1,13 +1,10 @@
 package chaos
 
 import (
-	"bufio"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"strconv"
+	"net/rpc"
 	"strings"
 	"sync"
 	"time"
@@ -21,41 +18,39 @@ import (
 // of a write. It also learns when a latch is done.
 type resource struct {
 	listener net.Listener
-	wg       sync.WaitGroup
+	serving  sync.WaitGroup
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
-	// last is the largest token of a write to each object. grants counts the tokens, each when
-	// it is seen first. refused is how often each object refused a token.
+	// last is the largest token of a write to each object, or slot of one, and refused is how often each refused a token.
 	last    map[string]uint64
-	grants  int
 	refused map[string]int
-	latest  time.Time
-	// shown is the time at which a token of each object, of any slot, was last taken, and at which a latch was last
-	// done. dones counts the latter.
+	// shown is the time at which a token of each object, of any slot, was last taken.
 	shown map[string]time.Time
-	dones int
 	// kept has, by the clock of the history, until when nodes may keep something of each object after its leases.
 	kept map[string]time.Duration
 }
 
 func newResource() (*resource, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	r := &resource{
+		conns: make(map[net.Conn]bool), last: make(map[string]uint64), refused: make(map[string]int),
+		shown: make(map[string]time.Time), kept: make(map[string]time.Duration),
+	}
+	calls := rpc.NewServer()
+	err := calls.RegisterName("Resource", desk{r})
+	if err == nil {
+		r.listener, err = net.Listen("tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("chaos: the resource: %w", err)
 	}
-	r := &resource{
-		listener: listener, conns: make(map[net.Conn]bool),
-		last: make(map[string]uint64), refused: make(map[string]int), latest: time.Now(), shown: make(map[string]time.Time),
-		kept: make(map[string]time.Duration),
-	}
-	r.wg.Go(r.accept)
+	r.serving.Go(func() { r.accept(calls) })
 	return r, nil
 }
 
 func (r *resource) addr() string { return r.listener.Addr().String() }
 
-func (r *resource) accept() {
+func (r *resource) accept(calls *rpc.Server) {
 	for {
 		conn, err := r.listener.Accept()
 		if err != nil {
@@ -64,86 +59,63 @@ func (r *resource) accept() {
 		r.mu.Lock()
 		r.conns[conn] = true
 		r.mu.Unlock()
-		r.wg.Go(func() { r.serve(conn) })
+		r.serving.Go(func() {
+			calls.ServeConn(conn)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			delete(r.conns, conn)
+		})
 	}
 }
 
-// serve answers the lines of a client: a verb, a name, and a token.
-func (r *resource) serve(conn net.Conn) {
-	defer func() {
-		_ = conn.Close()
-		r.mu.Lock()
-		delete(r.conns, conn)
-		r.mu.Unlock()
-	}()
-	for lines := bufio.NewScanner(conn); lines.Scan(); {
-		words := strings.Fields(lines.Text())
-		if len(words) != 3 {
-			return
+// desk has the calls that clients make to the resource, in the form of package rpc, which demands that the types of arguments are exported.
+type desk struct{ resource *resource }
+
+// Shown is a token that a client shows for an object, or for slots of it.
+type Shown struct {
+	Name  string
+	Slots []int
+	Token uint64
+	Reads bool
+}
+
+// Kept is until when nodes may keep something of an object.
+type Kept struct {
+	Name  string
+	Until time.Duration
+}
+
+// Show compares a token with the largest one of a write. The resource does not remember a reader's token, because readers
+// have no order. A refusal is no error: a late holder is expected to be refused.
+func (d desk) Show(s Shown, _ *bool) error {
+	d.resource.mu.Lock()
+	defer d.resource.mu.Unlock()
+	places := []string{s.Name}
+	if len(s.Slots) > 0 {
+		places = nil
+		for _, slot := range s.Slots {
+			places = append(places, fmt.Sprintf("%s#%d", s.Name, slot))
 		}
-		if _, err := fmt.Fprintln(conn, r.answer(words[0], words[1], words[2])); err != nil {
-			return
+	}
+	for _, place := range places {
+		if s.Token < d.resource.last[place] {
+			d.resource.refused[place]++
+			continue
 		}
+		if !s.Reads {
+			d.resource.last[place] = s.Token
+		}
+		d.resource.shown[s.Name] = time.Now()
 	}
+	return nil
 }
 
-// Verbs of clients.
-const (
-	write = "write"
-	read  = "read"
-	done  = "done"
-	keep  = "keep"
-)
-
-const (
-	taken = "taken"
-	stale = "stale"
-	wrong = "wrong"
-)
-
-func (r *resource) answer(verb, name, what string) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	token, err := strconv.ParseUint(what, 10, 64)
-	switch {
-	case err != nil:
-		return wrong
-	case verb == write || verb == read:
-		return r.note(name, r.use(verb, name, token))
-	case verb == done:
-		r.dones++
-		r.latest = time.Now()
-		return r.note(name, taken)
-	case verb == keep:
-		r.kept[name] = max(r.kept[name], time.Duration(token)) //nolint:gosec // a time of the clock
-		return taken
-	default:
-		return wrong
-	}
-}
-
-// note notes that an object was shown, unless its token was stale, and returns the answer.
-func (r *resource) note(name, answer string) string {
-	if answer == taken {
-		object, _, _ := strings.Cut(name, "#")
-		r.shown[object] = time.Now()
-	}
-	return answer
-}
-
-// use compares a token with the largest one of a write. It does not remember a reader's token, because readers have
-// no order.
-func (r *resource) use(verb, name string, token uint64) string {
-	if token < r.last[name] {
-		r.refused[name]++
-		return stale
-	}
-	if verb == write && token > r.last[name] {
-		r.last[name] = token
-		r.grants++
-		r.latest = time.Now()
-	}
-	return taken
+// Keep announces until when nodes may keep something of an object.
+func (d desk) Keep(k Kept, _ *bool) error {
+	d.resource.mu.Lock()
+	defer d.resource.mu.Unlock()
+	d.resource.kept[k.Name] = max(d.resource.kept[k.Name], k.Until)
+	return nil
 }
 
 // used reports whether objects of each kind were shown since an instant: all objects of the kind, or a latch that is
@@ -163,22 +135,6 @@ func (r *resource) used(kinds []Kind, since time.Time) bool {
 		}
 	}
 	return true
-}
-
-// seen is the observations so far.
-type seen struct {
-	grants, dones, late int
-	since               time.Duration
-}
-
-func (r *resource) seen() seen {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := seen{grants: r.grants, dones: r.dones, since: time.Since(r.latest)}
-	for _, n := range r.refused {
-		s.late += n
-	}
-	return s
 }
 
 // keptUntil returns until when nodes may keep a key after the leases of its object, or 0.
@@ -207,72 +163,42 @@ func (r *resource) close() {
 		_ = conn.Close()
 	}
 	r.mu.Unlock()
-	r.wg.Wait()
+	r.serving.Wait()
 }
 
 // resourceConn is a client's connection to the resource.
-type resourceConn struct {
-	conn  net.Conn
-	lines *bufio.Scanner
-}
+type resourceConn struct{ *rpc.Client }
 
-func dial(ctx context.Context, addr string) (*resourceConn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", addr)
+func dial(addr string) (resourceConn, error) {
+	client, err := rpc.Dial("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("chaos: the resource: %w", err)
+		return resourceConn{}, fmt.Errorf("chaos: the resource: %w", err)
 	}
-	return &resourceConn{conn: conn, lines: bufio.NewScanner(conn)}, nil
+	return resourceConn{client}, nil
 }
 
-// show shows the token of a part of a lease, for each of its slots. A refusal is no error: a late holder is expected
-// to be refused.
-func (d *resourceConn) show(ctx context.Context, part workload.Part) error {
-	verb, names := write, []string{part.Name}
-	if part.Reads {
-		verb = read
-	}
-	if len(part.Slots) > 0 {
-		names = nil
-		for _, slot := range part.Slots {
-			names = append(names, fmt.Sprintf("%s#%d", part.Name, slot))
-		}
-	}
-	for _, name := range names {
-		if err := d.request(ctx, verb, name, strconv.FormatUint(part.Token, 10)); err != nil {
-			return err
-		}
-	}
-	return nil
+// show shows the token of a part of a lease, for each of its slots.
+func (c resourceConn) show(ctx context.Context, part workload.Part) error {
+	return c.call(ctx, "Show", Shown{Name: part.Name, Slots: part.Slots, Token: part.Token, Reads: part.Reads})
 }
 
 // latches is the name under which the resource notes that any latch is done.
 const latches = "latches"
 
 // done reports that a latch is done.
-func (d *resourceConn) done(ctx context.Context) error { return d.request(ctx, done, latches, "1") }
+func (c resourceConn) done(ctx context.Context) error {
+	return c.call(ctx, "Show", Shown{Name: latches})
+}
 
-// request sends a line and waits for the answer. Errors after the end of ctx do not count, because the resource may be
-// gone then.
-func (d *resourceConn) request(ctx context.Context, words ...string) error {
-	if _, err := fmt.Fprintln(d.conn, strings.Join(words, " ")); err != nil {
-		return unless(ctx, fmt.Errorf("chaos: speaking to the resource: %w", err))
-	}
-	if !d.lines.Scan() {
-		return unless(ctx, fmt.Errorf("chaos: the resource does not answer: %w", cmp.Or(d.lines.Err(), errHungUp)))
-	}
-	if d.lines.Text() == wrong {
-		return fmt.Errorf("chaos: the resource does not understand %q", words)
+// keep announces until when nodes may keep something of an object.
+func (c resourceConn) keep(ctx context.Context, name string, until time.Duration) error {
+	return c.call(ctx, "Keep", Kept{name, until})
+}
+
+// call makes a call. Errors after the end of ctx do not count, because the resource may be gone then.
+func (c resourceConn) call(ctx context.Context, method string, of any) error {
+	if err := c.Call("Resource."+method, of, new(bool)); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("chaos: the resource: %w", err)
 	}
 	return nil
 }
-
-// unless drops an error after the end of ctx.
-func unless(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
-var errHungUp = errors.New("it hung up")

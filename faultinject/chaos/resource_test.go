@@ -10,13 +10,14 @@ import (
 )
 
 // startResource starts a resource, and returns it with a worker's connection.
-func startResource(t *testing.T) (*resource, *resourceConn) {
+func startResource(t *testing.T) (*resource, resourceConn) {
 	t.Helper()
 	r, err := newResource()
 	require.NoError(t, err)
 	t.Cleanup(r.close)
-	d, err := dial(t.Context(), r.addr())
+	d, err := dial(r.addr())
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = d.Close() })
 	return r, d
 }
 
@@ -36,8 +37,6 @@ func TestResourceRefusesStaleTokens(t *testing.T) {
 		require.NoError(t, d.show(t.Context(), part))
 	}
 	require.Equal(t, map[string]int{"delta": 2, "gamma#1": 1}, r.refused)
-	require.Equal(t, 6, r.seen().grants)
-	require.ErrorContains(t, d.request(t.Context(), "dance", "delta", "1"), "does not understand")
 }
 
 func TestResourceRecordsUses(t *testing.T) {
@@ -46,7 +45,6 @@ func TestResourceRecordsUses(t *testing.T) {
 	require.False(t, r.used([]Kind{Latch}, began))
 	require.NoError(t, d.done(t.Context()))
 	require.True(t, r.used([]Kind{Latch}, began))
-	require.Equal(t, 1, r.seen().dones)
 	require.NoError(t, d.show(t.Context(), workload.Part{Name: "gamma", Token: 1, Slots: []int{1}}))
 	require.True(t, r.used([]Kind{Latch, Semaphore}, began))
 	require.False(t, r.used([]Kind{Semaphore, RWLock}, began))
@@ -56,6 +54,6 @@ func TestResourceIsIdleAfterTheLastUse(t *testing.T) {
 	r, d := startResource(t)
 	require.NoError(t, d.show(t.Context(), workload.Part{Name: "delta", Token: 1}))
 	require.False(t, r.idle())
-	require.NoError(t, d.conn.Close())
+	require.NoError(t, d.Close())
 	require.Eventually(t, r.idle, waitsFor, waitsFor/1000)
 }

@@ -48,7 +48,7 @@ type Config struct {
 	Plan       faultinject.Plan `json:"-"`
 	// Dir is the directory for the clients' histories. It must exist and be empty.
 	Dir string
-	// Out receives every fault and, from time to time, the progress.
+	// Out receives every fault.
 	Out io.Writer `json:"-"`
 }
 
@@ -174,9 +174,6 @@ func (a *activeRun) join(i int) error {
 
 // act executes the plan, and then gives the clients time to recover.
 func (a *activeRun) act(ctx context.Context) error {
-	watched, stop := context.WithCancel(ctx)
-	var watch sync.WaitGroup
-	watch.Go(func() { a.watch(watched) })
 	a.report.Began = clock.System().Now()
 	err := a.Plan.Run(ctx, a, func(line string) { a.say("%s", line) })
 	a.report.Over = clock.System().Now()
@@ -184,8 +181,6 @@ func (a *activeRun) act(ctx context.Context) error {
 		a.say("all faults have ended")
 		a.recover(ctx)
 	}
-	stop()
-	watch.Wait()
 	return errors.Join(err, ctx.Err())
 }
 
@@ -205,15 +200,6 @@ func (a *activeRun) recover(ctx context.Context) {
 		if !sleep(ctx, 50*time.Millisecond) {
 			return
 		}
-	}
-}
-
-// watch prints the progress every few seconds.
-func (a *activeRun) watch(ctx context.Context) {
-	for sleep(ctx, 5*time.Second) {
-		s := a.resource.seen()
-		a.say("... %d grants, %d times a latch was done, the last %v ago; %d late writes refused",
-			s.grants, s.dones, s.since.Round(time.Millisecond), s.late)
 	}
 }
 

@@ -22,7 +22,7 @@ type worker struct {
 	client   *quorumlock.Client
 	config   quorumlock.Config // of the client
 	recorder *history.Recorder
-	resource *resourceConn
+	resource resourceConn
 	// unnamed counts the leases whose owner the worker is not told. kept has the lost joint leases that are not
 	// released: while the worker references them, they cannot count as leaked.
 	unnamed int
@@ -30,10 +30,10 @@ type worker struct {
 }
 
 func (w *worker) work(ctx context.Context) (err error) {
-	if w.resource, err = dial(ctx, w.Resource); err != nil {
+	if w.resource, err = dial(w.Resource); err != nil {
 		return err
 	}
-	defer func() { _ = w.resource.conn.Close() }()
+	defer func() { _ = w.resource.Close() }()
 	turn := w.turn
 	if w.kind == Latch {
 		turn = w.latchTurn

@@ -1,5 +1,4 @@
-// Package container runs Redis servers as Docker containers that can be broken, on their own network: each is a
-// [faultinject.Server].
+// Package container runs Redis servers as Docker containers that can be broken: each is a [faultinject.Server].
 //
 // It needs a Docker engine on this machine, Docker Desktop included, at DOCKER_HOST or the usual place; [Available] tells.
 // On Linux the containers run the installed redis-server, which needs no registry. Where none is installed they run a public
@@ -10,14 +9,12 @@
 // refused; on Linux, new ones to its own address fail within a second as unreachable. So clients would notice. The
 // proxy stays silent.
 //
-// A group that is not closed, because its program was killed, is removed by a [Start] two hours later. Everything that a
-// group creates has the label quorumlock.faultinject.
+// A group that is not closed, because its program was killed, is removed by a [Start] two hours later.
 package container
 
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,12 +22,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ory/dockertest/v3"
 	"github.com/ory/dockertest/v3/docker"
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// Labels of everything made here: the group, and its expiry.
+// Labels of a container: its group, and the expiry of that.
 const (
 	label        = "quorumlock.faultinject"
 	expiresLabel = label + ".expires"
@@ -44,12 +40,11 @@ type group struct {
 	id      string
 	image   image
 	expires time.Time
-	network *dockertest.Network
 }
 
-// Start starts n servers in parallel on their own network, named n1 to n<n>. They also reach each other by these
-// names. Start returns once all servers answer. The caller must close the group, which removes containers, volumes and
-// the network, and keeps the image. The error is [ErrNoEngine] if there is no Docker.
+// Start starts n servers in parallel, named n1 to n<n>. It returns once all servers answer. The caller must close the
+// group, which removes the containers with their data, and keeps the image. The error is [ErrNoEngine] if there is no
+// Docker.
 func Start(ctx context.Context, n int) (*faultinject.Group, error) {
 	return startUntil(ctx, n, time.Now().Add(lifetime))
 }
@@ -68,50 +63,22 @@ func startUntil(ctx context.Context, n int, expires time.Time) (*faultinject.Gro
 	if g.image, err = findImage(ctx, pool.Client); err != nil {
 		return nil, err
 	}
-	g.network, err = pool.CreateNetwork("quorumlock-"+g.id, func(o *docker.CreateNetworkOptions) {
-		o.Driver, o.Labels, o.Context = "bridge", g.labels(), ctx
-	})
-	if err != nil {
-		return nil, fmt.Errorf("faultinject: make a network: %w", err)
-	}
-	return faultinject.StartGroup(n,
-		func(name string) (faultinject.Server, error) { return g.startServer(ctx, name) },
-		func() error { return g.removeNetwork(pool) })
-}
-
-func (g *group) removeNetwork(pool *dockertest.Pool) error {
-	defer pool.Client.HTTPClient.CloseIdleConnections()
-	err := pool.RemoveNetwork(g.network)
-	var gone *docker.NoSuchNetwork
-	if err != nil && !errors.As(err, &gone) {
-		return fmt.Errorf("faultinject: remove the network: %w", err)
-	}
-	return nil
+	return faultinject.StartGroup(n, func(name string) (faultinject.Server, error) { return g.startServer(ctx, name) })
 }
 
 func (g *group) labels() map[string]string {
 	return map[string]string{label: g.id, expiresLabel: strconv.FormatInt(g.expires.Unix(), 10)}
 }
 
-// removeExpired removes the containers and networks of expired groups. Other programs may remove them at the same
-// time.
+// removeExpired removes the containers of expired groups. Other programs may remove them at the same time.
 func removeExpired(ctx context.Context, client *docker.Client) error {
 	containers, err := client.ListContainers(docker.ListContainersOptions{
 		All: true, Filters: map[string][]string{"label": {expiresLabel}}, Context: ctx,
 	})
-	if err != nil {
-		return err
-	}
 	for _, c := range containers {
 		if expired(c.Labels) {
 			_ = client.RemoveContainer(docker.RemoveContainerOptions{ID: c.ID, Force: true, RemoveVolumes: true, Context: ctx})
 			removeShared(c.Mounts)
-		}
-	}
-	networks, err := client.ListNetworks()
-	for _, n := range networks {
-		if expired(n.Labels) {
-			_ = client.RemoveNetwork(n.ID)
 		}
 	}
 	return err

@@ -68,7 +68,7 @@ func idOf(t *testing.T, client *docker.Client, tmp string) string {
 	return ""
 }
 
-// made are the containers and networks of a group.
+// made are the containers of a group.
 func made(t *testing.T, client *docker.Client, id string) (names []string) {
 	t.Helper()
 	containers, err := client.ListContainers(docker.ListContainersOptions{
@@ -77,13 +77,6 @@ func made(t *testing.T, client *docker.Client, id string) (names []string) {
 	require.NoError(t, err)
 	for _, c := range containers {
 		names = append(names, c.Names...)
-	}
-	networks, err := client.ListNetworks()
-	require.NoError(t, err)
-	for _, n := range networks {
-		if n.Labels[label] == id {
-			names = append(names, n.Name)
-		}
 	}
 	return names
 }
@@ -95,7 +88,7 @@ func TestGroupLeavesNothing(t *testing.T) {
 	client := newClient(t)
 	group := start(t, 3)
 	id := idOf(t, client, tmp)
-	require.Len(t, made(t, client, id), 4, "containers and network")
+	require.Len(t, made(t, client, id), 3)
 
 	require.NoError(t, group.Close())
 	require.NoError(t, group.Close())
@@ -103,18 +96,6 @@ func TestGroupLeavesNothing(t *testing.T) {
 	left, err := os.ReadDir(tmp)
 	require.NoError(t, err)
 	require.Empty(t, left)
-}
-
-func TestServersReachEachOtherByName(t *testing.T) {
-	servers := start(t, 2).Servers()
-	_, err := servers[0].Command(t.Context(), "SET", "k", "v")
-	require.NoError(t, err)
-	_, err = servers[1].Command(t.Context(), "REPLICAOF", "n1", "6379")
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		value, err := servers[1].Command(t.Context(), "GET", "k")
-		return err == nil && value == "v"
-	}, 30*time.Second, 20*time.Millisecond)
 }
 
 // TestExpiredGroupIsRemoved: another program was killed, two hours ago, and has left a paused container.

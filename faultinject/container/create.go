@@ -30,14 +30,13 @@ func (d *driver) create(ctx context.Context) error {
 		env = redisproc.FaketimeEnv(img.faketime, sharedDir+"/"+clockName)
 	}
 	c, err := d.client.CreateContainer(docker.CreateContainerOptions{
-		Name: d.group.network.Network.Name + "-" + d.name,
+		Name: "quorumlock-" + d.group.id + "-" + d.name,
 		Config: &docker.Config{
 			Image: img.ref, Entrypoint: []string{img.program}, Cmd: []string{sharedDir + "/" + configName},
 			User: "0", Env: env, Labels: d.group.labels(), ExposedPorts: map[docker.Port]struct{}{innerPort: {}},
 		},
-		HostConfig:       d.hostConfig(),
-		NetworkingConfig: d.networking(),
-		Context:          ctx,
+		HostConfig: d.hostConfig(),
+		Context:    ctx,
 	})
 	if err != nil {
 		return err
@@ -51,17 +50,10 @@ func (d *driver) hostConfig() *docker.HostConfig {
 		Binds:        append([]string{d.dir + ":" + sharedDir + ":ro"}, d.group.image.binds...),
 		SecurityOpt:  []string{"label=disable"}, // the directories of this machine have the labels of this machine
 		PortBindings: map[docker.Port][]docker.PortBinding{innerPort: {{HostIP: "127.0.0.1", HostPort: strconv.Itoa(d.port)}}},
-		NetworkMode:  d.group.network.Network.Name,
 		Memory:       memoryLimit,
 		CPUPeriod:    cpuPeriod,
 		CPUQuota:     cpuQuota,
 		PidsLimit:    pidsLimit,
 		LogConfig:    docker.LogConfig{Type: "json-file", Config: map[string]string{"max-size": logSize}},
 	}
-}
-
-func (d *driver) networking() *docker.NetworkingConfig {
-	return &docker.NetworkingConfig{EndpointsConfig: map[string]*docker.EndpointConfig{
-		d.group.network.Network.Name: {Aliases: []string{d.name}},
-	}}
 }

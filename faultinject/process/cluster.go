@@ -35,7 +35,7 @@ func StartWithCluster(ctx context.Context, n int) (*faultinject.Group, error) {
 			return startCluster(ctx, name)
 		}
 		return start(ctx, name)
-	}, nil)
+	})
 }
 
 func startCluster(ctx context.Context, name string) (faultinject.Server, error) {

@@ -14,5 +14,5 @@ import (
 // Start starts n servers in parallel, named n1 to n<n>, and returns once all answer. The caller must close the group,
 // which removes everything that the servers left behind.
 func Start(ctx context.Context, n int) (*faultinject.Group, error) {
-	return faultinject.StartGroup(n, func(name string) (faultinject.Server, error) { return start(ctx, name) }, nil)
+	return faultinject.StartGroup(n, func(name string) (faultinject.Server, error) { return start(ctx, name) })
 }

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // silence is the time without data that counts as silence: far longer than an answer takes. patience bounds the wait
 // for expected data.
 const (
-	silence  = 300 * time.Millisecond
+	silence  = 100 * time.Millisecond
 	patience = 30 * time.Second
 )
 

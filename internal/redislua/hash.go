@@ -55,13 +55,6 @@ func (s *Server) hgetall(args []string) Value {
 	return array(items)
 }
 
-func (s *Server) hlen(args []string) Value {
-	if k := s.key(args[1]); k != nil {
-		return integer(len(k.fields))
-	}
-	return integer(0)
-}
-
 func (s *Server) hdel(args []string) Value {
 	k, removed := s.key(args[1]), 0
 	for _, name := range args[2:] {

@@ -123,7 +123,7 @@ func TestScripts(t *testing.T) {
 		"local t = {}; local i = 1; i, t[i] = 2, 'x'; return {i, t[1], tostring(t[2])}",
 		"local fs = {}; for i = 1, 3 do local j = i * 10; fs[i] = function() j = j + 1; return j end end; return {fs[1](), fs[1](), fs[2](), fs[3]()}",
 		"local function f(...) return select('#', ...), ... end; return {f(1, nil, 3)}",
-		"local function f(...) local a, b = ...; return (select(2, ...)) end; return {f('a', 'b', 'c')}",
+		"local function f(...) local a, b = ...; return b end; return {f('a', 'b', 'c')}",
 		"local function f() return 1, 2, 3 end; return {f(), f()}",
 		"local function f() return 1, 2, 3 end; return {(f()), 9}",
 		"local function f() return 'a', 'b' end; return 'x' .. f()",
@@ -151,7 +151,7 @@ func TestScripts(t *testing.T) {
 		"return {string.match('key = value', '((%w+)%s*=%s*(%w+))')}",
 		"local r = {}; for a, b in string.gmatch('k=v, x=y', '(%w)=(%w)') do r[#r + 1] = a .. b end; for e in string.gmatch('ab', '%d*') do r[#r + 1] = '<' .. e .. '>' end; return r",
 		"string.match('a', '(a')", "string.match('a', 'a)')", "string.match('a', '[a')", "string.match('a', '%')",
-		"return {string.format('%.0f', 2 ^ 53), string.format('%d', 42), string.format('%s-%s', 'a', 1), string.format('100%%'), string.format('%05d', 7)}",
+		"return {string.format('%.0f', 2 ^ 53), string.format('%.0f', -1), string.format('%.0f', '1700000000123456')}",
 		"return {string.char(0, 65, 255), string.rep('ab', 3), string.rep('a', 0)}",
 		"return {math.floor(-1.5), math.ceil(1.2), math.max(1, 5, 3), math.min('4', 2), math.floor('7')}",
 		"return {table.concat({1, 'b', 3.5}, ','), table.concat({}), table.concat({'a', 'b', 'c'}, '-', 2, 3), table.concat({'a'}, ',', 2, 1)}",
@@ -214,7 +214,7 @@ func TestCommands(t *testing.T) {
 					{"HGET", key, element()},
 					{"HMGET", key, element(), element()},
 					{"HDEL", key, element(), element()},
-					{any("HKEYS", "HLEN", "HGETALL"), key},
+					{any("HKEYS", "HGETALL"), key},
 				}[n]
 			case kind == "z":
 				args = [][]string{

@@ -88,7 +88,6 @@ func init() {
 		"HGET":     {run: (*Server).hget, least: 3, needs: hashKey},
 		"HGETALL":  {run: (*Server).hgetall, least: 2, needs: hashKey},
 		"HKEYS":    {run: (*Server).hkeys, least: 2, needs: hashKey},
-		"HLEN":     {run: (*Server).hlen, least: 2, needs: hashKey},
 		"HMGET":    {run: (*Server).hmget, least: 3, needs: hashKey},
 		"HSET":     {run: (*Server).hset, least: 4, needs: hashKey, grows: true},
 		"INFO":     {run: (*Server).info, least: 1},

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -49,7 +51,9 @@ type Cluster struct {
 type members struct {
 	servers []*Server
 	ids     []string
-	buses   []*bus
+	// buses are before the ports at which servers get the messages of the others. Each connection carries the messages of
+	// one sender, and the answers to them.
+	buses []*front
 
 	mu sync.Mutex
 	// cutOff has the ids of the servers that are isolated.
@@ -114,7 +118,7 @@ func TryLaunchCluster(ctx context.Context, opts ...Option) (*Cluster, error) {
 func launchCluster(ctx context.Context, opts []Option) (*Cluster, error) {
 	const n = 2 * clusterMasters
 	c := &Cluster{ctx: context.Background(), members: &members{
-		servers: make([]*Server, n), ids: make([]string, n), buses: make([]*bus, n), cutOff: make(map[string]bool),
+		servers: make([]*Server, n), ids: make([]string, n), buses: make([]*front, n), cutOff: make(map[string]bool),
 	}}
 	ports := make([]int, n)
 	for i := range n {
@@ -122,7 +126,7 @@ func launchCluster(ctx context.Context, opts []Option) (*Cluster, error) {
 		// The ids are random, because servers refuse to talk to one with another id. It may be of another cluster.
 		c.ids[i] = fmt.Sprintf("%016x%016x%08x", rand.Uint64(), rand.Uint64(), i)
 		if ports[i], err = freePort(highestPort-busOffset, busOffset); err == nil {
-			c.buses[i], err = newBus(c.members)
+			c.buses[i], err = newFront()
 		}
 		if err != nil {
 			return nil, errors.Join(err, c.TryClose())
@@ -132,7 +136,7 @@ func launchCluster(ctx context.Context, opts []Option) (*Cluster, error) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			c.buses[i].serve(hostPort(ports[i] + busOffset))
+			c.buses[i].serve(func(conn net.Conn) { c.forward(i, conn, hostPort(ports[i]+busOffset)) })
 			c.servers[i], errs[i] = TryLaunch(ctx, append(c.options(i, ports), opts...)...)
 		})
 	}
@@ -510,9 +514,32 @@ func (c *members) Rejoin(s *Server) {
 	delete(c.cutOff, c.idOf(s))
 }
 
+// The header of a message has the id of its sender.
+const (
+	senderFrom = 40
+	senderTo   = senderFrom + 40
+)
+
+// forward passes one connection on to a server, unless its sender or the server is cut off.
+func (c *members) forward(i int, conn net.Conn, target string) {
+	header := make([]byte, senderTo)
+	if _, err := io.ReadFull(conn, header); err != nil {
+		return
+	}
+	sender := string(header[senderFrom:])
+	if !c.buses[i].name(conn, sender) || c.isCutOff(sender, c.ids[i]) {
+		return
+	}
+	relay(conn, target, func(to, from net.Conn) {
+		if _, err := to.Write(header); err == nil {
+			Copy(to, from)
+		}
+	}, Copy)
+}
+
 // isCutOff reports whether a message must not pass.
-func (c *members) isCutOff(sender string, receiver *bus) bool {
+func (c *members) isCutOff(sender, receiver string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.cutOff[sender] || c.cutOff[c.ids[slices.Index(c.buses, receiver)]]
+	return c.cutOff[sender] || c.cutOff[receiver]
 }

@@ -109,19 +109,6 @@ func TestRestartEndsPauseOfReplication(t *testing.T) {
 	assert.Equal(t, []string{"k"}, replica.Keys())
 }
 
-func TestFollowAnotherMaster(t *testing.T) {
-	masters := StartN(t, 2)
-	command(t, masters[0], "SET", "0", "v")
-	command(t, masters[1], "SET", "1", "v")
-	replica := StartReplica(t, masters[0])
-	replica.Follow(masters[1])
-	assert.Equal(t, []string{"1"}, replica.Keys())
-	replica.Follow(masters[1]) // once more changes nothing
-	replica.Restart()
-	replica.CatchUp()
-	assert.Equal(t, []string{"1"}, replica.Keys())
-}
-
 func TestMasterIsNoReplica(t *testing.T) {
 	s := Start(t)
 	s.Promote() // it is a master already

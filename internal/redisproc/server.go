@@ -59,19 +59,10 @@ func Start(t testing.TB, opts ...Option) *Server {
 // ends.
 func StartN(t testing.TB, n int, opts ...Option) []*Server {
 	t.Helper()
-	servers := make([]*Server, n)
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { servers[i], errs[i] = TryLaunch(context.Background(), opts...) })
-	}
-	wg.Wait()
+	servers, err := TryLaunchN(context.Background(), n, opts...)
 	for _, s := range servers {
-		if s != nil {
-			s.adopt(t)
-		}
+		s.adopt(t)
 	}
-	err := errors.Join(errs...)
 	if errors.Is(err, errNoTLS) && os.Getenv(ProgramEnv) != "" {
 		testkit.Missing(t, false, "a server with TLS, and $%s has none", ProgramEnv)
 	}

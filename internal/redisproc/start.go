@@ -7,8 +7,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -47,6 +49,18 @@ func TryLaunch(ctx context.Context, opts ...Option) (*Server, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// TryLaunchN launches n servers in parallel, all with the same options. With an error, it returns those that have
+// started.
+func TryLaunchN(ctx context.Context, n int, opts ...Option) ([]*Server, error) {
+	servers, errs := make([]*Server, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { servers[i], errs[i] = TryLaunch(ctx, opts...) })
+	}
+	wg.Wait()
+	return slices.DeleteFunc(servers, func(s *Server) bool { return s == nil }), errors.Join(errs...)
 }
 
 // firstStart looks for ports until the server could bind them.

@@ -12,7 +12,10 @@ type Conn struct {
 	turns    turns
 	requests requests
 	replies  replies
-	// broken is set once the server has broken a rule. Only Read uses it.
+	// rest are bytes that came and were not passed on: ready bytes that are checked, and the beginning of an element. broken
+	// is set once the server has broken a rule. Only Read uses them.
+	rest   []byte
+	ready  int
 	broken error
 }
 
@@ -42,29 +45,48 @@ func (c *rawConn) SyscallConn() (syscall.RawConn, error) { return c.raw.SyscallC
 // it bypasses the checks and the counting.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// Read reads from the wrapped connection. If a fragment breaks a rule, Read returns none of it, and
-// a [Violation]: the replies in the same fragment may belong to other commands. On a connection
-// that has subscribed, Read returns the bytes before the broken rule, and the Violation next.
+// Read reads from the wrapped connection, and passes on what is checked: a line or a string once all of it is there. If a
+// fragment breaks a rule, Read returns none of it, and a [Violation]: the replies in the same fragment may belong to other
+// commands. On a connection that has subscribed, Read returns the bytes before the broken rule, and the Violation next.
 // Every later Read returns the Violation again.
 func (c *Conn) Read(p []byte) (int, error) {
-	if c.broken != nil {
-		return 0, c.broken
+	for {
+		if c.ready > 0 {
+			n := copy(p, c.rest[:c.ready])
+			c.rest, c.ready = append(c.rest[:0], c.rest[n:]...), c.ready-n
+			return n, nil
+		}
+		if c.broken != nil {
+			return 0, c.broken
+		}
+		n, err := c.Conn.Read(p)
+		if n <= 0 {
+			return n, err
+		}
+		if len(c.rest) > 0 {
+			c.rest = append(c.rest, p[:n]...)
+			c.ready, c.broken = c.check(c.rest)
+		} else {
+			var whole int
+			whole, c.broken = c.check(p[:n])
+			c.rest = append(c.rest, p[whole:n]...)
+			if whole > 0 {
+				return whole, err
+			}
+		}
+		if c.ready == 0 && c.broken == nil && err != nil {
+			return 0, err
+		}
 	}
-	n, err := c.Conn.Read(p)
-	if n <= 0 {
-		return n, err
+}
+
+// check returns how many bytes may be passed on, and the rule that is broken behind them.
+func (c *Conn) check(p []byte) (whole int, err error) {
+	whole, err = c.replies.scan(p)
+	if err != nil && !c.turns.subscribed.Load() {
+		whole = 0
 	}
-	whole, broken := c.replies.scan(p[:n])
-	switch {
-	case broken == nil:
-		return n, err
-	case whole > 0 && c.turns.subscribed.Load():
-		c.broken = broken
-		return whole, nil
-	default:
-		c.broken = broken
-		return 0, broken
-	}
+	return whole, err
 }
 
 // Write counts the commands that end in p, and then writes p.

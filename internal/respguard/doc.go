@@ -7,5 +7,5 @@
 //
 // The guard also counts commands and replies. A reply that no command asked for is a violation too.
 //
-// It allocates nothing, copies nothing, and skips the contents of strings.
+// It allocates nothing as a rule, copies only what is not all there yet, and skips the contents of strings.
 package respguard

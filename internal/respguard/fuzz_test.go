@@ -219,7 +219,7 @@ func FuzzGuard(f *testing.F) {
 			require.True(t, refErr != nil || special || n > len(chosen), "%v, but this is RESP", err)
 			return
 		}
-		require.Equal(t, replies, whole)
+		require.True(t, refErr != nil || replies == whole, "what is complete is passed on")
 		if plain {
 			require.NotErrorIs(t, refErr, errBad, "the guard let through what is no RESP")
 			require.LessOrEqual(t, n, len(chosen))

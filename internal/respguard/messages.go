@@ -1,5 +1,9 @@
 package respguard
 
+import "bytes"
+
+var space = []byte(" ")
+
 // messages tells replies from messages: a reply belongs to a command, and a message comes on its
 // own. In RESP3 a message is a push. In RESP2 it is an array, on a connection that has subscribed.
 //
@@ -22,11 +26,6 @@ type messages struct {
 	// word, the channel, and the words of a Sentinel. It has had as many as heard says.
 	listening bool
 	heard     int
-	// hearing is set while such a text comes. text is how it begins, letters its length, and spaces how many
-	// spaces it has.
-	hearing         bool
-	text            [len("+switch-master")]byte
-	letters, spaces int
 	// words is how many words the message of this channel must have.
 	words int
 }
@@ -35,7 +34,7 @@ type messages struct {
 func (m *messages) begin(kind byte) error {
 	m.kind, m.values = kind, -1
 	m.listening = kind == '>' || kind == '*' && m.turns.subscribed.Load()
-	m.heard, m.hearing = 0, false
+	m.heard = 0
 	switch {
 	case kind == '|':
 		return nil
@@ -76,33 +75,12 @@ func (m *messages) expect(kind byte) error {
 // idle reports whether no command waits for an answer.
 func (m *messages) idle() bool { return m.answered >= m.turns.asked.Load() }
 
-// inner takes the type of a value at this depth inside of another.
-func (m *messages) inner(kind byte, depth int) error {
+// inner takes the type of a value inside of another.
+func (m *messages) inner(kind byte) error {
 	if m.unknown && kind != '$' && kind != '+' {
 		return NoKind
 	}
-	m.hearing = m.listening && depth == 1
-	m.letters, m.spaces = 0, 0
 	return nil
-}
-
-// hear takes bytes of a string or a line.
-func (m *messages) hear(p []byte) {
-	if !m.hearing {
-		return
-	}
-	for _, b := range p {
-		if b == '\r' || b == '\n' {
-			continue
-		}
-		if m.letters < len(m.text) {
-			m.text[m.letters] = b
-		}
-		m.letters = min(m.letters+1, len(m.text)+1)
-		if b == ' ' {
-			m.spaces++
-		}
-	}
 }
 
 // empty takes an empty aggregate or a null.
@@ -118,12 +96,8 @@ func (m *messages) empty(depth int) error {
 	}
 }
 
-// endInner ends a value of the outermost one, while the guard listens.
-func (m *messages) endInner() error {
-	var text []byte
-	if m.letters <= len(m.text) {
-		text = m.text[:m.letters]
-	}
+// endInner ends a value of the outermost one, while the guard listens. An aggregate has no text.
+func (m *messages) endInner(text []byte) error {
 	m.heard++
 	switch m.heard {
 	case 1:
@@ -137,7 +111,7 @@ func (m *messages) endInner() error {
 		m.listening = m.words > 0
 	default:
 		m.listening = false
-		if m.spaces+1 < m.words {
+		if bytes.Count(text, space)+1 < m.words {
 			return FewWords
 		}
 	}
@@ -159,7 +133,7 @@ func wordsOn(channel []byte) int {
 
 // classify tells a message from a reply by the first word of the outermost value.
 func (m *messages) classify(word []byte) error {
-	switch v := verbOf(word); {
+	switch v := verbOf(word, bytes.Equal); {
 	case v != 0:
 		m.message = true
 		return m.confirm(v)

@@ -1,21 +1,13 @@
 package respguard
 
-import "bytes"
+import (
+	"bytes"
+	"math"
+)
 
-// replies follows the bytes of a server, in any fragments, and finds the first that breaks a rule.
+// replies follows the bytes of a server, element by element, and finds the first that breaks a rule. An element is a line,
+// a string, or the announcement of an aggregate.
 type replies struct {
-	step replyStep
-	// kind is the type of the value at hand.
-	kind byte
-	// number is the announced length, and then how many bytes of a string are still to come.
-	number int64
-	// digits is how many digits of the length have come, and minus whether it is negative.
-	digits int
-	minus  bool
-	// line is how many bytes of the line have come, and last the last of them.
-	line int
-	last byte
-
 	// open are the aggregates that are not complete, the outermost first.
 	open  [MaxDepth]aggregate
 	depth int
@@ -31,30 +23,12 @@ type aggregate struct {
 	left int64
 }
 
-type replyStep uint8
-
-const (
-	atType replyStep = iota
-	inLine
-	inLength
-	atLengthLF
-	inString
-	atBoolean
-	atCR
-	atLF
-)
-
-// scan follows p, up to the first byte that breaks a rule. It returns how many bytes before that
-// one may be passed on.
+// scan follows p, up to the first element that breaks a rule, or that is not all there. It returns how many bytes before
+// that one may be passed on.
 func (r *replies) scan(p []byte) (whole int, err error) {
 	for whole < len(p) {
-		n := r.wholeString(p[whole:])
-		if n > 0 {
-			err = r.complete('$')
-		} else {
-			n, err = r.take(p[whole:])
-		}
-		if err != nil {
+		n, err := r.take(p[whole:])
+		if n == 0 || err != nil {
 			return whole, err
 		}
 		whole += n
@@ -62,213 +36,186 @@ func (r *replies) scan(p []byte) (whole int, err error) {
 	return whole, nil
 }
 
-// wholeString takes a string inside of an aggregate, if all of it is there and it breaks no rule.
-// Lists are made of those. It takes nothing of any other value.
-func (r *replies) wholeString(p []byte) (n int) {
-	if r.step != atType || r.depth == 0 || r.messages.listening || p[0] != '$' {
-		return 0
-	}
-	length, at := header(p)
-	end := at + length
-	if at == 0 || length > MaxString || r.fits(int64(length)) != nil ||
-		len(p) < end+len("\r\n") || p[end] != '\r' || p[end+1] != '\n' {
-		return 0
-	}
-	r.size += int64(length)
-	return end + len("\r\n")
-}
-
-// take takes at least one byte off p.
+// take takes an element off p. It takes nothing if that is not all there.
 func (r *replies) take(p []byte) (n int, err error) {
-	switch r.step {
-	case atType:
-		return 1, r.begin(p[0])
-	case inLine:
-		return r.readLine(p)
-	case inLength:
-		for n < len(p) && r.step == inLength && err == nil {
-			err = r.readLength(p[n])
-			n++
-		}
-		return n, err
-	case atLengthLF:
-		if p[0] != '\n' {
-			return 0, NoLineEnd
-		}
-		return 1, r.enter()
-	case inString:
-		return r.skip(p), nil
-	case atBoolean:
-		r.step = atCR
-		if p[0] != 't' && p[0] != 'f' {
-			return 0, BadBoolean
-		}
-		return 1, nil
-	case atCR:
-		r.step = atLF
-		if p[0] != '\r' {
-			return 0, NoLineEnd
-		}
-		return 1, nil
+	kind := p[0]
+	switch {
+	case r.depth == 0:
+		err = r.messages.begin(kind)
+	case kind == '>':
+		err = InnerPush
 	default:
-		if p[0] != '\n' {
-			return 0, NoLineEnd
-		}
-		return 1, r.complete(r.kind)
+		err = r.messages.inner(kind)
 	}
-}
-
-// begin takes the type of a value.
-func (r *replies) begin(kind byte) error {
-	r.kind = kind
-	switch kind {
-	case '+', '-', ':', ',', '(':
-		r.step, r.line, r.last = inLine, 0, 0
-	case '$', '=', '!', '*', '~', '%', '>', '|':
-		r.step, r.number, r.digits, r.minus = inLength, 0, 0, false
-	case '_':
-		r.step = atCR
-	case '#':
-		r.step = atBoolean
-	case ';', '.':
-		return Streamed
-	default:
-		return UnknownType
-	}
-	if r.depth == 0 {
-		return r.messages.begin(kind)
-	}
-	if kind == '>' {
-		return InnerPush
-	}
-	return r.messages.inner(kind, r.depth)
-}
-
-// readLine looks for the end of a line.
-func (r *replies) readLine(p []byte) (n int, err error) {
-	n = len(p)
-	end := bytes.IndexByte(p, '\n')
-	if end >= 0 {
-		n = end + 1
-	}
-	r.messages.hear(p[:n])
-	if r.line += n; r.line > MaxLine {
-		return 0, LongLine
-	}
-	if end < 0 {
-		r.last = p[n-1]
-		return n, nil
-	}
-	if end > 0 {
-		r.last = p[end-1]
-	}
-	if r.last != '\r' {
-		return 0, NoLineEnd
-	}
-	if err := r.grow(int64(r.line)); err != nil {
+	if err != nil {
 		return 0, err
 	}
-	return n, r.complete(r.kind)
-}
-
-// readLength takes a byte of the line of a length.
-func (r *replies) readLength(b byte) error {
-	switch {
-	case b == '?' && r.digits == 0 && !r.minus:
-		return Streamed
-	case b == '-' && r.digits == 0 && !r.minus && (r.kind == '$' || r.kind == '*'):
-		r.minus = true
-		return nil
-	case b == '-' && r.digits == 0:
-		return Negative
-	case b == '\r' && r.digits > 0:
-		return r.announce()
-	case b < '0' || b > '9' || r.digits == maxDigits:
-		return BadLength
-	}
-	r.digits++
-	r.number = r.number*10 + int64(b-'0')
-	return r.checkLength()
-}
-
-// maxDigits is how many digits a length may have. The limits have fewer.
-const maxDigits = 10
-
-// checkLength looks at the digits so far: a length that is too large is not waited for.
-func (r *replies) checkLength() error {
-	switch {
-	case r.minus && r.number != 1:
-		return Negative
-	case r.ofString() && r.number > MaxString:
-		return LongString
-	case !r.ofString() && r.number > MaxElements:
-		return ManyValues
+	switch kind {
+	case '+', '-', ':', ',', '(':
+		return r.line(p)
+	case '_':
+		return r.short(p, len("_\r\n"))
+	case '#':
+		if len(p) > 1 && p[1] != 't' && p[1] != 'f' {
+			return 0, BadBoolean
+		}
+		return r.short(p, len("#t\r\n"))
+	case '$', '=', '!':
+		return r.text(p)
+	case '*', '~', '%', '>', '|':
+		return r.aggregate(p)
+	case ';', '.':
+		return 0, Streamed
 	default:
-		return nil
+		return 0, UnknownType
 	}
 }
 
-func (r *replies) ofString() bool { return r.kind == '$' || r.kind == '=' || r.kind == '!' }
-
-// announce takes a length at the CR behind it.
-func (r *replies) announce() error {
-	r.step = atLengthLF
+// line takes a line.
+func (r *replies) line(p []byte) (n int, err error) {
+	end := bytes.IndexByte(p[1:min(len(p), 1+MaxLine)], '\n') + 1
 	switch {
-	case r.minus:
-		return r.messages.empty(r.depth)
-	case r.ofString():
-		return r.grow(r.number)
+	case end == 0 && len(p) > MaxLine:
+		return 0, LongLine
+	case end == 0:
+		return 0, nil
+	case p[end-1] != '\r':
+		return 0, NoLineEnd
 	}
-	if r.kind == '%' || r.kind == '|' {
-		r.number *= 2
+	if err := r.grow(int64(end)); err != nil {
+		return 0, err
 	}
-	if r.depth == 0 {
-		r.messages.values = r.number
+	return end + 1, r.complete(p[0], p[1:end-1])
+}
+
+// short takes an element of this length.
+func (r *replies) short(p []byte, length int) (n int, err error) {
+	if all, err := ends(p, length-len("\r\n")); !all || err != nil {
+		return 0, err
 	}
-	reserved := r.number
-	if r.kind == '|' {
+	return length, r.complete(p[0], nil)
+}
+
+// ends reports whether all of a CRLF is there.
+func ends(p []byte, at int) (all bool, err error) {
+	switch {
+	case at >= len(p):
+		return false, nil
+	case p[at] != '\r' || at+1 < len(p) && p[at+1] != '\n':
+		return false, NoLineEnd
+	default:
+		return at+1 < len(p), nil
+	}
+}
+
+// text takes a string.
+func (r *replies) text(p []byte) (n int, err error) {
+	length, at, err := header(p)
+	switch {
+	case err != nil:
+		return 0, err
+	case at == 0:
+		return 0, nil
+	case length < 0 && p[0] != '$':
+		return 0, Negative
+	case length < 0:
+		if err := r.messages.empty(r.depth); err != nil {
+			return 0, err
+		}
+		return at, r.complete(p[0], nil)
+	case length > MaxString:
+		return 0, LongString
+	}
+	if err := r.fits(length); err != nil {
+		return 0, err // what is too large is not waited for
+	}
+	end := at + int(length)
+	if all, err := ends(p, end); !all || err != nil {
+		return 0, err
+	}
+	r.size += length
+	return end + len("\r\n"), r.complete(p[0], p[at:end])
+}
+
+// aggregate takes the announcement of an aggregate.
+func (r *replies) aggregate(p []byte) (n int, err error) {
+	kind := p[0]
+	length, at, err := header(p)
+	switch {
+	case err != nil:
+		return 0, err
+	case at == 0:
+		return 0, nil
+	case length < 0 && kind != '*':
+		return 0, Negative
+	case length > MaxElements:
+		return 0, ManyValues
+	case length > 0 && (kind == '%' || kind == '|'):
+		length *= 2
+	}
+	if r.depth == 0 && length >= 0 {
+		r.messages.values = length
+	}
+	reserved := max(0, length)
+	if kind == '|' {
 		reserved++ // empty attributes may follow each other for ever
 	}
 	if err := r.grow(reserved * ValueSize); err != nil {
-		return err
+		return 0, err
 	}
 	switch {
-	case r.number == 0:
-		return r.messages.empty(r.depth)
+	case length <= 0:
+		if err := r.messages.empty(r.depth); err != nil {
+			return 0, err
+		}
+		return at, r.complete(kind, nil)
 	case r.depth == MaxDepth:
-		return Deep
-	default:
-		return nil
+		return 0, Deep
 	}
+	r.open[r.depth] = aggregate{kind, length}
+	r.depth++
+	return at, nil
 }
 
-// enter goes on behind the line of a length.
-func (r *replies) enter() error {
-	switch {
-	case r.minus:
-		return r.complete(r.kind)
-	case r.ofString() && r.number > 0:
-		r.step = inString
-	case r.ofString():
-		r.step = atCR
-	case r.number == 0:
-		return r.complete(r.kind)
-	default:
-		r.open[r.depth] = aggregate{r.kind, r.number}
-		r.depth++
-		r.step = atType
-	}
-	return nil
-}
+const (
+	// maxDigits is how many digits a length may have. The limits have fewer. Of a larger one, mostDigits are looked at.
+	maxDigits  = 10
+	mostDigits = 24
+)
 
-// skip takes bytes of a string.
-func (r *replies) skip(p []byte) int {
-	n := int(min(r.number, int64(len(p))))
-	r.messages.hear(p[:n])
-	if r.number -= int64(n); r.number == 0 {
-		r.step = atCR
+// header reads the length behind the type of a value, and its CRLF. What follows stands at the second result, which is 0
+// if that is not all there. The length of a null is -1.
+func header(p []byte) (length int64, at int, err error) {
+	minus := len(p) > 1 && p[1] == '-'
+	first := 1
+	if minus {
+		first++
 	}
-	return n
+	for at = first; at < len(p) && p[at] != '\r'; at++ {
+		switch b := p[at]; {
+		case b == '?' && at == 1:
+			return 0, 0, Streamed
+		case b < '0' || b > '9' || at == mostDigits:
+			return 0, 0, BadLength
+		default:
+			length = min(length*10+int64(b-'0'), math.MaxInt64/16)
+		}
+	}
+	switch digits := at - first; {
+	case at == len(p):
+		return 0, 0, nil
+	case digits == 0 || digits > maxDigits && length <= math.MaxUint32:
+		return 0, 0, BadLength
+	case minus && length != 1:
+		return 0, 0, Negative
+	case at+1 == len(p):
+		return 0, 0, nil
+	case p[at+1] != '\n':
+		return 0, 0, NoLineEnd
+	case minus:
+		length = -1
+	}
+	return length, at + len("\r\n"), nil
 }
 
 // grow adds to the size of the reply.
@@ -290,6 +237,28 @@ func (r *replies) fits(n int64) error {
 	}
 }
 
+// complete ends a value with its text, and each aggregate of which it is the last. An attribute is no value of its own: it
+// stands before the value that it describes.
+func (r *replies) complete(kind byte, text []byte) error {
+	for ; kind != '|'; text = nil {
+		if r.depth == 0 {
+			return r.end()
+		}
+		if r.depth == 1 && r.messages.listening {
+			if err := r.messages.endInner(text); err != nil {
+				return err
+			}
+		}
+		outer := &r.open[r.depth-1]
+		if outer.left--; outer.left > 0 {
+			return nil
+		}
+		kind = outer.kind
+		r.depth--
+	}
+	return nil
+}
+
 // end ends an outermost value.
 func (r *replies) end() error {
 	if !r.messages.message { // the client keeps replies until it has all that it waits for
@@ -301,29 +270,6 @@ func (r *replies) end() error {
 	}
 	if r.messages.idle() {
 		r.debt = 0
-	}
-	return nil
-}
-
-// complete ends a value, and each aggregate of which it is the last. An attribute is no value of
-// its own: it stands before the value that it describes.
-func (r *replies) complete(kind byte) error {
-	r.step = atType
-	for kind != '|' {
-		if r.depth == 0 {
-			return r.end()
-		}
-		if r.depth == 1 && r.messages.listening {
-			if err := r.messages.endInner(); err != nil {
-				return err
-			}
-		}
-		outer := &r.open[r.depth-1]
-		if outer.left--; outer.left > 0 {
-			return nil
-		}
-		kind = outer.kind
-		r.depth--
 	}
 	return nil
 }

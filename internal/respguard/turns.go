@@ -42,12 +42,14 @@ type expected struct {
 // command.
 type verb uint8
 
-var verbs = [...]string{"subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe"}
+var verbs = [...][]byte{
+	[]byte("subscribe"), []byte("unsubscribe"), []byte("psubscribe"), []byte("punsubscribe"), []byte("ssubscribe"), []byte("sunsubscribe"),
+}
 
-// verbOf finds the verb of a confirmation by its first word.
-func verbOf(word []byte) verb {
+// verbOf finds the verb of a word. Commands are written in any case, and confirmations in lower case.
+func verbOf(word []byte, is func(a, b []byte) bool) verb {
 	for i, v := range verbs {
-		if string(word) == v {
+		if is(word, v) {
 			return verb(i + 1)
 		}
 	}

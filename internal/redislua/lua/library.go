@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -110,18 +111,12 @@ func PCall(args []Value) (results []Value) {
 	return append([]Value{true}, Call(arg(args, 0), args[1:])...)
 }
 
+// selects knows only '#', the number of the other arguments.
 func selects(args []Value) []Value {
-	if arg(args, 0) == "#" {
-		return []Value{float64(len(args) - 1)}
+	if arg(args, 0) != "#" {
+		Raise("select of some arguments is not supported")
 	}
-	i := int(numberArg(args, 0))
-	if i < 0 {
-		i += len(args)
-	}
-	if i < 1 {
-		raisef("bad argument #1 to 'select' (index out of range)")
-	}
-	return args[min(i, len(args)):]
+	return []Value{float64(len(args) - 1)}
 }
 
 func toNumber(args []Value) []Value {
@@ -201,11 +196,11 @@ func find(args []Value) []Value {
 		}
 		return []Value{float64(from + at + 1), float64(from + at + len(pattern))}
 	}
-	m := matcher{pattern: patternOf(pattern), text: text}
-	if !m.find(from) {
+	bounds := search(pattern, text, from)
+	if bounds == nil {
 		return []Value{nil}
 	}
-	return append([]Value{float64(m.bounds[0] + 1), float64(m.bounds[1])}, m.captured(false)...)
+	return append([]Value{float64(bounds[0] + 1), float64(bounds[1])}, captured(text, bounds, false)...)
 }
 
 func match(args []Value) []Value {
@@ -214,53 +209,34 @@ func match(args []Value) []Value {
 	if from > len(text) {
 		return []Value{nil}
 	}
-	m := matcher{pattern: patternOf(pattern), text: text}
-	if !m.find(from) {
+	bounds := search(pattern, text, from)
+	if bounds == nil {
 		return []Value{nil}
 	}
-	return m.captured(true)
+	return captured(text, bounds, true)
 }
 
 func gmatch(args []Value) []Value {
-	m, from := &matcher{pattern: patternOf(textArg(args, 1)), text: textArg(args, 0)}, 0
+	text, pattern, from := textArg(args, 0), textArg(args, 1), 0
 	return []Value{Native(func([]Value) []Value {
-		if !m.find(from) {
+		if from > len(text) {
 			return []Value{nil}
 		}
-		from = max(m.bounds[1], from+1) // an empty match does not come again
-		return m.captured(true)
+		bounds := search(pattern, text, from)
+		if bounds == nil {
+			return []Value{nil}
+		}
+		from = max(bounds[1], from+1) // an empty match does not come again
+		return captured(text, bounds, true)
 	})}
 }
 
-// format knows %s, %d and %f with their flags, and %%.
+// format knows only %.0f, a whole number with all its digits.
 func format(args []Value) []Value {
-	rest := textArg(args, 0)
-	var b strings.Builder
-	for next := 1; ; {
-		before, after, found := strings.Cut(rest, "%")
-		b.WriteString(before)
-		if !found {
-			return []Value{b.String()}
-		}
-		end := strings.IndexAny(after, "sdf%")
-		if end < 0 {
-			Raise("invalid option in 'format'")
-		}
-		verb := "%" + after[:end+1]
-		switch after[end] {
-		case 's':
-			fmt.Fprintf(&b, verb, toString([]Value{arg(args, next)})[0])
-		case 'd':
-			fmt.Fprintf(&b, verb, int64(numberArg(args, next)))
-		case 'f':
-			fmt.Fprintf(&b, verb, numberArg(args, next))
-		default:
-			b.WriteByte('%')
-			next--
-		}
-		next++
-		rest = after[end+1:]
+	if textArg(args, 0) != "%.0f" {
+		Raise("this format is not supported")
 	}
+	return []Value{strconv.FormatFloat(numberArg(args, 1), 'f', 0, 64)}
 }
 
 func concatTable(args []Value) []Value {

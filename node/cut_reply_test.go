@@ -1,27 +1,70 @@
-package faultinject_test
+package node_test
 
 import (
 	"context"
 	"fmt"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// behindProxy is a node behind a proxy, on a real server that holds two locks.
-type behindProxy struct {
-	t     *testing.T
-	proxy *faultinject.Proxy
-	node  node.Node
+// answerCut is the way of answers from a server. It cuts one of them after some bytes.
+type answerCut struct {
+	mu    sync.Mutex
+	armed bool
+	left  int
+	then  func(client net.Conn) (goesOn bool)
+	size  int // of the last answer
 }
 
-func newBehindProxy(t *testing.T) behindProxy {
+func (c *answerCut) cutAfter(n int, then func(client net.Conn) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.armed, c.left, c.then = true, n, then
+}
+
+// answers is the direction of a relay.
+func (c *answerCut) answers(client, server net.Conn) {
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := server.Read(buffer)
+		if err != nil {
+			return
+		}
+		rest := buffer[:n]
+		c.mu.Lock()
+		c.size = n
+		armed, left, then := c.armed, c.left, c.then
+		c.left -= min(n, left)
+		if armed = armed && n > left; armed {
+			c.armed = false
+		}
+		c.mu.Unlock()
+		if armed {
+			_, _ = client.Write(rest[:left])
+			if rest = rest[left:]; !then(client) {
+				return
+			}
+		}
+		_, _ = client.Write(rest)
+	}
+}
+
+// behindCut is a node behind such a way, on a real server that holds two locks.
+type behindCut struct {
+	*answerCut
+	t    *testing.T
+	node node.Node
+}
+
+func newBehindCut(t *testing.T) behindCut {
 	t.Helper()
 	server := redisproc.Start(t)
 	for name, owner := range map[string]string{"a": "owner-of-a", "b": "owner-of-b"} {
@@ -30,18 +73,18 @@ func newBehindProxy(t *testing.T) behindProxy {
 		_, err = server.Command("PEXPIRE", name, "5000000")
 		require.NoError(t, err)
 	}
-	p := startProxy(t, server.Addr())
-	opt, err := node.ParseOptions(p.Addr())
+	c := &answerCut{}
+	opt, err := node.ParseOptions(redisproc.Relay(t, server.Addr(), redisproc.Copy, c.answers))
 	require.NoError(t, err)
 	// A node repeats a question only within its timeout, and a busy machine may stop the test for a second.
 	opt.Timeout, opt.ConnectTimeout = 20*time.Second, 20*time.Second
 	n, err := node.New(opt)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })
-	return behindProxy{t, p, n}
+	return behindCut{c, t, n}
 }
 
-func (b behindProxy) inspect(ctx context.Context, name string) wire.Reply {
+func (b behindCut) inspect(ctx context.Context, name string) wire.Reply {
 	replies := make([]wire.Reply, 1)
 	b.node.Do(ctx, []wire.Op{{Kind: wire.Inspect, Names: []string{name}}}, replies)
 	return replies[0]
@@ -49,7 +92,7 @@ func (b behindProxy) inspect(ctx context.Context, name string) wire.Reply {
 
 // knows asks for a lock, over a new connection if the old one is broken. The client notices that at once or by the
 // first question.
-func (b behindProxy) knows(name string) {
+func (b behindCut) knows(name string) {
 	b.t.Helper()
 	var r wire.Reply
 	for range 2 {
@@ -64,26 +107,27 @@ func (b behindProxy) knows(name string) {
 }
 
 // replySize is the size of the reply that names the holder of a lock.
-func (b behindProxy) replySize() int64 {
+func (b behindCut) replySize() int {
 	b.t.Helper()
 	b.knows("a")
-	before := b.proxy.Stats().ToClient.Received
 	b.knows("a")
-	return int64(b.proxy.Stats().ToClient.Received - before)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.size
 }
 
 func TestReplyCutInMidFrameIsNoAnswer(t *testing.T) {
-	b := newBehindProxy(t)
+	b := newBehindCut(t)
 	size := b.replySize()
-	require.Greater(t, size, int64(20))
-	for name, then := range map[string]faultinject.CutAction{
-		"close": faultinject.ThenClose,
-		"reset": faultinject.ThenReset,
+	require.Greater(t, size, 20)
+	for name, then := range map[string]func(net.Conn) bool{
+		"close": func(net.Conn) bool { return false },
+		"reset": func(client net.Conn) bool { return client.(*net.TCPConn).SetLinger(0) != nil },
 	} {
 		for n := range size {
 			t.Run(fmt.Sprintf("%s after %d of %d", name, n, size), func(t *testing.T) {
 				b.t = t
-				b.proxy.CutAfter(faultinject.ToClient, n, then)
+				b.cutAfter(n, then)
 				r := b.inspect(t.Context(), "a")
 				// The node asks once more, on a new connection. The answer is to that question.
 				require.Equalf(t, wire.Inspected, r.Outcome, "%v", r.Err)
@@ -99,16 +143,17 @@ func TestReplyCutInMidFrameIsNoAnswer(t *testing.T) {
 // TestLateReplyInTwoPartsAnswersNoOtherCommand: half a reply that is late, and its even later rest, do not answer the next
 // question.
 func TestLateReplyInTwoPartsAnswersNoOtherCommand(t *testing.T) {
-	b := newBehindProxy(t)
+	b := newBehindCut(t)
 	size := b.replySize()
-	for _, n := range []int64{0, 1, size / 2, size - 1} {
-		b.proxy.CutAfter(faultinject.ToClient, n, faultinject.ThenHold)
+	for _, n := range []int{0, 1, size / 2, size - 1} {
+		late := make(chan struct{})
+		b.cutAfter(n, func(net.Conn) bool { <-late; return true })
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		r := b.inspect(ctx, "a")
 		cancel()
 		require.Equalf(t, wire.Unknown, r.Outcome, "after %d of %d bytes", n, size)
 		require.ErrorIs(t, r.Err, node.ErrTimeout)
-		b.proxy.Heal()
+		close(late)
 		b.knows("b")
 	}
 }
