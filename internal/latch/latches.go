@@ -32,7 +32,7 @@ func New(env Env) *Latches {
 		generations: make(map[string]uint64),
 		restoring:   make(map[string]struct{}),
 	}
-	l.watchers = watchers{env: &l.env, need: l.need, of: make(map[string]map[*watcher]struct{})}
+	l.watchers = watchers{env: &l.env, need: l.need, of: make(map[string][]*watcher)}
 	return l
 }
 

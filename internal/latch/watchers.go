@@ -2,6 +2,7 @@ package latch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +17,7 @@ type watchers struct {
 
 	// mu guards the fields below, and those of each watcher. No other mutex is locked while it is held.
 	mu sync.Mutex
-	of map[string]map[*watcher]struct{} // by the name of the latch
+	of map[string][]*watcher // by the name of the latch, in the order in which they came
 }
 
 // watcher is a call that waits for a latch.
@@ -37,10 +38,7 @@ type watcher struct {
 func (ws *watchers) add(name string) *watcher {
 	w := &watcher{all: ws, name: name, signals: make(chan struct{}, 1)}
 	ws.mu.Lock()
-	if ws.of[name] == nil {
-		ws.of[name] = make(map[*watcher]struct{})
-	}
-	ws.of[name][w] = struct{}{}
+	ws.of[name] = append(ws.of[name], w)
 	ws.mu.Unlock()
 	ws.env.Subscriptions.Use(nil)
 	return w
@@ -50,8 +48,10 @@ func (ws *watchers) add(name string) *watcher {
 // latch.
 func (ws *watchers) remove(w *watcher) (others bool) {
 	ws.mu.Lock()
-	delete(ws.of[w.name], w)
-	if others = len(ws.of[w.name]) > 0; !others {
+	rest := slices.DeleteFunc(ws.of[w.name], func(other *watcher) bool { return other == w })
+	if others = len(rest) > 0; others {
+		ws.of[w.name] = rest
+	} else {
 		delete(ws.of, w.name)
 	}
 	ws.mu.Unlock()
@@ -63,7 +63,7 @@ func (ws *watchers) remove(w *watcher) (others bool) {
 func (ws *watchers) each(name string, f func(*watcher)) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	for w := range ws.of[name] {
+	for _, w := range ws.of[name] {
 		f(w)
 		w.signal()
 	}
@@ -77,7 +77,7 @@ func (ws *watchers) wakeAll() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, all := range ws.of {
-		for w := range all {
+		for _, w := range all {
 			w.mustAsk = true
 			w.signal()
 		}

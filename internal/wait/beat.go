@@ -1,7 +1,6 @@
 package wait
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -189,16 +188,13 @@ func (h *heart) onAnswer(i int, told []*ticket, r *wire.Reply) {
 	h.tellLocked(i)
 }
 
-// waiting returns the tickets whose waiters were denied, in a fixed order.
+// waiting returns the tickets whose waiters were denied, the oldest first.
 func (r *router) waiting() (tickets []*ticket) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, t := range r.tickets {
+	r.eachTicket(func(t *ticket) {
 		if t.counted {
 			tickets = append(tickets, t)
 		}
-	}
-	slices.SortFunc(tickets, func(a, b *ticket) int { return cmp.Compare(a.id, b.id) })
+	})
 	return tickets
 }
 

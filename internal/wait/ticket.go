@@ -38,8 +38,10 @@ type ticket struct {
 	// attempted is set once an attempt has carried the ticket. mustPoll is set if the last attempt
 	// found too few nodes that can wake the waiter. left is set when the waiter has gone.
 	attempted, mustPoll, left bool
-	// counted is set once the waiter was denied. Guarded by the mutex of the router.
-	counted bool
+	// counted is set once the waiter was denied. before and after are the neighbours in the list of all tickets. The mutex
+	// of the router guards them.
+	counted       bool
+	before, after *ticket
 	// pollAt is when to ask if the nodes may not wake the waiter.
 	pollAt time.Duration
 	// asked are the nodes that a beat has asked since the last attempt. holders is who keeps the waiter from the

@@ -19,6 +19,8 @@ type router struct {
 	// mu may be taken while the mutex of subscriptions is held, never the other way round.
 	mu      sync.Mutex
 	tickets map[string]*ticket
+	// first and last are the ends of the list of all tickets, the oldest first: events reach them in that order.
+	first, last *ticket
 	// stale has, for each node, the tickets that were left over there, and when their removal was
 	// last requested.
 	stale []map[string]time.Duration
@@ -42,6 +44,12 @@ func (r *router) addTicket(w *waiter) *ticket {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tickets[t.id] = t
+	if t.before = r.last; t.before == nil {
+		r.first = t
+	} else {
+		t.before.after = t
+	}
+	r.last = t
 	return t
 }
 
@@ -74,13 +82,27 @@ func (r *router) setDenied(t *ticket, denied bool) (changed bool) {
 func (r *router) removeTicket(t *ticket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.tickets[t.id] != t {
+		return
+	}
 	delete(r.tickets, t.id)
+	if t.before == nil {
+		r.first = t.after
+	} else {
+		t.before.after = t.after
+	}
+	if t.after == nil {
+		r.last = t.before
+	} else {
+		t.after.before = t.before
+	}
+	t.before, t.after = nil, nil
 }
 
 func (r *router) eachTicket(f func(*ticket)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, t := range r.tickets {
+	for t := r.first; t != nil; t = t.after {
 		f(t)
 	}
 }

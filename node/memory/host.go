@@ -16,7 +16,7 @@ func (h *host) Replication() string {
 // Publish implements [redislua.Host]. No script depends on the number for other channels than those of inboxes.
 func (h *host) Publish(channel, text string) (received int) {
 	client, messages := wire.Published(channel, text)
-	for b := range h.inboxes {
+	for _, b := range h.inboxes {
 		if b.lost || client != "" && b.client != client {
 			continue
 		}

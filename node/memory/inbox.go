@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -45,7 +46,7 @@ func (m *Node) Listen(ctx context.Context, client string, deliver func(wire.Mess
 		due: make(chan struct{}, 1), quit: make(chan struct{}),
 		followed: make(map[string]struct{}),
 	}
-	m.inboxes[b] = struct{}{}
+	m.inboxes = append(m.inboxes, b)
 	b.done.Go(b.run)
 	return b, nil
 }
@@ -54,7 +55,7 @@ func (m *Node) Listen(ctx context.Context, client string, deliver func(wire.Mess
 func (b *inbox) Close() error {
 	b.once.Do(func() {
 		b.node.mu.Lock()
-		delete(b.node.inboxes, b)
+		b.node.inboxes = slices.DeleteFunc(b.node.inboxes, func(other *inbox) bool { return other == b })
 		b.node.mu.Unlock()
 		close(b.quit)
 	})
@@ -70,7 +71,7 @@ func (b *inbox) Follow(name string) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, open := m.inboxes[b]; !open {
+	if !slices.Contains(m.inboxes, b) {
 		return &node.Error{Node: m.name, Reason: node.ErrClosed}
 	}
 	if b.lost {
@@ -108,8 +109,7 @@ func (b *inbox) run() {
 func (b *inbox) next() (wire.Message, bool) {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
-	_, open := b.node.inboxes[b]
-	if !open || b.node.resume != nil || len(b.messages) == 0 {
+	if !slices.Contains(b.node.inboxes, b) || b.node.resume != nil || len(b.messages) == 0 {
 		return wire.Message{}, false
 	}
 	message := b.messages[0]
@@ -133,7 +133,7 @@ func (b *inbox) stir() {
 
 // loseSubscriptions interrupts all subscriptions.
 func (m *Node) loseSubscriptions() {
-	for b := range m.inboxes {
+	for _, b := range m.inboxes {
 		if !b.lost {
 			b.lost = true
 			b.add(wire.Message{Kind: wire.Lost})
@@ -143,7 +143,7 @@ func (m *Node) loseSubscriptions() {
 
 // subscribe restores the lost subscriptions, if the node is reachable.
 func (m *Node) subscribe() {
-	for b := range m.inboxes {
+	for _, b := range m.inboxes {
 		if b.lost && !m.stopped {
 			b.lost = false
 			b.add(wire.Message{Kind: wire.Resubscribed})
@@ -153,7 +153,7 @@ func (m *Node) subscribe() {
 
 // signalInboxes makes all inboxes look for work.
 func (m *Node) signalInboxes() {
-	for b := range m.inboxes {
+	for _, b := range m.inboxes {
 		b.stir()
 	}
 }

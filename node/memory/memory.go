@@ -9,7 +9,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -38,7 +37,7 @@ type Node struct {
 	// resume is closed when a pause ends; nil without a pause.
 	resume  chan struct{}
 	quit    chan struct{}
-	inboxes map[*inbox]struct{}
+	inboxes []*inbox
 }
 
 var (
@@ -57,7 +56,6 @@ func New(name string, c clock.Clock) *Node {
 		clock:    c,
 		identity: newIdentity(),
 		quit:     make(chan struct{}),
-		inboxes:  make(map[*inbox]struct{}),
 	}
 	m.server = redislua.New((*host)(m))
 	m.scripts = node.NewScripts(name, m.command)
@@ -194,7 +192,7 @@ func (m *Node) Close() error {
 		m.closed = true
 		close(m.quit)
 	}
-	inboxes := slices.Collect(maps.Keys(m.inboxes))
+	inboxes := slices.Clone(m.inboxes)
 	m.mu.Unlock()
 	for _, b := range inboxes {
 		_ = b.Close()
