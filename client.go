@@ -224,6 +224,9 @@ func (c *Client) info(msg string, args ...any) {
 	c.reporter.enqueue(func() { c.cfg.Logger.Info(msg, args...) })
 }
 
+// Config returns a copy of the client's configuration, with the defaults filled in.
+func (c *Client) Config() Config { return c.cfg }
+
 // Connect connects to all nodes at once, which the first operation does otherwise. It returns nil
 // once a majority is connected. That is enough for a RedLock, and a service can start while a
 // minority of its nodes is down. Connecting to the other nodes goes on in the background. After a

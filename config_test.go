@@ -109,6 +109,18 @@ func TestBadLocksAreNamedAndLeaveNothing(t *testing.T) {
 	})
 }
 
+func TestClientTellsItsConfig(t *testing.T) {
+	c := clock.Process()
+	client, err := quorumlock.New(quorumlock.Config{Nodes: []node.Node{memory.New("n1", c)}, TTL: time.Second, Clock: c, Jitter: func() float64 { return 0.25 }})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close(t.Context())) }()
+	cfg := client.Config()
+	require.Equal(t, c, cfg.Clock)
+	require.Equal(t, 0.25, cfg.Jitter()) //nolint:testifylint // exactly
+	require.Equal(t, time.Second, cfg.TTL)
+	require.Equal(t, quorumlock.DefaultTTL, cfg.MaxTTL, "the default")
+}
+
 func TestNewDoesNotTouchTheNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := quorumlock.New(quorumlock.Config{

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/clock"
 )
 
 // Defaults of a [Config].
@@ -47,8 +46,6 @@ type Config struct {
 	// lock, and another candidate leads at once. A lead function that returns ErrDone releases the lock in any case.
 	KeepOnCancel bool
 
-	// Clock is the source of time, and must be the client's. Default: clock.System().
-	Clock clock.Clock
 	// Logger gets an Info line when this candidate is elected, and when its term ends. It gets a warning when the
 	// candidate cannot stand, or a lead function is overdue. Default: slog.Default().
 	Logger *slog.Logger
@@ -98,9 +95,6 @@ func (c Config) withDefaults() Config {
 	c.Grace = cmp.Or(c.Grace, DefaultGrace)
 	c.Interval = cmp.Or(c.Interval, DefaultInterval)
 	c.Lock.NoHandover = true // Otherwise, one owner could have several terms.
-	if c.Clock == nil {
-		c.Clock = clock.System()
-	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

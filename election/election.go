@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
 )
 
 // Lead does the leader's work. ctx ends when the candidate can no longer rely on its lead, or must give it up: Lead
@@ -19,9 +20,12 @@ type Lead func(ctx context.Context, term Term) error
 // Election is one candidate of an election. Run stands for election, and other methods observe the leader. A process
 // that only observes makes an Election too, and does not call Run. An Election is safe for concurrent use.
 type Election struct {
-	cfg      Config
-	name     string
-	lock     *quorumlock.Lock
+	cfg  Config
+	name string
+	lock *quorumlock.Lock
+	// clock and jitter are those of the client.
+	clock    clock.Clock
+	jitter   func() float64
 	problems []string
 	running  atomic.Bool
 
@@ -42,6 +46,8 @@ func New(client *quorumlock.Client, name string, cfg Config) *Election {
 		return e
 	}
 	e.lock = client.RedLock(name).With(cfg.Lock)
+	of := client.Config()
+	e.clock, e.jitter = of.Clock, of.Jitter
 	return e
 }
 

@@ -34,7 +34,7 @@ func (w *world) candidate(name string, changes ...func(*election.Config)) *elect
 }
 
 func (w *world) candidateOf(client *quorumlock.Client, name string, changes ...func(*election.Config)) *election.Election {
-	cfg := election.Config{Name: name, Clock: w.Clock, Logger: slog.New(slog.DiscardHandler)}
+	cfg := election.Config{Name: name, Logger: slog.New(slog.DiscardHandler)}
 	for _, change := range changes {
 		change(&cfg)
 	}

@@ -77,7 +77,7 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 				return
 			}
 			last = next
-			if sleep(ctx, e.cfg.Clock, e.cfg.Interval) != nil {
+			if sleep(ctx, e.clock, e.cfg.Interval) != nil {
 				return
 			}
 		}

@@ -3,7 +3,6 @@ package election
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -110,7 +109,7 @@ func (e *Election) rest(ctx context.Context, failures int) error {
 	for i := 1; i < failures && pause < e.cfg.RestMax; i++ {
 		pause += min(pause, e.cfg.RestMax-pause)
 	}
-	return sleep(ctx, e.cfg.Clock, pause-time.Duration(rand.Float64()*float64(pause/2)))
+	return sleep(ctx, e.clock, pause-time.Duration(e.jitter()*float64(pause/2)))
 }
 
 // sleep waits for d, and returns the cause of ctx's end if that comes first, or at the same time.

@@ -101,7 +101,7 @@ func TestSuspendedLeaderFindsItsContextEnded(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		local := clock.NewSkewed(w.Clock, 1)
 		client := w.Client(func(cfg *quorumlock.Config) { cfg.Clock = local })
-		e := w.candidateOf(client, "a", func(cfg *election.Config) { cfg.Clock = local })
+		e := w.candidateOf(client, "a")
 		a := start(t, e)
 		former := a.leads()
 		synctest.Wait()

@@ -67,7 +67,7 @@ func (e *Election) begin(ctx context.Context, lease *quorumlock.Lease) *term {
 	t := &term{
 		Term:  Term{Token: lease.Token(), Owner: lease.Owner(), Name: nameOf(lease.Owner())},
 		lease: lease,
-		began: e.cfg.Clock.Now(),
+		began: e.clock.Now(),
 	}
 	t.runs, t.returned = context.WithCancel(context.Background())
 	inner, cancel := context.WithCancelCause(lease.Context()) // it has the values of ctx
@@ -95,7 +95,7 @@ func (e *Election) end(ctx context.Context, t *term, end *ending) {
 	t.returned()
 	t.watched.Wait()
 	t.cancel(quorumlock.ErrReleased)
-	end.Term, end.Held = t.Term, e.cfg.Clock.Now()-t.began
+	end.Term, end.Held = t.Term, e.clock.Now()-t.began
 	defer e.leave(ctx, t, end.Err) // also if a hook panics
 	e.ended(end.EndedEvent)
 }
@@ -135,7 +135,7 @@ func (e *Election) watchReturn(t *term) {
 	case <-t.runs.Done():
 		return
 	}
-	if sleep(t.runs, e.cfg.Clock, e.cfg.Grace) == nil {
+	if sleep(t.runs, e.clock, e.cfg.Grace) == nil {
 		e.overdue(t)
 	}
 }

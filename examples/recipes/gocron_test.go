@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/election"
 	"github.com/quorumlock/quorumlock/examples/recipes"
 )
@@ -90,7 +89,7 @@ func TestCronElector(t *testing.T) {
 			return nil
 		}
 		for i, client := range clients {
-			c := election.New(client, "jobs", election.Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)})
+			c := election.New(client, "jobs", election.Config{Logger: slog.New(slog.DiscardHandler)})
 			elector := recipes.CronElector{Candidate: c}
 			require.Error(t, elector.IsLeader(ctx))
 			candidates = append(candidates, c)

@@ -79,7 +79,7 @@ func (w *worker) leads(ctx context.Context, u workload.Use) error {
 	defer cancel()
 	attempts := u.Attempts(w.recorder, w.number)
 	cfg := election.Config{
-		Name: "candidate", Clock: w.config.Clock, RestMin: w.TTL / 50, RestMax: w.TTL / 5, KeepOnCancel: u.Ending.Detaches(),
+		Name: "candidate", RestMin: w.TTL / 50, RestMax: w.TTL / 5, KeepOnCancel: u.Ending.Detaches(),
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	cfg.Lock.TTL = u.TTL

@@ -31,7 +31,7 @@ func (w *world) holdsAs(p *process, t Task, rng *rand.Rand, index int) {
 		}
 		err = t.Do(patience, p.client, func(ctx context.Context, token uint64, slots []int) error {
 			owner := fmt.Sprintf("%s/do/%d/%d", p.label, index, w.now())
-			return w.worksIn(ctx, p, t, rng, w.grantedTo(p, t.Use, index, owner, token, slots, attempts))
+			return w.worksIn(ctx, p, t, rng, index, w.grantedTo(p, t.Use, index, owner, token, slots, attempts))
 		})
 	case workload.InJoin, workload.InJoinDo:
 		err = w.holdsJoined(patience, p, t, rng, index)
@@ -77,8 +77,8 @@ func (w *witness) grantedTo(p *process, u workload.Use, worker int, owner string
 
 // worksIn is the work of a holder that has a context, and no lease. It acts while the context lives: a process that was
 // just frozen may not have ended it yet.
-func (w *world) worksIn(ctx context.Context, p *process, t Task, rng *rand.Rand, parts workload.Parts) error {
-	until := min(w.now()+t.Hold, span)
+func (w *world) worksIn(ctx context.Context, p *process, t Task, rng *rand.Rand, index int, parts workload.Parts) error {
+	until := min(w.now()+t.Hold, span+taskOffset(index))
 	for p.awake() {
 		if ctx.Err() == nil && p.settled() {
 			_ = parts.Record((*history.Holding).Act, func() error { return nil })
@@ -115,7 +115,7 @@ func (w *world) holdsJoined(ctx context.Context, p *process, t Task, rng *rand.R
 		owner := fmt.Sprintf("%s/join/%d/%d/%d", p.label, index, i, w.now())
 		parts = append(parts, w.grantedTo(p, u, index, owner, token, slots, attempts)...)
 	}
-	for until := min(w.now()+t.Hold, span); p.awake() && w.now() < until; {
+	for until := min(w.now()+t.Hold, span+taskOffset(index)); p.awake() && w.now() < until; {
 		if j.Valid(lease) == nil {
 			_ = parts.Record((*history.Holding).Act, func() error { return nil })
 		}
@@ -139,7 +139,7 @@ func (w *world) holdsJoined(ctx context.Context, p *process, t Task, rng *rand.R
 func (w *world) stands(ctx context.Context, p *process, t Task, rng *rand.Rand, index int) error {
 	keeps := t.Ending.Detaches()
 	cfg := election.Config{
-		Name: "candidate", Clock: p.clock, RestMin: ttl / 50, RestMax: ttl / 5, KeepOnCancel: keeps,
+		Name: "candidate", RestMin: ttl / 50, RestMax: ttl / 5, KeepOnCancel: keeps,
 		Lock: quorumlock.LockOptions{TTL: t.TTL}, Logger: slog.New(slog.DiscardHandler),
 	}
 	terms := 0
@@ -153,7 +153,7 @@ func (w *world) stands(ctx context.Context, p *process, t Task, rng *rand.Rand, 
 			defer context.AfterFunc(ctx, func() {})()
 			time.AfterFunc(t.Hold/2+taskOffset(index), func() { workload.Resign(e) })
 		}
-		err := w.worksIn(ctx, p, t, rng, parts)
+		err := w.worksIn(ctx, p, t, rng, index, parts)
 		if terms > t.Again {
 			return election.ErrDone
 		}
