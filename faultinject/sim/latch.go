@@ -106,6 +106,9 @@ func (d drawer) spareMajority(c *Case) {
 	}
 }
 
+// lastly is just before the faults are over.
+const lastly = span - time.Microsecond
+
 // generation draws the calls of a latch from one deletion to the next.
 func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
 	at := func() time.Duration {
@@ -119,7 +122,7 @@ func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
 		}
 	}
 	if !c.undisturbed() && d.IntN(2) == 0 { // a node is late where the latch is deleted
-		c.breaks(faultinject.Part, max(from, to-d.UpTo(ttl/2)), min(to+d.UpTo(ttl/2), span), d.IntN(len(c.Nodes)), d.IntN(len(c.Clients)))
+		c.breaks(faultinject.Part, max(from, to-d.UpTo(ttl/2)), min(to+d.UpTo(ttl/2), lastly), d.IntN(len(c.Nodes)), d.IntN(len(c.Clients)))
 	}
 	n := 1 + d.IntN(4)
 	for i := range 1 + d.IntN(3) {
@@ -145,7 +148,7 @@ func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
 		d.calls(c, at(), workload.LatchCall{Kind: history.Count})
 	}
 	if !last || d.IntN(4) == 0 {
-		d.calls(c, to, workload.LatchCall{Kind: history.Delete})
+		d.calls(c, min(to, lastly), workload.LatchCall{Kind: history.Delete})
 	}
 }
 

@@ -18,8 +18,12 @@ type link struct {
 	rng     *rand.Rand
 
 	path *path
+	// offset is the part of all delays that no other link has.
+	offset time.Duration
 
 	mu sync.Mutex
+	// trips counts delays.
+	trips int
 	// sent counts exchanges. The first ones, up to number over, had ended before one was sent that has arrived.
 	sent, over int
 	// flying are the numbers of the exchanges under way, in order.
@@ -34,7 +38,10 @@ type link struct {
 var _ wire.Pipeliner = (*link)(nil)
 
 func newLink(p *process, s *server, w *path, seed uint64) *link {
-	return &link{process: p, server: s, path: w, rng: rand.New(rand.NewPCG(seed, 3)), released: make(map[string]bool), severed: make(chan struct{})}
+	return &link{
+		process: p, server: s, path: w, rng: rand.New(rand.NewPCG(seed, 3)), offset: time.Duration(10 * (s.world.links.Add(1) % 100)),
+		released: make(map[string]bool), severed: make(chan struct{}),
+	}
 }
 
 // RoundTrip implements [wire.Pipeliner]. Exchanges overlap in half of the cases, if messages take long.
@@ -141,7 +148,7 @@ func (l *link) newExchange(ops []wire.Op) *exchange {
 	l.sent++
 	l.flying = append(l.flying, l.sent)
 	w := l.server.world.weather()
-	t := newTrip(l.rng, w)
+	t := l.newTrip(l.rng)
 	late := time.Duration(l.rng.Int64N(int64(limits.MaxTTL)))
 	if l.rng.Float64() < w.Late {
 		t.there += late

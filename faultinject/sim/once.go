@@ -37,7 +37,7 @@ func (w *world) doesOnce(ctx context.Context, p *process, t Task, rng *rand.Rand
 	err := u.DoOnce(ctx, p.client, onceWindow, func(ctx context.Context, token uint64) error {
 		this.began = w.now()
 		owner := fmt.Sprintf("%s/once/%d/%d", p.label, index, w.now())
-		err := w.worksIn(ctx, p, t, rng, w.grantedTo(p, u, index, owner, token, nil, nil))
+		err := w.worksIn(ctx, p, t, rng, index, w.grantedTo(p, u, index, owner, token, nil, nil))
 		this.ended = w.now()
 		w.once.mu.Lock()
 		defer w.once.mu.Unlock()

@@ -16,12 +16,19 @@ type trip struct {
 }
 
 // newTrip draws a trip. The number of draws is the same in any weather, so that a loss does not change later draws.
-func newTrip(rng *rand.Rand, w Weather) trip {
-	spread := int64(w.Most-w.Least) + 1
+//
+// The delays are whole microseconds, and some nanoseconds that no other message of that time has, because messages that
+// arrive at one instant would do so in random order. Requires l.mu.
+func (l *link) newTrip(rng *rand.Rand) trip {
+	w := l.server.world.weather()
+	delay := func(least, most time.Duration) time.Duration {
+		l.trips++
+		return least + time.Duration(rng.Int64N(int64(most-least)+1)).Truncate(time.Microsecond) + l.offset + time.Duration(l.trips%10)
+	}
 	return trip{
-		there:     w.Least + time.Duration(rng.Int64N(spread)),
-		back:      w.Least + time.Duration(rng.Int64N(spread)),
-		settle:    time.Duration(rng.Int64N(int64(time.Millisecond))),
+		there:     delay(w.Least, w.Most),
+		back:      delay(w.Least, w.Most),
+		settle:    delay(0, time.Millisecond),
 		lostThere: rng.Float64() < w.Lose,
 		lostBack:  rng.Float64() < w.Lose,
 	}

@@ -22,7 +22,6 @@ import (
 type process struct {
 	label  string
 	client *quorumlock.Client
-	clock  clock.Clock
 	// recorder writes the history of the process.
 	recorder *history.Recorder
 	dead     chan struct{}
@@ -42,8 +41,7 @@ func newProcess(w *world, label string, c Clock, settings Settings, paths []*pat
 	skewed := clock.NewSkewed(w.clock, c.Rate)
 	skewed.StepWall(c.Wall)
 	cfg := w.c.settingsOf(settings)
-	p.clock = processClock{skewed, p}
-	cfg.Clock = p.clock
+	cfg.Clock = processClock{skewed, p}
 	cfg.Jitter = lockedRand(seed)
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	for i, s := range w.servers {
@@ -129,7 +127,7 @@ func (p *process) kill() {
 
 // processClock is the clock of a process. Its timers do not fire while the process is frozen.
 //
-// Each timer is late by a few nanoseconds of its own. Within a bubble, timers of one instant fire in random order,
+// Each timer is late by some nanoseconds of its own. Within a bubble, timers of one instant fire in random order,
 // and runs could not be repeated.
 type processClock struct {
 	clock.Clock
@@ -150,10 +148,11 @@ type processTimer struct {
 
 func (t processTimer) Reset(d time.Duration) bool { return t.Timer.Reset(d + t.process.timerOffset()) }
 
-// timerOffset returns a different offset for each timer that is set at one instant.
+// timerOffset returns a different offset for each timer that is set at one instant. Two are further apart than the rate of
+// a clock rounds.
 func (p *process) timerOffset() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.timers++
-	return time.Duration(p.timers % 1009)
+	return time.Duration(3 * (p.timers % 10007))
 }

@@ -139,7 +139,9 @@ func (b *inbox) receive(s *subscription, m wire.Message) {
 func (b *inbox) trip() trip {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return newTrip(b.rng, b.link.server.world.weather())
+	b.link.mu.Lock()
+	defer b.link.mu.Unlock()
+	return b.link.newTrip(b.rng)
 }
 
 // draw returns a random duration.

@@ -8,7 +8,9 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/cryptotest"
 	"testing/synctest"
 	"time"
 
@@ -28,7 +30,10 @@ func Run(t *testing.T, c *Case, traced bool) Verdict {
 	runtime.GC()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	var w *world
-	synctest.Test(t, func(*testing.T) { w = play(c, traced) })
+	synctest.Test(t, func(t *testing.T) { //nolint:thelper // the body of the run
+		cryptotest.SetGlobalRandom(t, c.Seed) // the ids of clients and servers
+		w = play(c, traced)
+	})
 	w.judge()
 	return Verdict{
 		Violations: w.violations, History: w.lines, Grants: w.grants, Lost: w.lost,
@@ -47,6 +52,8 @@ type world struct {
 	servers []*server
 	// paths are the paths of each client to each server, for any of its processes.
 	paths [][]*path
+	// links counts the links of all processes.
+	links atomic.Int64
 	*witness
 	waiters   waiters
 	latch     latchMemory
@@ -98,8 +105,9 @@ func play(c *Case, traced bool) *world {
 		rng := rand.New(rand.NewPCG(c.Seed, uint64(100+i)))
 		w.Go(func() { s.saveFromTimeToTime(busy, rng) })
 	}
+	// No two faults or tasks begin at one instant, as their order would be random.
 	for i, step := range c.Faults {
-		step.At += time.Duration(i) // no two at one instant, whose order would be random
+		step.At += time.Duration(i)
 		w.Go(func() { w.inflict(step) })
 	}
 	for _, t := range c.Tampers {
@@ -107,6 +115,7 @@ func play(c *Case, traced bool) *world {
 	}
 	var tasks sync.WaitGroup
 	for i, task := range c.Tasks {
+		task.At += time.Duration(500 + c.number(i))
 		tasks.Go(func() { w.perform(c.number(i), task) })
 	}
 	done := make(chan struct{})
