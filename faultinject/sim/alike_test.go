@@ -21,10 +21,9 @@ const defaultSeeds = 1000
 // Whatever is left to chance, such as the order of a map, makes more of them differ.
 func TestSeedReplaysItsHistory(t *testing.T) {
 	const cases, again, alike = 80, 20, 14
-	kinds := []sim.Kind{sim.OfLocks, sim.OfPermits, sim.OfLatches, sim.OfTampering}
 	for i := range cases {
-		c := kinds[i%len(kinds)].Draw(*from + uint64(i))
-		if i/len(kinds)%2 == 1 {
+		c := sim.Kinds[i%len(sim.Kinds)].Draw(*from + uint64(i))
+		if i/len(sim.Kinds)%2 == 1 {
 			var err error
 			c, err = sim.ParseCase(c.String() + "/calm")
 			require.NoError(t, err)

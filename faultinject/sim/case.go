@@ -159,7 +159,7 @@ func ParseCase(text string) (*Case, error) {
 		case "exact":
 			d.exact = true
 		default:
-			if kind = Kind(part); kind.draws() == nil {
+			if kind = Kind(part); draws[kind] == nil {
 				err = fmt.Errorf("%q means nothing", part)
 			}
 		}
@@ -251,29 +251,16 @@ const (
 	OfTampering Kind = "tampering"
 )
 
-// Draw draws the case of a seed. It panics for an unknown kind.
-func (k Kind) Draw(seed uint64) *Case {
-	draw := k.draws()
-	if draw == nil {
-		panic(fmt.Sprintf("sim: no kind of cases is called %q", string(k)))
-	}
-	return draw(seed)
+// Kinds are all kinds of cases.
+var Kinds = []Kind{OfLocks, OfPermits, OfLatches, OfTampering}
+
+// draws are the functions that draw the cases of each kind.
+var draws = map[Kind]func(seed uint64) *Case{
+	OfLocks: drawLocks, OfPermits: drawPermits, OfLatches: drawLatches, OfTampering: drawTampering,
 }
 
-// draws returns the function that draws cases of this kind; nil for an unknown kind.
-func (k Kind) draws() func(seed uint64) *Case {
-	switch k {
-	case OfLocks:
-		return Draw
-	case OfPermits:
-		return DrawPermits
-	case OfLatches:
-		return DrawLatches
-	case OfTampering:
-		return DrawTampering
-	}
-	return nil
-}
+// Draw draws the case of a seed.
+func (k Kind) Draw(seed uint64) *Case { return draws[k](seed) }
 
 // shrinkRuns bounds the work to shrink a case.
 const shrinkRuns = 600

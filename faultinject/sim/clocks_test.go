@@ -19,7 +19,7 @@ func TestClocksBeyondTheAllowance(t *testing.T) {
 	// Some three violations are expected of 300 seeds. The scheduler changes a few cases of a hundred, and may change
 	// these. So more seeds follow until one shows two holders.
 	for seed := uint64(0); seed < 300 || broken[sim.Exclusion] == 0 && seed < 3000; seed++ {
-		c := sim.Draw(seed)
+		c := sim.OfLocks.Draw(seed)
 		for i := range c.Clients {
 			c.Clients[i].Rate = 0.98
 		}

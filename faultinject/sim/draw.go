@@ -40,11 +40,11 @@ func (c *Case) settingsOf(s Settings) quorumlock.Config {
 	}
 }
 
-// Draw makes the case of a seed.
+// drawLocks makes the case of a seed.
 //
 // Each case has only some kinds of trouble, and more of those: a run in which everything is broken all the time shows
 // nothing.
-func Draw(seed uint64) *Case {
+func drawLocks(seed uint64) *Case {
 	d := drawer{Drawer: workload.NewDrawer(seed, 0)}
 	for range d.IntN(4) {
 		d.moments = append(d.moments, d.UpTo(span-ttl))
@@ -188,6 +188,9 @@ func (c *Case) extendedLeases() {
 		return
 	}
 	c.Weather.Unordered, c.Weather.Double = true, max(c.Weather.Double, 0.3)
+	if c.Seed%8 == 2 { // each request arrives again, mostly while the longer lease lasts
+		c.Weather.Double, c.Weather.Stray = 1, ttl
+	}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		if t.Fixed = t.Fixed || i%2 == 0; t.Fixed {
@@ -502,10 +505,10 @@ func (c *Case) forgets() bool {
 	return c.Weather.Forget > 0 || slices.ContainsFunc(c.Faults, func(s faultinject.Step) bool { return slices.Contains(losses, s.Fault) })
 }
 
-// DrawPermits draws a case in which most tasks that want one lock acquire permits of a semaphore instead. A holder of
+// drawPermits draws a case in which most tasks that want one lock acquire permits of a semaphore instead. A holder of
 // permits holds slots, each of which has one holder, and there are no more slots than permits.
-func DrawPermits(seed uint64) *Case {
-	c := Draw(seed)
+func drawPermits(seed uint64) *Case {
+	c := drawLocks(seed)
 	d := workload.NewDrawer(seed, 7)
 	c.Kind, c.Permits = OfPermits, 1+d.IntN(4)
 	for i := range c.Tasks {

@@ -16,7 +16,7 @@ import (
 func TestEveryOperationIsDrawn(t *testing.T) {
 	const most = 300
 	for i := range uint64(most) {
-		for _, kind := range []sim.Kind{sim.OfLocks, sim.OfPermits, sim.OfLatches, sim.OfTampering} {
+		for _, kind := range sim.Kinds {
 			sim.Run(t, kind.Draw(*from+i), false)
 		}
 		if len(workload.Drawn().Undrawn()) == 0 {

@@ -78,7 +78,7 @@ func (l *listening) after(d time.Duration, kinds ...wire.MessageKind) {
 func (l *listening) do(op wire.Op) wire.Reply {
 	op.Names, op.TTL, op.Limits, op.Token = []string{"a"}, ttl, limits, uint64(l.world.clock.Wall().UnixMicro())
 	reply := make([]wire.Reply, 1)
-	l.server.Do(l.Context(), []wire.Op{op}, reply)
+	l.server.node().Do(l.Context(), []wire.Op{op}, reply)
 	return reply[0]
 }
 
@@ -153,7 +153,7 @@ func TestShortCutOnlyDelays(t *testing.T) {
 
 func TestSubscriptionsEndWithTheServer(t *testing.T) {
 	listen(t, func(l *listening) {
-		l.server.Save()
+		l.server.node().Save()
 		l.server.begin(faultinject.Stop)
 		require.Empty(l, l.server.subscribers())
 		l.after(ttl, wire.Lost)

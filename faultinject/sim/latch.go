@@ -27,11 +27,11 @@ const latchName = "a"
 // later ones only if clients agree within MaxClockSkew. Different rates move the clocks further apart.
 const mostApart = maxSkew/2 - span/50
 
-// DrawLatches draws a case in which most tasks use a latch. It is set, counted down, awaited, read and deleted, and
+// drawLatches draws a case in which most tasks use a latch. It is set, counted down, awaited, read and deleted, and
 // then set again with the same ids. In most cases a majority of the nodes never forgets, so all promises of a latch
 // hold; in the others they may not.
-func DrawLatches(seed uint64) *Case {
-	c := Draw(seed)
+func drawLatches(seed uint64) *Case {
+	c := drawLocks(seed)
 	d := drawer{Drawer: workload.NewDrawer(seed, 9)}
 	c.Kind = OfLatches
 	if c.moves() { // no latch survives that

@@ -56,7 +56,7 @@ func (l *link) RoundTrip() time.Duration {
 func (l *link) Name() string { return l.server.Name() }
 
 // Identity implements [node.Node].
-func (l *link) Identity() string { return l.server.Identity() }
+func (l *link) Identity() string { return l.server.node().Identity() }
 
 // Close implements [node.Node].
 func (l *link) Close() error { return nil }
@@ -186,7 +186,7 @@ func (x *exchange) run(alive bool) bool {
 	if len(x.ops) > 0 {
 		x.inOrder()
 		x.ran = l.server.world.now()
-		l.server.Do(context.Background(), x.ops, x.replies)
+		l.server.node().Do(context.Background(), x.ops, x.replies)
 		l.server.world.ran(l, x)
 		l.server.maybeForget(x)
 	}

@@ -10,17 +10,22 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // server is an in-memory node and its environment: a socket with a backlog, a disk, and a supervisor that restarts
 // it.
 type server struct {
-	*address
 	world *world
 	index int
+	name  string
+	clock clock.Clock
 
 	mu  sync.Mutex
 	rng *rand.Rand
+	// at is the node that answers at the server's address, away another one, if there is one. Both keep their memory, and
+	// neither knows that it does not answer.
+	at, away *memory.Node
 	// down counts the faults that keep it from running, paused the faults that suspend it.
 	down, paused int
 	// life counts the faults that broke all connections. The restarts of maybeForget leave connections open.
@@ -34,10 +39,28 @@ type server struct {
 func newServer(w *world, index int, c Clock) *server {
 	skewed := clock.NewSkewed(w.clock, c.Rate)
 	skewed.StepWall(c.Wall)
+	name := fmt.Sprintf("n%d", index+1)
 	return &server{
-		world: w, index: index, rng: rand.New(rand.NewPCG(w.c.Seed, uint64(300+index))),
-		address: newAddress(fmt.Sprintf("n%d", index+1), skewed),
+		world: w, index: index, name: name, clock: skewed, rng: rand.New(rand.NewPCG(w.c.Seed, uint64(300+index))),
+		at: memory.New(name, skewed),
 	}
+}
+
+// Name is the name of the server.
+func (s *server) Name() string { return s.name }
+
+// node returns the node that answers.
+func (s *server) node() *memory.Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at
+}
+
+// inspect returns what the server knows of some names.
+func (s *server) inspect(names ...string) wire.Reply {
+	found := make([]wire.Reply, 1)
+	s.node().Do(context.Background(), []wire.Op{{Kind: wire.Inspect, Names: names, Limits: limits}}, found)
+	return found[0]
 }
 
 // gone stands for the TTL on a server that cannot grant a name now: it is down, or recovers.
@@ -46,12 +69,11 @@ const gone = time.Hour
 // keeps returns how long the server keeps a name for an owner: 0 if it does not, and gone if it cannot grant the name to
 // another owner either.
 func (s *server) keeps(name, owner string) time.Duration {
-	found := make([]wire.Reply, 1)
-	s.Do(context.Background(), []wire.Op{{Kind: wire.Inspect, Names: []string{name}, Limits: limits}}, found)
-	if found[0].Err != nil || found[0].Recovering > 0 {
+	found := s.inspect(name)
+	if found.Err != nil || found.Recovering > 0 {
 		return gone
 	}
-	for _, h := range found[0].Holders {
+	for _, h := range found.Holders {
 		if h.Owner == owner {
 			return h.TTL
 		}
@@ -88,7 +110,7 @@ func (s *server) currentLife() int {
 // saveFromTimeToTime saves the server's data at random intervals, so the saved copy is often out of date.
 func (s *server) saveFromTimeToTime(ctx context.Context, rng *rand.Rand) {
 	for pause(ctx, time.Duration(rng.Int64N(int64(ttl)/2))) {
-		s.Save()
+		s.node().Save()
 	}
 }
 
@@ -137,10 +159,10 @@ func (s *server) begin(fault faultinject.Fault) {
 		s.paused++
 		return
 	case faultinject.Stop:
-		s.Save()
+		s.node().Save()
 	case faultinject.Wipe:
-		s.Flush()
-		s.Save()
+		s.node().Flush()
+		s.node().Save()
 	}
 	s.restart()
 	s.mu.Lock()
@@ -159,24 +181,28 @@ func (s *server) restart() {
 	for _, sub := range s.subscribers() {
 		sub.endByServer()
 	}
-	s.Crash()
+	s.node().Crash()
 	s.world.latch.lost(s.world, s.index)
 }
 
-// readdress leads the server's address to another server, or back. All connections end.
+// readdress leads the server's address to another node, which was set up long ago, or back. All connections end.
 func (s *server) readdress() {
 	for _, sub := range s.subscribers() {
 		sub.endByServer()
 	}
-	s.move(s.world)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.away == nil {
+		s.away = memory.New(s.name, s.clock)
+		s.world.open(s.away)
+	}
+	s.at, s.away = s.away, s.at
 	s.life++
 }
 
 // flush deletes all data of the server.
 func (s *server) flush() {
-	s.Flush()
+	s.node().Flush()
 	s.world.latch.lost(s.world, s.index)
 }
 

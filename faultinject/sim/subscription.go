@@ -347,7 +347,7 @@ func (s *server) admit(sub *subscription) bool {
 	if sub.gone {
 		return false
 	}
-	remote, err := s.Listen(context.Background(), sub.inbox.client, sub.published)
+	remote, err := s.node().Listen(context.Background(), sub.inbox.client, sub.published)
 	if err != nil {
 		panic("sim: a node in memory that runs must listen: " + err.Error())
 	}

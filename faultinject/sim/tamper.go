@@ -36,11 +36,11 @@ func (t Tamper) String() string {
 // mostTampered bounds the latency of such a case, because its checks have deadlines.
 const mostTampered = 20 * time.Millisecond
 
-// DrawTampering draws a case in which locks are released by force, and deleted by hand. Exclusion is not promised
+// drawTampering draws a case in which locks are released by force, and deleted by hand. Exclusion is not promised
 // then. But a lease that lost its lock so must end, and say why. Nothing else goes wrong, so that this can be
 // checked.
-func DrawTampering(seed uint64) *Case {
-	c := Draw(seed)
+func drawTampering(seed uint64) *Case {
+	c := drawLocks(seed)
 	d := workload.NewDrawer(seed, 9)
 	c.Kind, c.Opened, c.Faults, c.Timeout = OfTampering, true, nil, ttl/3
 	c.Weather = Weather{Least: c.Weather.Least, Most: max(min(c.Weather.Most, mostTampered), c.Weather.Least)}
@@ -191,7 +191,7 @@ func (w *world) endsTaken(r *record, next *quorumlock.Lease, name string) {
 func (w *world) hasMajority(name, owner string) bool {
 	n := 0
 	for _, s := range w.servers {
-		for _, h := range s.holders(name) {
+		for _, h := range s.inspect(name).Holders {
 			if h.Owner == owner && !h.Reads {
 				n++
 			}
@@ -200,19 +200,12 @@ func (w *world) hasMajority(name, owner string) bool {
 	return n >= quorum.Majority().Need(len(w.servers))
 }
 
-// holders lists the holders of a name on this server.
-func (s *server) holders(name string) []wire.Holder {
-	found := make([]wire.Reply, 1)
-	s.Do(context.Background(), []wire.Op{{Kind: wire.Inspect, Names: []string{name}, Limits: limits}}, found)
-	return found[0].Holders
-}
-
 // deleteByHand deletes a name without its holder.
 func (s *server) deleteByHand(name string) {
-	for _, h := range s.holders(name) {
+	for _, h := range s.inspect(name).Holders {
 		if h.Owner != wire.Readers {
 			op := wire.Op{Kind: wire.Release, Names: []string{name}, Owner: h.Owner, Reads: h.Reads}
-			s.Do(context.Background(), []wire.Op{op}, make([]wire.Reply, 1))
+			s.node().Do(context.Background(), []wire.Op{op}, make([]wire.Reply, 1))
 		}
 	}
 }

@@ -150,10 +150,8 @@ func (w *world) states() []wire.Reply {
 		if !s.runs() {
 			continue
 		}
-		reply := make([]wire.Reply, 1)
-		s.Do(context.Background(), []wire.Op{{Kind: wire.Inspect, Names: names, Limits: limits}}, reply)
-		if reply[0].Recovering == 0 {
-			states = append(states, reply[0])
+		if known := s.inspect(names...); known.Recovering == 0 {
+			states = append(states, known)
 		}
 	}
 	return states

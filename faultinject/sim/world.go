@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/node/memory"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -91,7 +92,11 @@ func thisCentury() clock.Clock {
 func play(c *Case, traced bool) *world {
 	w := newWorld(c, traced)
 	if c.Opened {
-		w.open()
+		var nodes []*memory.Node
+		for _, s := range w.servers {
+			nodes = append(nodes, s.node())
+		}
+		w.open(nodes...)
 	}
 	for i := range c.Clients {
 		w.paths = append(w.paths, newPaths(len(c.Nodes)))
@@ -129,12 +134,12 @@ func play(c *Case, traced bool) *world {
 	return w
 }
 
-// open opens the nodes, as an operator does.
-func (w *world) open() {
+// open opens new nodes, as an operator does.
+func (w *world) open(nodes ...*memory.Node) {
 	cfg := w.c.settingsOf(Settings{})
 	cfg.Clock = w.clock
-	for _, s := range w.servers {
-		cfg.Nodes = append(cfg.Nodes, s.server())
+	for _, n := range nodes {
+		cfg.Nodes = append(cfg.Nodes, n)
 	}
 	if _, err := admin.Init(context.Background(), cfg); err != nil {
 		panic(fmt.Sprintf("sim: new nodes must open: %v", err))
@@ -269,7 +274,7 @@ func (w *world) cleanedUp() bool {
 
 func (w *world) nothingLeft() {
 	for _, s := range w.servers {
-		if keys := s.Keys(); len(keys) > 0 {
+		if keys := s.node().Keys(); len(keys) > 0 {
 			w.violated(Tidiness, "%s still has %v", s.Name(), keys)
 		}
 	}
