@@ -188,13 +188,17 @@ func (c *Case) extendedLeases() {
 		return
 	}
 	c.Weather.Unordered, c.Weather.Double = true, max(c.Weather.Double, 0.3)
-	if c.Seed%8 == 2 { // each request arrives again, mostly while the longer lease lasts
+	again := c.Seed%8 == 2
+	if again { // each request arrives twice, often while the longer lease lasts
 		c.Weather.Double, c.Weather.Stray = 1, ttl
 	}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		if t.Fixed = t.Fixed || i%2 == 0; t.Fixed {
 			t.TTL, t.Lengthen, t.Extend, t.Hold = 3*c.Timeout+ttl/50, limits.MaxTTL, true, 2*t.Hold
+			if again {
+				t.Hold = max(t.Hold, ttl)
+			}
 		}
 	}
 }

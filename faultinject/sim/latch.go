@@ -217,7 +217,7 @@ func (w *world) useLatch(index int, t Task) {
 		ctx, cancel := context.WithTimeout(context.Background(), until-w.now()+taskOffset(index))
 		_ = w.call(ctx, p, index, *t.Latch)
 		cancel()
-		time.Sleep(time.Duration(rng.Int64N(int64(ttl / 4))))
+		w.apart.Sleep(time.Duration(rng.Int64N(int64(ttl / 4))))
 	}
 }
 

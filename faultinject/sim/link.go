@@ -18,12 +18,8 @@ type link struct {
 	rng     *rand.Rand
 
 	path *path
-	// offset is the part of all delays that no other link has.
-	offset time.Duration
 
 	mu sync.Mutex
-	// trips counts delays.
-	trips int
 	// sent counts exchanges. The first ones, up to number over, had ended before one was sent that has arrived.
 	sent, over int
 	// flying are the numbers of the exchanges under way, in order.
@@ -38,10 +34,7 @@ type link struct {
 var _ wire.Pipeliner = (*link)(nil)
 
 func newLink(p *process, s *server, w *path, seed uint64) *link {
-	return &link{
-		process: p, server: s, path: w, rng: rand.New(rand.NewPCG(seed, 3)), offset: time.Duration(10 * (s.world.links.Add(1) % 100)),
-		released: make(map[string]bool), severed: make(chan struct{}),
-	}
+	return &link{process: p, server: s, path: w, rng: rand.New(rand.NewPCG(seed, 3)), released: make(map[string]bool), severed: make(chan struct{})}
 }
 
 // RoundTrip implements [wire.Pipeliner]. Exchanges overlap in half of the cases, if messages take long.
@@ -88,7 +81,7 @@ func (l *link) exchange(ops []wire.Op, replies []wire.Reply) (err error, unsent 
 	}
 	x := l.newExchange(ops)
 	l.carry(x.trip, x.serve, func() { close(x.done) })
-	bound := time.NewTimer(nodeBound + x.settle)
+	bound := l.server.world.apart.NewTimer(nodeBound)
 	defer bound.Stop()
 	select {
 	case <-x.severed: // another exchange has failed
@@ -148,7 +141,7 @@ func (l *link) newExchange(ops []wire.Op) *exchange {
 	l.sent++
 	l.flying = append(l.flying, l.sent)
 	w := l.server.world.weather()
-	t := l.newTrip(l.rng)
+	t := newTrip(l.rng, w)
 	late := time.Duration(l.rng.Int64N(int64(limits.MaxTTL)))
 	if l.rng.Float64() < w.Late {
 		t.there += late
@@ -214,7 +207,7 @@ func (x *exchange) inOrder() {
 
 // again runs a duplicate. Its answer is dropped.
 func (x *exchange) again() {
-	time.Sleep(x.stray)
+	x.link.server.world.apart.Sleep(x.stray)
 	second := *x
 	second.replies = make([]wire.Reply, len(x.ops))
 	x.link.server.arrive(func(alive bool) { second.run(alive) })

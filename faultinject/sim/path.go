@@ -16,19 +16,12 @@ type trip struct {
 }
 
 // newTrip draws a trip. The number of draws is the same in any weather, so that a loss does not change later draws.
-//
-// The delays are whole microseconds, and some nanoseconds that no other message of that time has, because messages that
-// arrive at one instant would do so in random order. Requires l.mu.
-func (l *link) newTrip(rng *rand.Rand) trip {
-	w := l.server.world.weather()
-	delay := func(least, most time.Duration) time.Duration {
-		l.trips++
-		return least + time.Duration(rng.Int64N(int64(most-least)+1)).Truncate(time.Microsecond) + l.offset + time.Duration(l.trips%10)
-	}
+func newTrip(rng *rand.Rand, w Weather) trip {
+	spread := int64(w.Most-w.Least) + 1
 	return trip{
-		there:     delay(w.Least, w.Most),
-		back:      delay(w.Least, w.Most),
-		settle:    delay(0, time.Millisecond),
+		there:     w.Least + time.Duration(rng.Int64N(spread)),
+		back:      w.Least + time.Duration(rng.Int64N(spread)),
+		settle:    time.Duration(rng.Int64N(int64(time.Millisecond))),
 		lostThere: rng.Float64() < w.Lose,
 		lostBack:  rng.Float64() < w.Lose,
 	}
@@ -37,14 +30,14 @@ func (l *link) newTrip(rng *rand.Rand) trip {
 // carry carries a request to the server, which serves it now, at the end of a pause, or never, and then the answer back.
 func (l *link) carry(t trip, serve func(alive bool), answered func()) {
 	l.server.world.Go(func() {
-		l.path.there.pass(t.there, t.settle)
+		l.path.there.pass(l.server.world.apart, t.there, t.settle)
 		if t.lostThere {
 			return
 		}
 		l.server.arrive(func(alive bool) {
 			serve(alive)
 			l.server.world.Go(func() {
-				l.path.back.pass(t.back, t.settle)
+				l.path.back.pass(l.server.world.apart, t.back, t.settle)
 				if !t.lostBack {
 					answered()
 				}
@@ -114,12 +107,12 @@ func (d *direction) slow(by time.Duration, begin bool) {
 
 // pass returns when a message has arrived. A message sent into a cut arrives when the cut heals, because TCP
 // retransmits.
-func (d *direction) pass(takes, settle time.Duration) {
+func (d *direction) pass(a *apart, takes, settle time.Duration) {
 	d.mu.Lock()
 	takes += d.extra
 	d.mu.Unlock()
 	for {
-		time.Sleep(takes)
+		a.Sleep(takes)
 		d.mu.Lock()
 		cut, healed := d.cuts > 0, d.healed
 		d.mu.Unlock()

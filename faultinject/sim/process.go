@@ -27,7 +27,6 @@ type process struct {
 	dead     chan struct{}
 
 	mu     sync.Mutex
-	timers int
 	freeze int
 	// thawed is closed when the last freeze ends. waiting counts the goroutines that wait for that.
 	thawed  chan struct{}
@@ -126,33 +125,14 @@ func (p *process) kill() {
 }
 
 // processClock is the clock of a process. Its timers do not fire while the process is frozen.
-//
-// Each timer is late by some nanoseconds of its own. Within a bubble, timers of one instant fire in random order,
-// and runs could not be repeated.
 type processClock struct {
 	clock.Clock
 	process *process
 }
 
 func (c processClock) AfterFunc(d time.Duration, f func()) clock.Timer {
-	return processTimer{c.process, c.Clock.AfterFunc(d+c.process.timerOffset(), func() {
+	return c.Clock.AfterFunc(d, func() {
 		c.process.awake()
 		f()
-	})}
-}
-
-type processTimer struct {
-	process *process
-	clock.Timer
-}
-
-func (t processTimer) Reset(d time.Duration) bool { return t.Timer.Reset(d + t.process.timerOffset()) }
-
-// timerOffset returns a different offset for each timer that is set at one instant. Two are further apart than the rate of
-// a clock rounds.
-func (p *process) timerOffset() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.timers++
-	return time.Duration(3 * (p.timers % 10007))
+	})
 }

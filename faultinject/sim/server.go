@@ -132,7 +132,7 @@ func (s *server) maybeForget(x *exchange) {
 		return
 	}
 	s.world.Go(func() {
-		time.Sleep(after)
+		s.world.apart.Sleep(after)
 		s.world.note("%s forgets", s.Name())
 		if flushed {
 			s.flush()
@@ -234,7 +234,7 @@ func (s *server) end(fault faultinject.Fault) {
 
 // inflict begins and ends one fault.
 func (w *world) inflict(step faultinject.Step) {
-	time.Sleep(step.At)
+	w.apart.Sleep(step.At)
 	w.note("%s %s begins%s", step.Fault, step.Target(), length(step))
 	switch step.Fault {
 	case faultinject.Freeze:
@@ -243,7 +243,7 @@ func (w *world) inflict(step faultinject.Step) {
 			return
 		}
 		p.freezeNow()
-		time.Sleep(step.For)
+		w.apart.Sleep(step.For)
 		w.look()
 		p.thaw()
 	case faultinject.Murder:
@@ -251,11 +251,11 @@ func (w *world) inflict(step faultinject.Step) {
 		return
 	case faultinject.Part, faultinject.Deafen, faultinject.Mute, faultinject.Slow:
 		w.applyFault(step, true)
-		time.Sleep(step.For)
+		w.apart.Sleep(step.For)
 		w.applyFault(step, false)
 	default:
 		w.servers[step.Node].begin(step.Fault)
-		time.Sleep(step.For)
+		w.apart.Sleep(step.For)
 		w.servers[step.Node].end(step.Fault)
 	}
 	if step.For > 0 {
@@ -285,7 +285,7 @@ func (w *world) killOnRequest(step faultinject.Step) {
 	}
 	w.died(p)
 	p.kill()
-	time.Sleep(step.For)
+	w.apart.Sleep(step.For)
 	w.start(step.Client)
 	w.note("%s starts", w.process(step.Client).label)
 }

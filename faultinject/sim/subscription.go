@@ -139,9 +139,7 @@ func (b *inbox) receive(s *subscription, m wire.Message) {
 func (b *inbox) trip() trip {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.link.mu.Lock()
-	defer b.link.mu.Unlock()
-	return b.link.newTrip(b.rng)
+	return newTrip(b.rng, b.link.server.world.weather())
 }
 
 // draw returns a random duration.
@@ -153,7 +151,7 @@ func (b *inbox) draw(most time.Duration) time.Duration {
 
 // sleep waits, and reports whether the inbox is still open.
 func (b *inbox) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
+	timer := b.link.server.world.apart.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -169,7 +167,7 @@ func (b *inbox) sleep(d time.Duration) bool {
 func (b *inbox) ask(canceled <-chan struct{}, serve func() bool) error {
 	good, answer := false, make(chan bool, 1)
 	b.link.carry(b.trip(), func(alive bool) { good = alive && serve() }, func() { answer <- good })
-	bound := time.NewTimer(nodeBound)
+	bound := b.link.server.world.apart.NewTimer(nodeBound)
 	defer bound.Stop()
 	err := node.ErrTimeout
 	select {
@@ -257,7 +255,7 @@ func (s *subscription) send(arrive func()) {
 	s.mu.Unlock()
 	s.server.world.Go(func() {
 		defer close(arrived)
-		s.inbox.link.path.back.pass(t.back, t.settle)
+		s.inbox.link.path.back.pass(s.server.world.apart, t.back, t.settle)
 		<-before
 		if s.reaches(t.lostBack) {
 			arrive()
@@ -277,7 +275,7 @@ func (s *subscription) reaches(lost bool) bool {
 // process wants another subscription.
 func (s *subscription) watch() bool {
 	for {
-		timer := time.NewTimer(keepalive - s.inbox.draw(keepalive/8))
+		timer := s.server.world.apart.NewTimer(keepalive - s.inbox.draw(keepalive/8))
 		over := false
 		select {
 		case <-timer.C:

@@ -95,7 +95,7 @@ func (l *tampering) touched(name string) bool {
 
 // tamper executes one intervention of the case.
 func (w *world) tamper(t Tamper) {
-	time.Sleep(t.At)
+	w.apart.Sleep(t.At)
 	w.note("%v", t)
 	w.tampering.mu.Lock()
 	w.tampering.tampered[t.Name] = w.now()
@@ -143,7 +143,7 @@ const soonLost = ttl/3 + 6*mostTampered
 // release. If its renewals had failed before, for example as another of its names was taken, it may end by its time
 // before a node tells it of the force.
 func (w *world) endsForced(r *record, name string, left time.Duration) {
-	time.Sleep(soonLost)
+	w.apart.Sleep(soonLost)
 	var lost *quorumlock.LostError
 	switch err := r.lease.Err(); {
 	case err == nil:
@@ -177,7 +177,7 @@ func (w *world) follows(next *quorumlock.Lease) {
 // endsTaken checks that a lease ends once another has its lock on a majority of the nodes.
 func (w *world) endsTaken(r *record, next *quorumlock.Lease, name string) {
 	began := w.now()
-	time.Sleep(soonLost)
+	w.apart.Sleep(soonLost)
 	w.tampering.mu.Lock()
 	undisturbed := w.tampering.tampered[name] < began
 	w.tampering.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 // perform runs one task: it acquires the lock, acts as its holder, and releases it, repeatedly if the task says so.
 func (w *world) perform(index int, t Task) {
-	time.Sleep(t.At)
+	w.apart.Sleep(t.At)
 	if t.Latch != nil {
 		w.useLatch(index, t)
 		return
@@ -165,7 +165,7 @@ func (w *world) keep(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand
 	until = min(until, w.now()+hold)
 	for w.now() < until {
 		gap := min(time.Duration(rng.Int64N(int64(ttl)/3)), until-w.now())
-		timer := time.NewTimer(gap)
+		timer := w.apart.NewTimer(gap)
 		select {
 		case <-lease.Context().Done():
 			over = true

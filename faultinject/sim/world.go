@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/cryptotest"
 	"testing/synctest"
@@ -45,7 +44,9 @@ func Run(t *testing.T, c *Case, traced bool) Verdict {
 // world is the state of one run.
 type world struct {
 	sync.WaitGroup
-	c     *Case
+	c *Case
+	// apart keeps timers apart. clock is its time in this century.
+	apart *apart
 	clock clock.Clock
 	began time.Time
 	// ended is the time of the end; 0 before.
@@ -53,8 +54,6 @@ type world struct {
 	servers []*server
 	// paths are the paths of each client to each server, for any of its processes.
 	paths [][]*path
-	// links counts the links of all processes.
-	links atomic.Int64
 	*witness
 	waiters   waiters
 	latch     latchMemory
@@ -71,7 +70,8 @@ type world struct {
 
 // newWorld creates the nodes of a case.
 func newWorld(c *Case, traced bool) *world {
-	w := &world{c: c, clock: thisCentury(), began: time.Now(), clients: make(map[string]int), tampering: newTampering()}
+	base := newApart()
+	w := &world{c: c, apart: base, clock: thisCentury(base), began: time.Now(), clients: make(map[string]int), tampering: newTampering()}
 	w.once = onceWork{ended: make(map[string]int), succeeded: make(map[string][]success)}
 	w.witness = newWitness(w, traced)
 	w.latch.init(c)
@@ -83,8 +83,8 @@ func newWorld(c *Case, traced bool) *world {
 
 // thisCentury returns the clock of the bubble, moved on by 25 years. A bubble begins in the year 2000, when tokens had 15
 // digits. The fast paths of the scripts are for tokens of 16 digits, which they have since 2001.
-func thisCentury() clock.Clock {
-	c := clock.NewSkewed(clock.Process(), 1)
+func thisCentury(base clock.Clock) clock.Clock {
+	c := clock.NewSkewed(base, 1)
 	c.StepWall(25 * 365 * 24 * time.Hour)
 	return c
 }
@@ -110,9 +110,7 @@ func play(c *Case, traced bool) *world {
 		rng := rand.New(rand.NewPCG(c.Seed, uint64(100+i)))
 		w.Go(func() { s.saveFromTimeToTime(busy, rng) })
 	}
-	// No two faults or tasks begin at one instant, as their order would be random.
-	for i, step := range c.Faults {
-		step.At += time.Duration(i)
+	for _, step := range c.Faults {
 		w.Go(func() { w.inflict(step) })
 	}
 	for _, t := range c.Tampers {
@@ -120,7 +118,6 @@ func play(c *Case, traced bool) *world {
 	}
 	var tasks sync.WaitGroup
 	for i, task := range c.Tasks {
-		task.At += time.Duration(500 + c.number(i))
 		tasks.Go(func() { w.perform(c.number(i), task) })
 	}
 	done := make(chan struct{})
