@@ -33,7 +33,7 @@ func listen(t *testing.T, test func(l *listening)) {
 		c := &Case{Nodes: []Clock{{Rate: 1}}, Clients: []Clock{{Rate: 1}}, Settings: make([]Settings, 1), Timeout: ttl / 10, Opened: true}
 		c.Weather = Weather{Least: time.Millisecond, Most: 2 * time.Millisecond}
 		w := newWorld(c, false)
-		w.open()
+		w.open(w.servers[0].node())
 		w.paths, w.processes = [][]*path{newPaths(1)}, []*process{nil}
 		w.start(0)
 		l := &listening{T: t, world: w, server: w.servers[0]}
