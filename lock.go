@@ -38,15 +38,16 @@ func (l *Lock) problems() []string {
 
 // addProblems adds to the problems of a lock that is being made, each once.
 func (l *Lock) addProblems(more ...string) {
+	if len(more) == 0 {
+		return
+	}
 	all := slices.Clone(l.problems())
 	for _, p := range more {
 		if !slices.Contains(all, p) {
 			all = append(all, p)
 		}
 	}
-	if len(all) > 0 {
-		l.invalid = &all
-	}
+	l.invalid = &all
 }
 
 // reservedPrefix starts the keys of the library itself.
