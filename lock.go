@@ -38,15 +38,16 @@ func (l *Lock) problems() []string {
 
 // addProblems adds to the problems of a lock that is being made, each once.
 func (l *Lock) addProblems(more ...string) {
+	if len(more) == 0 {
+		return
+	}
 	all := slices.Clone(l.problems())
 	for _, p := range more {
 		if !slices.Contains(all, p) {
 			all = append(all, p)
 		}
 	}
-	if len(all) > 0 {
-		l.invalid = &all
-	}
+	l.invalid = &all
 }
 
 // reservedPrefix starts the keys of the library itself.
@@ -174,7 +175,7 @@ func (l *Lock) validate(ctx context.Context) error {
 // the background, and on each node before this client's next attempt there. ctx bounds the attempt
 // only: the lease outlives it. See [Lock.Acquire] for the rest.
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
-	return l.acquire(ctx, (*wait.Queues).TryAcquire)
+	return l.acquire(ctx, false)
 }
 
 // Acquire takes the lock, and waits for it as long as ctx allows. [Waiting] says how it waits, and
@@ -201,14 +202,11 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 // locks, or a clock that is far off. After any error, the library removes partial grants in the
 // background. If the process ends before that, they expire with their TTL.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
-	return l.acquire(ctx, (*wait.Queues).Acquire)
+	return l.acquire(ctx, true)
 }
 
-// way is how a call acquires: in one attempt, or in the queue.
-type way func(*wait.Queues, context.Context, *lease.Spec, wait.Trace) (wait.Result, error)
-
-// acquire does what all ways of acquiring share.
-func (l *Lock) acquire(ctx context.Context, do way) (*Lease, error) {
+// acquire acquires in the queue if waits is set, and otherwise in one attempt.
+func (l *Lock) acquire(ctx context.Context, waits bool) (*Lease, error) {
 	if err := l.validate(ctx); err != nil {
 		return nil, err
 	}
@@ -223,7 +221,13 @@ func (l *Lock) acquire(ctx context.Context, do way) (*Lease, error) {
 	}
 	defer l.client.endCall()
 	t := l.newTrace(ctx)
-	got, err := do(l.client.queues, ctx, &l.spec, t.forWaiter())
+	var got wait.Result
+	var err error
+	if waits {
+		got, err = l.client.queues.Acquire(ctx, &l.spec, t.forWaiter())
+	} else {
+		got, err = l.client.queues.TryAcquire(ctx, &l.spec, t.forWaiter())
+	}
 	t.onReturn(got, err)
 	if l.spec.Slots != nil {
 		l.client.warnOfSize(l.spec.Slots)

@@ -10,7 +10,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/slots"
-	"github.com/quorumlock/quorumlock/internal/wait"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
@@ -103,14 +102,22 @@ func tooManyPermits(n, size int) string {
 // and fails with a [*NoQuorumError] at once if too few answer. If the semaphore is full, the
 // [*HeldError] names one of the holders.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, (*wait.Queues).Acquire)
+	l, err := s.acquirable(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	return l.Acquire(ctx)
 }
 
 // TryAcquire takes n permits if it can at once, without waiting for other holders. It fails as
 // [Lock.TryAcquire] does: with a [*HeldError] if too few permits are free or they are reserved for
 // earlier waiters, and with a [*NoQuorumError] if too few nodes answer.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, (*wait.Queues).TryAcquire)
+	l, err := s.acquirable(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	return l.TryAcquire(ctx)
 }
 
 // Do runs fn while it holds n permits. It relates to Acquire as [Lock.Do] does to [Lock.Acquire].
@@ -123,14 +130,6 @@ func (s *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context) 
 		return err
 	}
 	return l.Do(ctx, fn)
-}
-
-func (s *Semaphore) acquire(ctx context.Context, n int, do way) (*Lease, error) {
-	l, err := s.acquirable(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	return l.acquire(ctx, do)
 }
 
 // warnOfSize logs that another program has set the number of permits to another one than this program

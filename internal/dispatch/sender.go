@@ -212,14 +212,11 @@ func (s *sender) take() *flight {
 	}
 	for _, c := range f.batch {
 		s.countRenewalLocked(c, -1)
-	}
-	s.nodes.env.Events.CapacityFreed()
-
-	for _, c := range f.batch {
 		c.Sent, c.late = now, false // an undo that is sent again may have been late before
 		f.ops = append(f.ops, *c.Op)
 		f.replies = append(f.replies, wire.Reply{})
 	}
+	s.nodes.env.Events.CapacityFreed()
 	if s.pipeliner != nil {
 		f.identity = s.node.Identity()
 	}

@@ -127,12 +127,8 @@ func (a *attempt) start() {
 	if a.grant.ticket != nil {
 		a.grant.ticket.Begin(a.sentAt)
 	}
-	a.propose(&a.calls)
+	a.proposeTo(&a.calls, a.proposal.Begin())
 }
-
-// propose proposes the token to every node that has neither denied nor failed in this attempt.
-// Requires a.grant.mu.
-func (a *attempt) propose(calls *dispatch.Calls) { a.proposeTo(calls, a.proposal.Begin()) }
 
 // proposeTo submits the acquisition to some nodes, until the attempt is decided. Each node is asked
 // by itself: its ticket must not be stamped if it is not asked. Requires a.grant.mu.
@@ -289,7 +285,7 @@ func (a *attempt) proposeHigher() {
 		return tokens.Propose(g.spec.Names, above)
 	})
 	a.roundAt = now
-	a.propose(a.nextCalls())
+	a.proposeTo(a.nextCalls(), a.proposal.Begin())
 }
 
 // becomeHeld turns a won attempt into a lease. It reports false if, at this instant, too few nodes

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/decision"
@@ -163,23 +164,34 @@ func (l *Lease) Backing() (have, want int) {
 // nil. If nodes have to confirm the release, BeginRelease returns the round that counts them, and
 // otherwise the result of the release.
 func (l *Lease) BeginRelease(now time.Duration, before error) (*Release, error) {
-	if !l.DropHandle() {
-		return nil, before
+	l.grant.mu.Lock()
+	over, r, err := l.releaseLocked(now, before)
+	l.grant.mu.Unlock()
+	if over {
+		l.releaseDependents()
 	}
-	if before == nil && l.handOver() {
-		return nil, nil //nolint:nilnil // nothing to wait for, and no error
+	return r, err
+}
+
+// releaseLocked is BeginRelease without the releases of joint leases, which the caller begins after it unlocks l.grant.mu
+// if this call ended the lease. Requires l.grant.mu.
+func (l *Lease) releaseLocked(now time.Duration, before error) (over bool, r *Release, err error) {
+	if l.handles--; l.handles != 0 {
+		return false, nil, before
 	}
-	r := newRelease(l)
-	if !l.grant.endAt(now, ErrReleased, r) {
-		return nil, l.ErrAt(now)
+	if before == nil && l.passLocked() {
+		return true, nil, nil
 	}
-	if err := l.ErrAt(now); !errors.Is(err, ErrReleased) {
-		return nil, err // its time was over first
+	r = newRelease(l)
+	switch over = l.grant.endLocked(now, ErrReleased, r); {
+	case !over:
+		return false, nil, l.overAt(now)
+	case !errors.Is(l.endCause, ErrReleased):
+		return true, nil, l.endCause // its time was over first
+	case l.isDetached():
+		return true, nil, nil
 	}
-	if l.isDetached() {
-		return nil, nil //nolint:nilnil // see above
-	}
-	return r, nil
+	return true, r, nil
 }
 
 // Detach makes the release of the lease tell the nodes nothing: they keep the lock until its TTL is over.
@@ -214,27 +226,16 @@ func (l *Lease) isDetached() bool { return l.extra != nil && l.extra.detached }
 
 // Leak marks the lease for the scheduler, if its last handle was collected without a release.
 func (l *Lease) Leak() {
-	last := l.DropHandle()
 	l.grant.mu.Lock()
 	defer l.grant.mu.Unlock()
-	l.leaked = last
+	l.handles--
+	l.leaked = l.handles == 0
 }
 
-// handOver ends the lease by giving its grant to the next waiter of this client. It sends nothing,
-// as the grant stays the same on all nodes. It reports whether a waiter took over.
-func (l *Lease) handOver() bool {
-	passed := l.pass()
-	if passed {
-		l.releaseDependents()
-	}
-	return passed
-}
-
-// pass is handOver without the releases of joint leases.
-func (l *Lease) pass() bool {
+// passLocked ends the lease by giving its grant to the next waiter of this client. It sends nothing, as the grant stays
+// the same on all nodes. It reports whether a waiter took over. Requires l.grant.mu.
+func (l *Lease) passLocked() bool {
 	g := l.grant
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	if g.lease.token >= g.endOfTokens() {
 		return false // most grants have no further token
 	}
@@ -271,14 +272,6 @@ func (l *Lease) end(now time.Duration, cause error) {
 		l.ctx.cancel(cause)
 	}
 	l.markDependents(cause)
-}
-
-// DropHandle counts one handle less, and reports whether none is left.
-func (l *Lease) DropHandle() bool {
-	l.grant.mu.Lock()
-	defer l.grant.mu.Unlock()
-	l.handles--
-	return l.handles == 0
 }
 
 // AddHandle counts one handle more, for a reader or a writer. No writer may share a reader's lease; then isReader
@@ -345,4 +338,59 @@ func (l *Lease) holdLimit() time.Duration {
 		return Never
 	}
 	return AddTime(l.grantedAt, l.spec.MaxHold)
+}
+
+// Dependent ends when a lease does: a joint lease that the lease is part of.
+type Dependent interface {
+	// IsOver reports whether it has ended already.
+	IsOver() bool
+	// MarkEnded ends it, with the mutex of the grant held. If that makes other leases end,
+	// MarkEnded returns the function that releases them, which is then called without that mutex.
+	MarkEnded(cause error) (release func())
+}
+
+// dependents lists what ends with a lease.
+//
+// That takes two steps. With the mutex of the grant held, markDependents ends each. Without that
+// mutex, releaseDependents releases the other leases. They belong to grants too, and two that end at the same
+// time would otherwise wait for each other.
+type dependents struct {
+	all      []Dependent
+	releases []func()
+}
+
+// Join makes d end when this lease does. If the lease is already over, it returns the cause.
+func (l *Lease) Join(d Dependent) error {
+	l.grant.mu.Lock()
+	defer l.grant.mu.Unlock()
+	if l.endCause != nil {
+		return l.endCause
+	}
+	ds := &l.needExtra().dependents
+	ds.all = append(slices.DeleteFunc(ds.all, Dependent.IsOver), d)
+	return nil
+}
+
+// markDependents ends the dependents. Requires l.grant.mu.
+func (l *Lease) markDependents(cause error) {
+	if l.extra == nil {
+		return
+	}
+	ds := &l.extra.dependents
+	for _, d := range ds.all {
+		if release := d.MarkEnded(cause); release != nil {
+			ds.releases = append(ds.releases, release)
+		}
+	}
+}
+
+// releaseDependents releases the other leases. It is called once, after the lease has ended, without
+// the mutex of its grant.
+func (l *Lease) releaseDependents() {
+	if l.extra == nil {
+		return
+	}
+	for _, release := range l.extra.dependents.releases {
+		release()
+	}
 }

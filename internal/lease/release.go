@@ -14,22 +14,17 @@ import (
 
 // end ends the lease, unless it has ended, and releases it on the nodes. Nothing waits for the
 // nodes.
-func (g *Grant) end(cause error) { g.endAt(g.engine.Clock.Now(), cause, nil) }
-
-// endAt ends the lease at now. If r is not nil, r is told when nodes confirm the release. It
-// reports whether this call ended the lease.
-func (g *Grant) endAt(now time.Duration, cause error, r *Release) bool {
+func (g *Grant) end(cause error) {
 	g.mu.Lock()
-	over := g.endLocked(now, cause, r)
+	over := g.endLocked(g.engine.Clock.Now(), cause, nil)
 	g.mu.Unlock()
 	if over {
 		g.lease.releaseDependents()
 	}
-	return over
 }
 
-// endLocked is endAt without the releases of joint leases, which the caller begins after it unlocks
-// g.mu. Requires g.mu.
+// endLocked ends the lease at now. If r is not nil, r is told when nodes confirm the release. It reports whether this
+// call ended the lease. If so, the caller begins the releases of joint leases after it unlocks g.mu. Requires g.mu.
 func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 	if g.state != stateHeld {
 		return false

@@ -256,13 +256,6 @@ func (qh *queueHistory) takeRest(now, longest, retryMax time.Duration) {
 	}
 }
 
-// hasFollower reports whether another waiter is queued behind w.
-func (qs *Queues) hasFollower(w *waiter) bool {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	return w.next != nil
-}
-
 // obstacle returns what keeps a waiter from the lock: the grant of this client, or the error of its
 // queue's last attempt or beat.
 func (qs *Queues) obstacle(w *waiter) (*lease.Grant, error) {

@@ -194,7 +194,6 @@ func (p *queueTwin) check() {
 		require.Len(p.t, got, len(q))
 		for i := range q {
 			require.Same(p.t, q[i], got[i])
-			require.Equal(p.t, i < len(q)-1, p.qs.hasFollower(q[i]))
 		}
 		if len(q) > 0 && p.holder[k] == nil && !p.alert[q[0]] {
 			require.Len(p.t, q[0].signals, 1, "the first waiter misses its turn")

@@ -22,6 +22,8 @@ type waiter struct {
 	attempts int
 	// noBlock is set when nodes refuse a block of tokens but may take a single one.
 	noBlock bool
+	// followed is set if another waiter stood behind this one when its attempt became due.
+	followed bool
 	// ticket is the waiter's place in the nodes' queues; nil while it has none.
 	ticket *ticket
 	// parked is set while the nodes cannot answer the waiter in time; see crowd. Its mutex guards the place among
@@ -135,7 +137,7 @@ func (w *waiter) attempt(ctx context.Context) (*lease.Lease, lease.Retry, error)
 	if w.ticket == nil && !w.spec.Spins && w.queues.router.subscriptions.Open() && w.needsTicket() {
 		w.takeTicket() // a denial then queues it at once
 	}
-	r := lease.Request{Began: w.now(), Reserve: w.spec.HandOver && !w.noBlock && w.queues.hasFollower(w)}
+	r := lease.Request{Began: w.now(), Reserve: w.spec.HandOver && !w.noBlock && w.followed}
 	if w.ticket != nil {
 		r.Ticket = w.ticket
 		if w.spec.Slots != nil {
@@ -266,7 +268,7 @@ func (w *waiter) untilAttempt() (given *lease.Lease, signals <-chan struct{}, wa
 	}
 	switch {
 	case wait <= 0:
-		w.attempting, w.stale = true, false
+		w.attempting, w.stale, w.followed = true, false, w.next != nil
 		w.queue.attempting++
 	default:
 		w.ensureSignals()
