@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/cryptotest"
 	"testing/synctest"
 	"time"
 
@@ -31,7 +30,7 @@ func Run(t *testing.T, c *Case, traced bool) Verdict {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	var w *world
 	synctest.Test(t, func(t *testing.T) { //nolint:thelper // the body of the run
-		cryptotest.SetGlobalRandom(t, c.Seed) // the ids of clients and servers
+		fixIDs(t, c.Seed)
 		w = play(c, traced)
 	})
 	w.judge()
