@@ -81,7 +81,7 @@ func newEngine(t *testing.T, n int, wrap ...func(node.Node) node.Node) *lease.En
 	return lease.New(lease.Env{
 		ID: "me", Clock: clock.Process(), Jitter: half, Limits: limits, Timeout: 500 * time.Millisecond,
 		Nodes: dispatch.New(nodes, dispatch.Env{
-			Clock: clock.Process(), TimeoutMin: 250 * time.Millisecond, TimeoutMax: 500 * time.Millisecond,
+			Clock: clock.Process(), TimeoutMin: 10 * time.Second, TimeoutMax: 10 * time.Second, // a stall of the machine is no failure
 			ConnectTimeout: 2 * time.Second, Jitter: half, Recovery: limits.Recovery(), Events: events,
 		}),
 		MaxHandovers: 16, HandoverTime: 100 * time.Millisecond, Errors: client{}, Events: client{events},
