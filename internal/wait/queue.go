@@ -88,8 +88,9 @@ func (q *localQueue) historyCopy() queueHistory {
 	return *q.history
 }
 
-// recordAttempt records the result of the last attempt, which began then. A nil err clears the earlier obstacle.
-func (q *localQueue) recordAttempt(began time.Duration, err error) {
+// recordAttempt records the result of the last attempt, which began then. A nil err clears the earlier obstacle. If open is
+// set, only the next attempt shows whether enough nodes answer.
+func (q *localQueue) recordAttempt(began time.Duration, err error, open bool) {
 	if err == nil && q.history == nil {
 		return
 	}
@@ -98,7 +99,7 @@ func (q *localQueue) recordAttempt(began time.Duration, err error) {
 	switch {
 	case err == nil || errors.Is(err, lease.ErrHeld):
 		h.outage = 0
-	case h.outage == 0:
+	case h.outage == 0 && !open:
 		h.outage = began
 		for w := q.head; w != nil; w = w.next {
 			if w.spec.MaxOutage != 0 && w.signals != nil {

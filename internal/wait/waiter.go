@@ -147,10 +147,11 @@ func (w *waiter) attempt(ctx context.Context) (*lease.Lease, lease.Retry, error)
 	l, again, err := w.queues.attempt(ctx, w.spec, r, w.trace)
 	w.queues.mu.Lock()
 	defer w.queues.mu.Unlock()
+	open := again.TokenRejected && !w.noBlock // nodes may take a single token next
 	w.noBlock = w.noBlock || l == nil && again.TokenRejected
 	if !again.CutShort && !again.NotAsked {
-		w.queue.recordAttempt(r.Began, err)
-		again.Useful = again.Useful && (again.TokenRejected || again.OtherSlots || w.outageEnd() > w.queues.engine.Clock.Now())
+		w.queue.recordAttempt(r.Began, err, open)
+		again.Useful = again.Useful && w.outageEnd() > w.queues.engine.Clock.Now()
 	}
 	return l, again, err
 }

@@ -10,6 +10,9 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // forOutage returns a lock that goes on for this long while too few nodes answer.
@@ -132,5 +135,55 @@ func TestMaxOutageCountsFromTheCall(t *testing.T) {
 		cancel()
 		<-later.Done
 		require.ErrorIs(t, later.Err, context.Canceled)
+	})
+}
+
+// wrongClock is a node that rejects each token, because its clock is an hour ahead.
+type wrongClock struct{ *memory.Node }
+
+func (n wrongClock) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	for i, op := range ops {
+		if op.Kind == wire.Acquire {
+			err := &node.Error{Node: n.Name(), Op: op.Kind.String(), Reason: node.ErrClock, Err: &node.ClockError{Ahead: -time.Hour, Limit: time.Minute}}
+			replies[i] = wire.Reply{Err: err}
+			continue
+		}
+		n.Node.Do(ctx, ops[i:i+1], replies[i:i+1])
+	}
+}
+
+// A node whose clock is wrong rejects each token, and another node is down. That is an outage, too.
+func TestRejectedTokensDoNotProlongAnOutage(t *testing.T) {
+	for _, most := range []time.Duration{-1, 3 * time.Second} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			lock := forOutage(f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[0] = wrongClock{f.Nodes[0]} }), most)
+			f.Stop(1)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			began := f.Clock.Now()
+			_, err := lock.Acquire(ctx)
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+			require.Less(t, f.Clock.Now()-began, 5*time.Second)
+		})
+	}
+}
+
+// Nodes reject a block of tokens, which reaches too far into the future, and accept a single one. All of them answer, so
+// nobody gives up.
+func TestRejectedBlockOfTokensIsNoOutage(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lock := forOutage(f.Client(fleet.SkewedBy(f, 999850*time.Microsecond)), -1)
+		all := []*fleet.Acquisition{{Lease: fleet.MustAcquire(t, lock)}}
+		for range 3 {
+			all = append(all, fleet.StartAcquire(t.Context(), t, lock))
+		}
+		for i, one := range all {
+			if i > 0 {
+				<-one.Done
+			}
+			require.NoError(t, one.Err)
+			time.Sleep(time.Millisecond)
+			require.NoError(t, one.Lease.Release(t.Context()))
+		}
 	})
 }
