@@ -23,7 +23,7 @@ type Election struct {
 	cfg  Config
 	name string
 	lock *quorumlock.Lock
-	// clock and jitter are those of the client.
+	// clock and jitter belong to the client.
 	clock    clock.Clock
 	jitter   func() float64
 	problems []string

@@ -37,7 +37,7 @@ func newResource() (*resource, error) {
 		shown: make(map[string]time.Time), kept: make(map[string]time.Duration),
 	}
 	calls := rpc.NewServer()
-	err := calls.RegisterName("Resource", desk{r})
+	err := calls.RegisterName("Resource", service{r})
 	if err == nil {
 		r.listener, err = net.Listen("tcp", "127.0.0.1:0")
 	}
@@ -68,8 +68,8 @@ func (r *resource) accept(calls *rpc.Server) {
 	}
 }
 
-// desk has the calls that clients make to the resource, in the form of package rpc, which demands that the types of arguments are exported.
-type desk struct{ resource *resource }
+// service has the methods that clients call by package rpc. That package demands exported methods and arguments.
+type service struct{ resource *resource }
 
 // Shown is a token that a client shows for an object, or for slots of it.
 type Shown struct {
@@ -87,9 +87,9 @@ type Kept struct {
 
 // Show compares a token with the largest one of a write. The resource does not remember a reader's token, because readers
 // have no order. A refusal is no error: a late holder is expected to be refused.
-func (d desk) Show(s Shown, _ *bool) error {
-	d.resource.mu.Lock()
-	defer d.resource.mu.Unlock()
+func (c service) Show(s Shown, _ *bool) error {
+	c.resource.mu.Lock()
+	defer c.resource.mu.Unlock()
 	places := []string{s.Name}
 	if len(s.Slots) > 0 {
 		places = nil
@@ -98,23 +98,23 @@ func (d desk) Show(s Shown, _ *bool) error {
 		}
 	}
 	for _, place := range places {
-		if s.Token < d.resource.last[place] {
-			d.resource.refused[place]++
+		if s.Token < c.resource.last[place] {
+			c.resource.refused[place]++
 			continue
 		}
 		if !s.Reads {
-			d.resource.last[place] = s.Token
+			c.resource.last[place] = s.Token
 		}
-		d.resource.shown[s.Name] = time.Now()
+		c.resource.shown[s.Name] = time.Now()
 	}
 	return nil
 }
 
 // Keep announces until when nodes may keep something of an object.
-func (d desk) Keep(k Kept, _ *bool) error {
-	d.resource.mu.Lock()
-	defer d.resource.mu.Unlock()
-	d.resource.kept[k.Name] = max(d.resource.kept[k.Name], k.Until)
+func (c service) Keep(k Kept, _ *bool) error {
+	c.resource.mu.Lock()
+	defer c.resource.mu.Unlock()
+	c.resource.kept[k.Name] = max(c.resource.kept[k.Name], k.Until)
 	return nil
 }
 

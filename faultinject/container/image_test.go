@@ -46,7 +46,7 @@ func registry(t *testing.T, answer string) *docker.Client {
 	return pool.Client
 }
 
-// TestImages: the one that the environment names comes first, and a public one last.
+// TestImages: an image that the environment names comes first, and a public image last.
 func TestImages(t *testing.T) {
 	t.Setenv(ImageEnv, "valkey/valkey:8-bookworm")
 	img, err := findImage(t.Context(), registry(t, `{"status":"Pulling"}`))
