@@ -65,13 +65,13 @@ LONG := the race detector, thousands of seeds of the simulation, mutants, chaos 
 APART := $(if $(filter ./...,$(PKG)), and the module bench with the tests of Redisson)
 
 .PHONY: test
-test: setup ## Run the tests, in about seven minutes, and say what was left out (PKG=./node for one package)
+test: setup ## Run the tests, in about five minutes, and say what was left out (PKG=./node for one package)
 	$(if $(FULL),,@echo 'Left out, see make check: $(LONG)$(APART).')
 	$(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg -- \
 		$(if $(FULL),-race,-short) -shuffle=on -p 4 -parallel $(PARALLEL) -timeout 20m $(TESTFLAGS) $(TESTED)
 
 .PHONY: check
-check: ## Run everything that CI runs, in some 35 minutes: with Docker and Maven where there are these
+check: ## Run everything that CI runs, in some 30 minutes: with Docker and Maven where there are these
 	DOCKER=present bash .ci/run
 
 .PHONY: test-servers
