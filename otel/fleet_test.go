@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,6 +77,7 @@ func (f *fleet) acquire(l *quorumlock.Lock) *quorumlock.Lease {
 	f.t.Helper()
 	lease, err := l.Acquire(f.t.Context())
 	require.NoError(f.t, err)
+	f.t.Cleanup(func() { runtime.KeepAlive(lease) })
 	synctest.Wait()
 	return lease
 }

@@ -29,6 +29,7 @@ func StartAcquire(ctx context.Context, t *testing.T, l *quorumlock.Lock) *Acquis
 func Start(ctx context.Context, t *testing.T, acquire func(context.Context) (*quorumlock.Lease, error)) *Acquisition {
 	t.Helper()
 	a := &Acquisition{t: t, Done: make(chan struct{})}
+	t.Cleanup(func() { runtime.KeepAlive(a) }) // a lease that nothing refers to is released
 	go func() {
 		defer close(a.Done)
 		a.Lease, a.Err = acquire(ctx)

@@ -146,11 +146,10 @@ func TestCancelledAcquireLeavesNoKeys(t *testing.T) {
 
 func TestCancelledAcquireNamesHolderAndCause(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		holder, err := f.Client().RedLock("job").Acquire(t.Context())
-		require.NoError(t, err)
+		holder := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		brief, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		_, err = f.Client().RedLock("job").Acquire(brief)
+		_, err := f.Client().RedLock("job").Acquire(brief)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
 		require.ErrorContains(t, err, quorumlock.DescribeOwner(holder.Owner()))

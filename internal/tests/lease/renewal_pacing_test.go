@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -57,6 +58,7 @@ func acquireAll(t *testing.T, n int, lock func(i int) *quorumlock.Lock) []*quoru
 	t.Helper()
 	const takers = 128
 	leases := make([]*quorumlock.Lease, n)
+	t.Cleanup(func() { runtime.KeepAlive(leases) })
 	errs := make([]error, n)
 	var next atomic.Int64
 	var all sync.WaitGroup

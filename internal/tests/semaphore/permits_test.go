@@ -3,6 +3,7 @@ package semaphore_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,6 +42,7 @@ func permits(t *testing.T, s *quorumlock.Semaphore, n int) *quorumlock.Lease {
 	t.Helper()
 	lease, err := s.TryAcquire(t.Context(), n)
 	require.NoError(t, err)
+	t.Cleanup(func() { runtime.KeepAlive(lease) })
 	fleet.Settle()
 	return lease
 }
