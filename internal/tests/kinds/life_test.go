@@ -39,7 +39,6 @@ func TestWaiterAcquiresWhenDeadHolderExpires(t *testing.T) {
 		for _, w := range wires {
 			w.Severed.Store(true)
 		}
-		even := func(cfg *quorumlock.Config) { cfg.Jitter = func() float64 { return 0.5 } }
 		var waits []*fleet.Acquisition
 		for range 3 {
 			waits = append(waits, k.rival(f.Client(even), none).starts(t.Context(), t))
@@ -56,13 +55,17 @@ func TestWaiterAcquiresWhenDeadHolderExpires(t *testing.T) {
 	})
 }
 
+// even takes the chance out of a client's pauses.
+func even(cfg *quorumlock.Config) { cfg.Jitter = func() float64 { return 0.5 } }
+
 // Waiters that give up leave no entries in the queues, whether an attempt of theirs is under way or not. The waiter
-// behind them is woken by the release.
+// behind them is woken by the release. The test has no jitter: after the shortest pause, paused nodes have already
+// failed to answer, and a waiter that gives up then says that no quorum is there.
 func TestCancelledWaitersLeaveTheQueues(t *testing.T) {
 	gone := errors.New("no longer wanted")
 	for _, paused := range []int{0, 2, 5} {
 		forEach(t, 5, func(t *testing.T, f *fleet.Fleet, k kind) {
-			lease, rivals := k.holder(f.Client(), none).has(t), f.Client()
+			lease, rivals := k.holder(f.Client(), none).has(t), f.Client(even)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			waits := []*fleet.Acquisition{k.rival(rivals, none).starts(ctx, t), k.rival(rivals, none).starts(ctx, t)}
 			next := k.rival(f.Client(), none).starts(t.Context(), t)
