@@ -134,7 +134,7 @@ func openNode(address string, cfg Config) (node.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	opt.AllowEviction = cfg.AllowEviction
+	opt.AllowEviction, opt.AllowUnseenLosses = cfg.AllowEviction, cfg.AllowUnseenLosses
 	// The client's timeouts bound exchanges and connecting, unless the address has its own.
 	opt.Timeout = cmp.Or(opt.Timeout, cfg.NodeTimeoutMax)
 	opt.ConnectTimeout = cmp.Or(opt.ConnectTimeout, cfg.ConnectTimeout)

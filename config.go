@@ -51,6 +51,10 @@ type Config struct {
 	// save work. The client logs a warning for each such node. It applies to Addresses; Nodes have it
 	// in their node.Options.
 	AllowEviction bool
+	// AllowUnseenLosses accepts servers that cannot tell that they have restarted or failed over with
+	// data from before. It is for locks that save work, and otherwise like AllowEviction: see
+	// node.Options.
+	AllowUnseenLosses bool
 
 	// TTL is how long nodes keep a lock without renewal. It can be set per lock. Fractions of a
 	// millisecond are dropped. Default: min(DefaultTTL, MaxTTL).
@@ -308,8 +312,10 @@ func (c Config) nodeProblems() []string {
 	case n%2 == 0 && !c.AllowEven:
 		p = append(p, fmt.Sprintf("%d nodes survive no more failures than %d: use an odd number, or set AllowEven", n, n-1))
 	}
-	if len(c.Nodes) > 0 && c.AllowEviction {
-		p = append(p, "AllowEviction applies to Addresses: set it in the node.Options of each of the Nodes")
+	for option, set := range map[string]bool{"AllowEviction": c.AllowEviction, "AllowUnseenLosses": c.AllowUnseenLosses} {
+		if len(c.Nodes) > 0 && set {
+			p = append(p, option+" applies to Addresses: set it in the node.Options of each of the Nodes")
+		}
 	}
 	for i, nd := range c.Nodes {
 		if nd == nil || reflect.ValueOf(nd).Kind() == reflect.Pointer && reflect.ValueOf(nd).IsNil() {

@@ -279,6 +279,10 @@ func (t translator) MayEvict(name, settings string) {
 	t.client.warn("quorumlock: the server of a node may evict locks, which AllowEviction permits: two owners can hold one lock", "node", name, "settings", settings)
 }
 
+func (t translator) LossesUnseen(name, reason string) {
+	t.client.warn("quorumlock: the server of a node cannot tell that it has lost its memory, which AllowUnseenLosses permits: two owners can hold one lock", "node", name, "reason", reason)
+}
+
 func (t translator) SameServer(name, other string) {
 	t.client.warn("quorumlock: two nodes are one server: only one of them votes", "node", name, "same_as", other)
 }

@@ -143,7 +143,7 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 	defer func() { _ = client.Close(ctx) }()
 	nodes := cfg.Nodes
 	for _, address := range cfg.Addresses {
-		n, err := openNode(address, cfg.AllowEviction)
+		n, err := openNode(address, cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -167,12 +167,12 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 // client's timeouts: no lock depends on these calls, and Init fails if one node is slow.
 const patience = 5 * time.Second
 
-func openNode(address string, allowEviction bool) (node.Node, error) {
+func openNode(address string, cfg quorumlock.Config) (node.Node, error) {
 	opt, err := node.ParseOptions(address)
 	if err != nil {
 		return nil, err
 	}
-	opt.AllowEviction = allowEviction
+	opt.AllowEviction, opt.AllowUnseenLosses = cfg.AllowEviction, cfg.AllowUnseenLosses
 	opt.ConnectTimeout = cmp.Or(opt.ConnectTimeout, patience)
 	opt.Timeout = cmp.Or(opt.Timeout, patience)
 	return node.New(opt)
@@ -235,8 +235,8 @@ func (r *Report) tellTwins() {
 	seen := make(map[string]string)
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
-		id := n.target.Identity()
-		if first, ok := seen[id]; ok && n.State != Failed {
+		id := n.target.Identity() // empty if the server shows none
+		if first, ok := seen[id]; ok && id != "" && n.State != Failed {
 			n.State, n.Err = Failed, &node.Error{Node: n.Node, Op: wire.Mark.String(), Reason: node.ErrSameServer, Err: fmt.Errorf("it is %s by another address", first)}
 		} else {
 			seen[id] = n.Node

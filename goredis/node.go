@@ -27,6 +27,9 @@ type Option func(*settings)
 // AllowEviction accepts a server that may evict locks, for locks that only save work: see [node.Options].
 func AllowEviction() Option { return func(s *settings) { s.allowEviction = true } }
 
+// AllowUnseenLosses accepts a server that cannot tell that it has lost its memory, likewise.
+func AllowUnseenLosses() Option { return func(s *settings) { s.allowUnseenLosses = true } }
+
 // New makes a node from the options of [redis.NewClient]. It must be closed, as any node: Close also ends the subscription
 // to a StreamingCredentialsProvider. New does not connect. It does not change the options, and
 // later changes to them have no effect.
@@ -135,10 +138,10 @@ func unsupported(what string) error {
 // settings are the options of a node. redis.Options has the fields that failover and cluster options repeat.
 type settings struct {
 	redis.Options
-	addresses     []string
-	sentinel      rueidis.SentinelOption
-	tag           string
-	allowEviction bool
+	addresses                        []string
+	sentinel                         rueidis.SentinelOption
+	tag                              string
+	allowEviction, allowUnseenLosses bool
 }
 
 // node makes the node.
@@ -178,7 +181,8 @@ func (s *settings) node(more []Option) (node.Node, error) {
 		opt.AuthCredentialsFn = c.forRueidis
 	}
 	n, err := node.New(node.Options{
-		Rueidis: func(c *rueidis.ClientOption) { *c = opt }, Tag: s.tag, AllowEviction: s.allowEviction, OnClose: c.close,
+		Rueidis: func(c *rueidis.ClientOption) { *c = opt }, Tag: s.tag, OnClose: c.close,
+		AllowEviction: s.allowEviction, AllowUnseenLosses: s.allowUnseenLosses,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("goredis: %s", strings.TrimPrefix(err.Error(), "node: "))

@@ -55,33 +55,45 @@ type writer struct {
 	forms    formCache
 	// place is the place of the identity, in all forms.
 	place int
-	// tag is the hash tag of a slot of a cluster, or "". slotScripts has the scripts for it, by their digest
-	// without a tag.
-	tag         string
-	slotScripts map[string]*script
+	// tag is the hash tag of a slot of a cluster, or "", and blind is set for a server that shows scripts no identity.
+	// ownScripts has the scripts for that, by their digest for other nodes.
+	tag        string
+	blind      bool
+	ownScripts map[string]*script
 }
 
 // form returns the script in this form.
 func (w *writer) form(f scriptForm) *script {
-	f.place, f.tag = w.place, w.tag
+	f.place, f.tag, f.blind = w.place, w.tag, w.blind
+	if w.blind {
+		f.place = unseenPlace
+	}
 	return w.forms.of(f)
 }
 
-// ofSlot returns a script that has no form, with the keys of this node.
-func (w *writer) ofSlot(s *script) *script {
-	if w.tag == "" {
+// own returns a script that has no form, for this node.
+func (w *writer) own(s *script) *script {
+	if w.tag == "" && !w.blind {
 		return s
 	}
-	own, ok := w.slotScripts[s.sha]
+	own, ok := w.ownScripts[s.sha]
 	if !ok {
-		made := hashed(inSlot(s.source, w.tag))
+		made := hashed(fitted(s.source, w.tag, w.blind))
 		own = &made
-		if w.slotScripts == nil {
-			w.slotScripts = make(map[string]*script)
+		if w.ownScripts == nil {
+			w.ownScripts = make(map[string]*script)
 		}
-		w.slotScripts[s.sha] = own
+		w.ownScripts[s.sha] = own
 	}
 	return own
+}
+
+// fitted returns the text of a script for a node with this tag, or on a blind server.
+func fitted(source, tag string, blind bool) string {
+	if blind {
+		source = blindfold.Replace(source)
+	}
+	return inSlot(source, tag)
 }
 
 // evalsha makes the command that names the operations' script by its digest; eval makes the one with the full
@@ -131,7 +143,7 @@ func (w *writer) call(ops []wire.Op) call {
 	if o.formed {
 		c.script = w.form(formOf(op))
 	} else {
-		c.script = w.ofSlot(&o.script)
+		c.script = w.own(&o.script)
 	}
 	if o.nameless {
 		c.keys = nil

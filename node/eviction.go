@@ -7,7 +7,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Eviction implements [wire.Evictor].
+// Eviction implements [wire.Weak].
 func (r *redisNode) Eviction() string {
 	if reason := r.link.eviction.Load(); reason != nil {
 		return *reason

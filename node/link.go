@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -65,9 +66,12 @@ type link struct {
 	// server with the present one answered last.
 	earlier []string
 	served  time.Time
-	// eviction is why the server may evict locks: see Evictor. evictions decides when to look again.
+	// eviction is why the server may evict locks: see Weak. evictions decides when to look again.
 	eviction  atomic.Pointer[string]
 	evictions evictionWatch
+	// unseen is why the server cannot tell that it has lost its memory: see Unseen. allowUnseen accepts that.
+	unseen      atomic.Pointer[string]
+	allowUnseen bool
 	// brokenConn is a broken connection. The server may still have its last commands in a buffer, and run
 	// them after a reconnect.
 	brokenConn connID
@@ -178,8 +182,8 @@ func (l *link) release() {
 //
 // A server that does not let this user run CLIENT INFO or CLIENT KILL is used all the same: a command of the
 // broken connection can at worst leave a lock that blocks others for a TTL. A server that cannot run them at
-// the moment is not used, nor is one that denies INFO: without INFO it cannot be checked, and every script
-// needs INFO too.
+// the moment is not used, nor is one that denies INFO, unless that is allowed: without INFO it cannot be checked, and
+// scripts notice no loss.
 func (l *link) handshake(ctx context.Context) error {
 	b := l.client.B()
 	cmds := []rueidis.Completed{b.Arbitrary("CLIENT", "INFO").Build()}
@@ -191,6 +195,10 @@ func (l *link) handshake(ctx context.Context) error {
 		cmds = append(cmds, b.Arbitrary("INFO", section).Build())
 	}
 	informed := len(cmds)
+	if l.allowUnseen {
+		cmds = append(cmds, b.Arbitrary("EVAL", infoInScript, "1").Keys(wire.MarkerKey(l.writer.tag)).Build())
+	}
+	asked := len(cmds)
 	if l.owner != nil { // a server that does not own the slot refuses the question
 		cmds = append(cmds, b.Arbitrary("EXISTS").Keys(wire.MarkerKey(l.writer.tag)).Build())
 	}
@@ -198,7 +206,7 @@ func (l *link) handshake(ctx context.Context) error {
 	replies := l.call(ctx, cmds...)
 	l.took(began)
 	for i, reply := range replies {
-		if err := reply.Error(); err != nil && (i >= optional || !isRefused(err)) {
+		if err := reply.Error(); err != nil && (i >= asked || i < optional && !isRefused(err)) {
 			return err
 		}
 	}
@@ -206,21 +214,25 @@ func (l *link) handshake(ctx context.Context) error {
 	if info, err := replies[0].ToString(); err == nil {
 		l.connID = parseEndpoint(info)
 	}
-	var info strings.Builder
+	var plain, script string
+	var err, scriptErr error
 	for _, reply := range replies[optional:informed] {
-		text, err := reply.ToString()
-		if err != nil {
-			return err
-		}
-		info.WriteString(text)
-		info.WriteByte('\n')
+		text, refusal := reply.ToString()
+		plain, err = plain+text+"\n", cmp.Or(err, refusal)
 	}
-	return l.check(ctx, info.String(), true)
+	for _, reply := range replies[informed:asked] {
+		script, scriptErr = reply.ToString()
+	}
+	info, err := l.look(plain, err, script, scriptErr)
+	if err != nil {
+		return err
+	}
+	return l.check(ctx, info, true)
 }
 
 // check checks the INFO of the server, or its section about replication alone, and notes its identity.
 func (l *link) check(ctx context.Context, info string, whole bool) error {
-	identity, err := checkFitness(info, l.owner != nil)
+	identity, err := checkFitness(info, l.owner != nil, l.writer.blind)
 	if err == nil && whole {
 		err = l.checkMemory(memoryPolicyOf(info))
 	}
@@ -283,6 +295,9 @@ func (l *link) ping(ctx context.Context) error {
 // identify asks for the server's identity again. It changes when a first replica attaches.
 func (l *link) identify(ctx context.Context) error {
 	replication, err := l.call(ctx, l.client.B().Arbitrary("INFO", "replication").Build())[0].ToString()
+	if l.writer.blind && err != nil && isHidden(err) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,10 @@ type Options struct {
 	// noeviction. It is for locks that only save work: an evicted lock is granted to another owner, while the first
 	// one still relies on it. See docs/guarantees.md, assumption A5.
 	AllowEviction bool
+	// AllowUnseenLosses accepts a server that shows scripts no identity, as most managed services of Redis Enterprise do:
+	// it cannot tell that it has restarted, or failed over, with data from before. It is for locks that only save work.
+	// It changes nothing on a server that can tell. See docs/guarantees.md, assumption A5.
+	AllowUnseenLosses bool
 	// Rueidis, if not nil, changes the options of the client library, such as its dialler and the credentials of Sentinels.
 	// Options that would add connections, replace one, or repeat commands are overruled.
 	Rueidis func(*rueidis.ClientOption)

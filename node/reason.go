@@ -72,7 +72,7 @@ func reasonOfReply(text string) error {
 	case word == "DENIED", strings.Contains(text, "DB index is out of range"), strings.Contains(text, "unknown command"),
 		strings.Contains(text, "Unknown Redis command"), strings.Contains(text, "Unknown command called from script"), // Valkey
 		strings.Contains(text, "not allowed after non deterministic commands"), // lua-replicate-commands no, before 7.0
-		strings.Contains(text, "command is not allowed from script"),           // Redis Enterprise
+		strings.Contains(text, notFromScript), word == unseenByThis,
 		strings.Contains(text, "No such master"):
 		return ErrMisconfigured
 	default:
@@ -85,8 +85,10 @@ func reasonOfReply(text string) error {
 // be elsewhere by now.
 func endsConnection(reason, err error) bool {
 	switch reason {
-	case ErrWrongType, ErrAuth, ErrMisconfigured, ErrRecovering, ErrSettings, ErrClock: //nolint:errorlint // a reason is never wrapped
+	case ErrWrongType, ErrAuth, ErrRecovering, ErrSettings, ErrClock: //nolint:errorlint // a reason is never wrapped
 		return false
+	case ErrMisconfigured:
+		return strings.HasPrefix(err.Error(), unseenByThis) // a new connection may see more
 	case ErrRejected:
 		return strings.Contains(err.Error(), "READONLY") || strings.HasPrefix(err.Error(), "MASTERDOWN") || leavesSlot(err)
 	default:

@@ -45,7 +45,7 @@ var (
 	_ wire.Listener = (*redisNode)(nil)
 
 	_ wire.Connector = (*redisNode)(nil)
-	_ wire.Evictor   = (*redisNode)(nil)
+	_ wire.Weak      = (*redisNode)(nil)
 	_ wire.Pipeliner = (*redisNode)(nil)
 	_ wire.Host      = (*redisNode)(nil)
 )
@@ -87,6 +87,7 @@ func newRedis(opt Options) (*redisNode, error) {
 		r.link.owner = &slotOwner{seeds: slices.Clone(client.InitAddress)}
 		r.link.writer.tag = opt.Tag
 	}
+	r.link.allowUnseen = opt.AllowUnseenLosses
 	r.link.evictions = evictionWatch{allowed: opt.AllowEviction, every: lookAgain}
 	r.given = client
 	r.opt = r.tune(client)
@@ -264,7 +265,7 @@ func (r *redisNode) exchange(ctx context.Context, ops []wire.Op, replies []wire.
 			continue
 		}
 		reason := reasonOf(err)
-		replies[i].Err = newError(r.name, ops[i].Kind, reason, err)
+		replies[i].Err = newError(r.name, ops[i].Kind, reason, explained(err))
 		if endsConnection(reason, err) {
 			broken = err
 		}
@@ -338,7 +339,7 @@ func (l *link) borrow() *workspace {
 		return w
 	}
 	of := &l.writer // its scripts are shared, as commands are made by one call at a time
-	return &workspace{writer: writer{tag: of.tag, place: of.place, forms: of.forms, slotScripts: of.slotScripts}}
+	return &workspace{writer: writer{tag: of.tag, place: of.place, blind: of.blind, forms: of.forms, ownScripts: of.ownScripts}}
 }
 
 // giveBack takes a workspace back, once rueidis does not use its memory any more.

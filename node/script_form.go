@@ -22,6 +22,8 @@ type scriptForm struct {
 	place int
 	// tag is the hash tag of a slot of a cluster, or "".
 	tag string
+	// blind is set for a server that shows scripts no identity.
+	blind bool
 }
 
 // formOf returns the form of an operation's script, which has one.
@@ -95,7 +97,7 @@ func (f scriptForm) script() script {
 	if f.kind != 0 {
 		body = &lockOperations[f.kind].script
 	}
-	return hashed(f.header() + inSlot(body.source, f.tag))
+	return hashed(f.header() + fitted(body.source, f.tag, f.blind))
 }
 
 // formCache holds the scripts that one writer has made so far.

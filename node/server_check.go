@@ -19,9 +19,10 @@ var errReplica = errors.New("it is a replica")
 const oldestVersion = "6.2.7"
 
 // checkFitness checks the INFO of a server, or its section about replication alone, and returns the server's
-// identity. A node that is a slot of a cluster needs a server of a cluster, and any other node needs one that is not.
+// identity. A node that is a slot of a cluster needs a server of a cluster, and any other node needs one that is not. A
+// blind server may show less, but nothing that is wrong.
 // checkMemory checks the rest of INFO.
-func checkFitness(info string, ofCluster bool) (identity string, err error) {
+func checkFitness(info string, ofCluster, blind bool) (identity string, err error) {
 	identity = infoField(info, "master_replid")
 	version := infoField(info, "redis_version")
 	mode := modeOf(info)
@@ -29,9 +30,9 @@ func checkFitness(info string, ofCluster bool) (identity string, err error) {
 	case role == "slave":
 		master := infoField(info, "master_host") + ":" + infoField(info, "master_port")
 		return "", fmt.Errorf("%w of %s: list the master, or wait if a failover is under way", errReplica, master)
-	case identity == "":
-		return "", fmt.Errorf("%w: INFO replication has no master_replid, by which a restart is noticed", errMisconfiguredServer)
-	case role != "master":
+	case identity == "" && !blind:
+		return "", errBlind("INFO replication has no master_replid")
+	case role != "master" && !(blind && role == ""):
 		return "", fmt.Errorf("%w: its role is %q, and only a master can keep locks", errMisconfiguredServer, role)
 	case isOlder(version, oldestVersion):
 		return "", fmt.Errorf("%w: the server is Redis %s, and %s is the oldest supported version: upgrade it", errMisconfiguredServer, version, oldestVersion)

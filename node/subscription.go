@@ -118,14 +118,18 @@ func (s *subscription) subscribed(channels []string) error {
 // errOtherServer says that the address now leads to another server than the connection of the operations.
 var errOtherServer = errors.New("the subscription and the operations reach different servers at this address")
 
-// identify checks, by the reply to INFO, that this is the server that runs the operations. The operations
-// need the right to run INFO too.
+// identify checks, by the reply to INFO, that this is the server that runs the operations. A blind server may
+// refuse INFO; on any other, the operations need it too.
 func (s *subscription) identify() error {
+	blind := s.inbox.node.Unseen() != ""
 	info, err := readPush(s.in)
 	if err != nil {
+		if errors.As(err, new(replyError)) && blind && s.identity == "" {
+			return nil
+		}
 		return err
 	}
-	identity, err := checkFitness(strings.Join(info, ""), s.inbox.node.tag != "")
+	identity, err := checkFitness(strings.Join(info, ""), s.inbox.node.tag != "", blind)
 	if err == nil && identity != s.identity {
 		return errOtherServer
 	}

@@ -25,6 +25,7 @@ type nodeFlags struct {
 	embedded     int
 	allowEven    bool
 	evictions    bool
+	unseen       bool
 	nodeTimeout  time.Duration
 	maxTTL       time.Duration
 	maxClockSkew time.Duration
@@ -40,6 +41,9 @@ func (f *nodeFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.allowEven, "allow-even", false, "permit an even number of nodes")
 	flags.BoolVar(&f.evictions, "allow-eviction", false,
 		"accept servers that may evict locks (a maxmemory, and a maxmemory-policy other than noeviction): for locks that only save work, "+
+			"since two owners can then hold one lock")
+	flags.BoolVar(&f.unseen, "allow-unseen-losses", false,
+		"accept servers that cannot tell that they have restarted or failed over (INFO is refused in scripts): for locks that only save work, "+
 			"since two owners can then hold one lock")
 	flags.DurationVar(&f.nodeTimeout, "node-timeout", 0,
 		"how long to wait for one node at most (default a tenth of the TTL, between 100ms and 500ms, and a third of the TTL at most; 2s for init, status, top and release)")

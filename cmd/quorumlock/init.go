@@ -87,7 +87,8 @@ func (a *app) operator(c *cobra.Command) (i *initialiser, cfg quorumlock.Config,
 		}
 		cfg.Nodes = append(cfg.Nodes, n)
 	}
-	cfg.Addresses, cfg.NodeTimeoutMax, cfg.AllowEviction = nil, 0, false // the nodes have it
+	cfg.Addresses, cfg.NodeTimeoutMax = nil, 0
+	cfg.AllowEviction, cfg.AllowUnseenLosses = false, false // the nodes have them
 	return &initialiser{app: a, limits: cfg.Limits()}, cfg, func() {
 		for _, n := range cfg.Nodes {
 			_ = n.Close() // the report is complete by then

@@ -29,18 +29,21 @@ const surveyTimeout = 2 * time.Second
 func (a *app) config(c *cobra.Command) (quorumlock.Config, error) {
 	f := a.nodes
 	cfg := quorumlock.Config{
-		AllowEven:      f.allowEven,
-		AllowEviction:  f.evictions,
-		NodeTimeoutMax: f.nodeTimeout,
-		MaxTTL:         f.maxTTL,
-		MaxClockSkew:   f.maxClockSkew,
-		Prefix:         f.namePrefix(c),
-		Logger:         a.logger(),
+		AllowEven:         f.allowEven,
+		AllowEviction:     f.evictions,
+		AllowUnseenLosses: f.unseen,
+		NodeTimeoutMax:    f.nodeTimeout,
+		MaxTTL:            f.maxTTL,
+		MaxClockSkew:      f.maxClockSkew,
+		Prefix:            f.namePrefix(c),
+		Logger:            a.logger(),
 	}
 	embedded := c.Flags().Changed("embedded")
 	switch {
 	case embedded && len(f.addresses) > 0:
 		return cfg, wrongFlag(c, "--nodes and --embedded exclude each other")
+	case embedded && f.unseen:
+		return cfg, wrongFlag(c, "--allow-unseen-losses has no effect here: --embedded nodes lose nothing unnoticed")
 	case embedded && f.evictions:
 		return cfg, wrongFlag(c, "--allow-eviction has no effect here: --embedded nodes evict nothing")
 	case embedded && f.embedded < 1:
@@ -138,7 +141,7 @@ func (a *app) servers(c *cobra.Command, why string) (cfg quorumlock.Config, opti
 		if err != nil {
 			return cfg, nil, wrongFlag(c, "address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: "))
 		}
-		opt.AllowEviction = cfg.AllowEviction
+		opt.AllowEviction, opt.AllowUnseenLosses = cfg.AllowEviction, cfg.AllowUnseenLosses
 		options, tags = append(options, opt), append(tags, opt.Tag)
 	}
 	if cfg.Prefix, err = wire.TagPrefix(cfg.Prefix, tags...); err != nil {

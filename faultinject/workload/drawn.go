@@ -62,7 +62,7 @@ var undrawn = []string{
 	// These tell of a candidate or of a leader, and change nothing.
 	"Election.Healthy", "Election.Leading", "Election.Leader", "Election.Watch",
 	// Addresses are for servers: chaos has them, and sets what belongs to them.
-	"Config.Addresses", "Config.AllowEviction", "Config.ConnectTimeout",
+	"Config.Addresses", "Config.AllowEviction", "Config.AllowUnseenLosses", "Config.ConnectTimeout",
 	// A prefix only makes names longer. Only a fleet of both libraries announces releases, and the conformance suite has it.
 	"Config.Prefix", "Config.Redisson",
 	// Hooks and log lines observe.

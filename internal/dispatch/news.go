@@ -21,7 +21,7 @@ func (s *sender) inspectLocked(f *flight, now time.Duration) {
 		}
 		s.identifyLocked(identity)
 		s.succession.answeredBy(identity, process, f.began, now, s.nodes.env.Recovery)
-		s.evictionsLocked()
+		s.weaknessLocked()
 	}
 	twin := cmp.Or(s.twin, before)
 	for i := range f.replies {
@@ -73,17 +73,21 @@ func (s *sender) identifyLocked(identity string) {
 	}
 }
 
-// evictionsLocked reports once that the server may evict locks, and again if that ended in between.
-func (s *sender) evictionsLocked() {
-	if s.evictor == nil {
+// weaknessLocked reports once which losses of the server would go unnoticed, and again if that ended in between.
+func (s *sender) weaknessLocked() {
+	if s.weak == nil {
 		return
 	}
-	settings := s.evictor.Eviction()
-	if evicts := settings != ""; evicts != s.evicts {
-		s.evicts = evicts
-		if evicts {
-			s.nodes.env.Events.MayEvict(s.node.Name(), settings)
-		}
+	begins := func(before *bool, reason string) bool {
+		was := *before
+		*before = reason != ""
+		return *before && !was
+	}
+	if settings := s.weak.Eviction(); begins(&s.evicts, settings) {
+		s.nodes.env.Events.MayEvict(s.node.Name(), settings)
+	}
+	if reason := s.weak.Unseen(); begins(&s.unseen, reason) {
+		s.nodes.env.Events.LossesUnseen(s.node.Name(), reason)
 	}
 }
 

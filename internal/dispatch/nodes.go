@@ -55,6 +55,8 @@ type Events interface {
 	NodeServes(node string)
 	// MayEvict says that the node's server may evict locks, and by which settings.
 	MayEvict(node, settings string)
+	// LossesUnseen says that the node's server cannot tell that it has lost its memory, and why.
+	LossesUnseen(node, reason string)
 	// SameServer says that two nodes are one server: node has no vote, the other one has.
 	SameServer(node, other string)
 	// CapacityFreed says that Capacity may have grown.

@@ -67,9 +67,9 @@ type sender struct {
 	pipeliner wire.Pipeliner
 	// host is the node, if it can say which process its server is.
 	host wire.Host
-	// evictor is the node, if it can say whether its server may evict locks. evicts is set once it has said so.
-	evictor wire.Evictor
-	evicts  bool
+	// weak is the node, if it can say which losses go unnoticed. evicts and unseen are set once it has said so.
+	weak           wire.Weak
+	evicts, unseen bool
 	// identity is the identity of the server that answered last. twin names the node that is
 	// the same server and has the vote. recoverUntil ends the recovery that was reported last.
 	identity, twin string
@@ -98,7 +98,7 @@ func newSender(n *Nodes, index, count int, nd node.Node) *sender {
 	s.connector, _ = nd.(wire.Connector)
 	s.pipeliner, _ = nd.(wire.Pipeliner)
 	s.host, _ = nd.(wire.Host)
-	s.evictor, _ = nd.(wire.Evictor)
+	s.weak, _ = nd.(wire.Weak)
 	s.run = s.drain
 	return s
 }

@@ -51,6 +51,7 @@ func (nodeEvents) NodeRecovered(string)                              {}
 func (nodeEvents) NodeRefuses(string, error)                         {}
 func (nodeEvents) NodeServes(string)                                 {}
 func (nodeEvents) MayEvict(string, string)                           {}
+func (nodeEvents) LossesUnseen(string, string)                       {}
 func (nodeEvents) SameServer(string, string)                         {}
 
 func (e *nodeEvents) CapacityFreed() {

@@ -43,12 +43,13 @@ type Pipeliner interface {
 	RoundTrip() time.Duration
 }
 
-// Evictor is a node that knows whether its server may evict locks. Only node.Options.AllowEviction accepts such a
-// server.
-type Evictor interface {
-	// Eviction says by which settings the server may evict locks, as of the last connect or later. It returns "" if
-	// the server evicts nothing, or was never connected. It does not block.
+// Weak is a node that knows which losses of its server would go unnoticed. Only options accept such a server. Its methods
+// tell as of the last connect or later, return "" if there is nothing to tell, and do not block.
+type Weak interface {
+	// Eviction says by which settings the server may evict locks: see node.Options.AllowEviction.
 	Eviction() string
+	// Unseen says why the server cannot tell that it has restarted or failed over: see node.Options.AllowUnseenLosses.
+	Unseen() string
 }
 
 // Located is a node that knows where its server is.

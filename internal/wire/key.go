@@ -52,6 +52,9 @@ func FixedKey(name, tag string) string {
 	return name + ":{" + tag + "}"
 }
 
+// UnseenIdentity begins the identity in the marker of a node whose server shows scripts none.
+const UnseenIdentity = "unseen"
+
 // MarkerKey returns the key of the marker of a node. The tag is node.Options.Tag, empty for a node that is no slot
 // of a cluster.
 func MarkerKey(tag string) string { return FixedKey(FixedKeys[0], tag) }

@@ -26,9 +26,12 @@ func (j *judge) marker(n *Node) {
 		j.unknown(n, m.Err, "the marker of the node")
 	case m.Value == nil:
 		j.unmarked(n)
-	case !n.Info.Known():
+	case n.Unseen != "" && !strings.HasPrefix(m.Value.Identity, wire.UnseenIdentity):
+		j.find(n, Error, "the marker has an identity of the server, which this program cannot see", "The node gives it no locks, as other programs may see what it does not.",
+			"Give all programs the same way to the server. If no program uses it, delete the marker: the node then recovers.", "DEL "+wire.MarkerKey(n.Tag))
+	case n.Unseen == "" && !n.Info.Known():
 		j.unknown(n, n.Info.Err, "whether the server restarted")
-	case m.Value.Identity != n.Info.Value["master_replid"]:
+	case n.Unseen == "" && m.Value.Identity != n.Info.Value["master_replid"]:
 		j.find(n, Warning, fmt.Sprintf("the server restarted, failed over, or got its first replica; it gives no new locks for %v from the first attempt on",
 			max(m.Value.Limits.Recovery(), m.Value.Left)),
 			"It may have forgotten locks that are still held.",
@@ -260,7 +263,9 @@ func (j *judge) rights(n *Node) {
 		{rights.ForOrder, Warning, "After a connection broke, commands in flight on it cannot be stopped: a lock may be left behind for a TTL."},
 		{rights.ForLatches, Note, "Latches need them; all else works."},
 	} {
-		if missing := n.rules(c.purpose, Missing); len(missing) > 0 {
+		missing := n.rules(c.purpose, Missing)
+		missing = slices.DeleteFunc(missing, func(rule string) bool { return rule == "+info" }) // see usable
+		if len(missing) > 0 {
 			j.find(n, c.severity, fmt.Sprintf("the server does not know %s, which %s need", commandsOf(missing), c.purpose), c.why,
 				"Remove the rename-command for them from the configuration file, and restart the server. If its version lacks them, replace the server. A managed service may permit no more: docs/where-it-runs.md says what works without.")
 		}

@@ -8,6 +8,12 @@ import (
 // usable reports the library's own reason to refuse a server. The reason says what to do.
 func (j *judge) usable(n *Node) {
 	switch {
+	case n.Unseen != "":
+		j.find(n, Warning, "the server cannot tell that it has lost its memory, which --allow-unseen-losses permits: "+n.Unseen,
+			"After a restart or a failover with data from before, two clients could hold one lock. The library uses the server all the same.",
+			"Use these locks only to save work, never to protect data. Otherwise take another server (docs/where-it-runs.md), and take --allow-unseen-losses away.")
+	case n.Refused == nil && !n.Info.Known():
+		j.unknown(n, n.Info.Err, "INFO")
 	case n.Refused == nil:
 	case n.Info.Value["loading"] == "1" || strings.Contains(n.Refused.Error(), "LOADING"):
 		j.find(n, Warning, "the server is loading its data from disk", "Until it is done, it answers no command.", "Wait, and look again.")

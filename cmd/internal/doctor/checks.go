@@ -23,7 +23,7 @@ const (
 var checks = []check{
 	{id: "count", set: (*judge).count},
 	{id: "reachable", set: (*judge).reachable},
-	{id: "usable", needs: info, node: (*judge).usable},
+	{id: "usable", needs: anAnswer, node: (*judge).usable},
 	{id: "eviction", needs: info, node: (*judge).eviction},
 	{id: "memory", needs: info, node: (*judge).memory},
 	{id: "persistence", needs: info, node: (*judge).persistence},

@@ -59,6 +59,8 @@ type Node struct {
 	Tag string
 	// AllowEviction is the setting of the programs' node.Options.
 	AllowEviction bool
+	// Unseen is why the server cannot tell that it has lost its memory, if the programs' node.Options accept that.
+	Unseen string
 	// Unreached is why the other facts are unknown; nil if the server answered.
 	Unreached error
 	// Refused is why the library does not use the server, although it answers.

@@ -53,6 +53,9 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 	default:
 		n.Refused = err
 	}
+	if weak, ok := peer.Node.(wire.Weak); ok {
+		n.Unseen = weak.Unseen()
+	}
 	e := &examiner{Node: &n, peer: peer}
 	if err := peer.Connect(); err != nil {
 		n.Unreached = cmp.Or(n.Refused, err)

@@ -14,6 +14,10 @@
 -- The identity is read in the script that acts on it: an identity that was read earlier could be
 -- that of a server that has restarted since. A new marker keeps the limits of the old one,
 -- whichever client finds it, since grants made under those limits may still be held.
+--
+-- For a server that shows scripts no identity, the client puts a constant here that begins with
+-- unseen. Then only a lost marker shows a loss. A marker with an identity shows that others see what
+-- this client does not: it gets an error, since in turns they would make the node recover for ever.
 local function guard(max_ttl, max_skew)
   local info = redis.call('INFO', 'replication')
   local _, before = string.find(info, 'master_replid:', 1, true)
@@ -23,6 +27,9 @@ local function guard(max_ttl, max_skew)
   local now = time[1] * 1000000 + time[2]
   local known, over = marker[1], tonumber(marker[2])
   local whole = known and over and marker[3] and marker[4]
+  if string.sub(identity, 1, 6) == 'unseen' and whole and known ~= '' and known ~= identity then
+    return now, nil, {err = 'UNSEEN other programs see the identity of this server, or it was seen before: give all programs the same way to it; if none uses it, delete the marker of the node'}
+  end
 
   local refusal
   if whole and (marker[3] ~= max_ttl or marker[4] ~= max_skew) then
