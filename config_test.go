@@ -30,6 +30,7 @@ func TestBadConfigurationIsNamed(t *testing.T) {
 	}{
 		"nothing":               {quorumlock.Config{}, []string{"no nodes"}},
 		"nodes and addresses":   {quorumlock.Config{Nodes: three, Addresses: []string{"h:1", "h:2"}}, []string{"both Nodes and Addresses"}},
+		"losses of Nodes":       {quorumlock.Config{Nodes: mem("a"), AllowUnseenLosses: true}, []string{"AllowUnseenLosses applies to Addresses"}},
 		"evictions of Nodes":    {quorumlock.Config{Nodes: mem("a"), AllowEviction: true}, []string{"AllowEviction applies to Addresses"}},
 		"an even number":        {quorumlock.Config{Nodes: mem("a", "b")}, []string{"2 nodes survive no more failures than 1"}},
 		"a nil node":            {quorumlock.Config{Nodes: []node.Node{three[0], nil, three[1]}}, []string{"node 2 is nil"}},

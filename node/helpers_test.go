@@ -83,7 +83,7 @@ type serverNode interface {
 	wire.Connector
 	wire.Host
 	wire.Pipeliner
-	wire.Evictor
+	wire.Weak
 	wire.Located
 	Tag() string
 	Sharers() int

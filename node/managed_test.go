@@ -129,13 +129,15 @@ func TestRedisLateCommandsTakeNothing(t *testing.T) {
 	}
 }
 
-// Redis Enterprise lets no script run INFO. A node there can never see that its server has lost its memory.
+// Redis Enterprise lets no script run INFO. The error names the option that accepts that.
 func TestRedisWithoutInfoInScripts(t *testing.T) {
 	for _, text := range []string{
 		"ERR This Redis command is not allowed from script script: 9c3, on @user_script:7.",
 		"ERR Error running script (call to f_9c3): @user_script:7: @user_script: 7: This Redis command is not allowed from scripts",
 	} {
 		n := open(t, newFront(t, fake(always("-"+text+"\r\n"))).addr())
-		assert.True(t, failure(t, node.ErrMisconfigured, n, acquire("o1", "a")).Permanent())
+		err := failure(t, node.ErrMisconfigured, n, acquire("o1", "a"))
+		assert.True(t, err.Permanent())
+		require.ErrorContains(t, err, "AllowUnseenLosses")
 	}
 }

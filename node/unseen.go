@@ -28,9 +28,10 @@ var blindfold = func() *strings.Replacer {
 	return strings.NewReplacer("redis."+call, constant, call, constant)
 }()
 
-// infoInScript returns what scripts see of INFO, and fails if they may not run it. What the other sections lack is no
-// reason to take the server for blind.
-const infoInScript = `local told = redis.pcall('INFO', 'replication')
+// infoInScript returns what scripts see of INFO, and fails if they may not run it, or lack the library that batches need.
+// What the other sections lack is no reason to take the server for blind.
+const infoInScript = `local _ = cmsgpack.unpack
+local told = redis.pcall('INFO', 'replication')
 for _, section in ipairs({'server', 'memory'}) do
   local more = redis.pcall('INFO', section)
   if type(told) == 'string' and type(more) == 'string' then

@@ -96,6 +96,25 @@ func TestRunOnEvictingServers(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(r.stderr, "may evict locks"), r.stderr)
 }
 
+// TestRunOnServersThatCannotTell: run, init and doctor use servers without INFO only if they are told to, and say so.
+func TestRunOnServersThatCannotTell(t *testing.T) {
+	t.Parallel()
+	servers := fleet(redisproc.StartN(t, 3, redisproc.WithArgs("--rename-command", "INFO", "", "--rename-command", "CLIENT", "")))
+	for _, command := range []string{"init --node-timeout 5s", "run --key k --node-timeout 1s --verbose true"} {
+		r := servers.call(t, command)
+		assert.NotZero(t, r.code)
+		assert.Contains(t, r.stdout+r.stderr, "--allow-unseen-losses")
+	}
+	r := servers.call(t, "init --allow-unseen-losses --node-timeout 5s")
+	require.Zero(t, r.code, r.stderr)
+	r = servers.call(t, "run --key k --node-timeout 1s --verbose --allow-unseen-losses true")
+	assert.Zero(t, r.code, r.stderr)
+	assert.Equal(t, 3, strings.Count(r.stderr, "cannot tell that it has lost its memory"), r.stderr)
+	r = servers.call(t, "doctor --key k --allow-unseen-losses "+patiently)
+	assert.Equal(t, exit.Warnings, r.code, r.stdout)
+	assert.Contains(t, r.stdout, "Use these locks only to save work")
+}
+
 // TestRunMulti: all nodes are needed. Acquired in another order, a lock of all nodes would exclude no one: with one node
 // held by another client, it must be refused as held.
 func TestRunMulti(t *testing.T) {

@@ -94,6 +94,7 @@ func TestWrongUsage(t *testing.T) {
 		{"doctor --nodes a --max-ttl 0s", "--max-ttl 0s is not positive"},
 		{"doctor --nodes a --max-ttl 1s --max-clock-skew 1s", "--max-clock-skew 1s is over half of --max-ttl 1s"},
 		{"run --embedded 1 --allow-eviction --key k -- true", "--allow-eviction has no effect here"},
+		{"run --embedded 1 --allow-unseen-losses --key k -- true", "--allow-unseen-losses has no effect here"},
 		{"run --key k --nodes redis://a:1?tag=x,redis://b:1?tag=y,c:1 -- true", "tag"},
 		{"status k --nodes redis://a:1?tag=x,redis://b:1?tag=y,c:1", "tag"},
 		{"init --prefix {z}: --nodes redis://a:1?tag=x", "tag"},
