@@ -312,10 +312,8 @@ func (c Config) nodeProblems() []string {
 	case n%2 == 0 && !c.AllowEven:
 		p = append(p, fmt.Sprintf("%d nodes survive no more failures than %d: use an odd number, or set AllowEven", n, n-1))
 	}
-	for option, set := range map[string]bool{"AllowEviction": c.AllowEviction, "AllowUnseenLosses": c.AllowUnseenLosses} {
-		if len(c.Nodes) > 0 && set {
-			p = append(p, option+" applies to Addresses: set it in the node.Options of each of the Nodes")
-		}
+	if len(c.Nodes) > 0 && (c.AllowEviction || c.AllowUnseenLosses) {
+		p = append(p, "AllowEviction and AllowUnseenLosses apply to Addresses: set them in the node.Options of each of the Nodes")
 	}
 	for i, nd := range c.Nodes {
 		if nd == nil || reflect.ValueOf(nd).Kind() == reflect.Pointer && reflect.ValueOf(nd).IsNil() {

@@ -30,8 +30,8 @@ func TestBadConfigurationIsNamed(t *testing.T) {
 	}{
 		"nothing":               {quorumlock.Config{}, []string{"no nodes"}},
 		"nodes and addresses":   {quorumlock.Config{Nodes: three, Addresses: []string{"h:1", "h:2"}}, []string{"both Nodes and Addresses"}},
-		"losses of Nodes":       {quorumlock.Config{Nodes: mem("a"), AllowUnseenLosses: true}, []string{"AllowUnseenLosses applies to Addresses"}},
-		"evictions of Nodes":    {quorumlock.Config{Nodes: mem("a"), AllowEviction: true}, []string{"AllowEviction applies to Addresses"}},
+		"losses of Nodes":       {quorumlock.Config{Nodes: mem("a"), AllowUnseenLosses: true}, []string{"AllowUnseenLosses apply to Addresses"}},
+		"evictions of Nodes":    {quorumlock.Config{Nodes: mem("a"), AllowEviction: true}, []string{"AllowEviction and AllowUnseenLosses apply to Addresses"}},
 		"an even number":        {quorumlock.Config{Nodes: mem("a", "b")}, []string{"2 nodes survive no more failures than 1"}},
 		"a nil node":            {quorumlock.Config{Nodes: []node.Node{three[0], nil, three[1]}}, []string{"node 2 is nil"}},
 		"the same node twice":   {quorumlock.Config{Nodes: mem("a", "b", "a")}, []string{"node a is listed twice"}},

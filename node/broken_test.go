@@ -105,6 +105,7 @@ func TestRedisErrorReplies(t *testing.T) {
 		"BUSY Redis is busy running a script.":                                                                            {reason: node.ErrRejected},
 		"MISCONF Redis is configured to save RDB snapshots":                                                               {reason: node.ErrRejected},
 		"NOREPLICAS Not enough good replicas to write.":                                                                   {reason: node.ErrRejected},
+		"ERR Error running script (call to f_1): @user_script:31: script tried accessing undeclared key":                  {reason: node.ErrMisconfigured},
 		"ERR unknown command 'EVALSHA'":                                                                                   {reason: node.ErrMisconfigured},
 		"READONLY You can't write against a read only replica.":                                                           {reason: node.ErrRejected, leaves: true},
 		"ERR Error running script (call to f_1): @user_script:31: -READONLY You can't write against a read only replica.": {reason: node.ErrRejected, leaves: true},

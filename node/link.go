@@ -295,7 +295,7 @@ func (l *link) ping(ctx context.Context) error {
 // identify asks for the server's identity again. It changes when a first replica attaches.
 func (l *link) identify(ctx context.Context) error {
 	replication, err := l.call(ctx, l.client.B().Arbitrary("INFO", "replication").Build())[0].ToString()
-	if l.writer.blind && err != nil && isHidden(err) {
+	if l.allowUnseen && err != nil && isHidden(err) {
 		return nil
 	}
 	if err != nil {

@@ -73,6 +73,7 @@ func reasonOfReply(text string) error {
 		strings.Contains(text, "Unknown Redis command"), strings.Contains(text, "Unknown command called from script"), // Valkey
 		strings.Contains(text, "not allowed after non deterministic commands"), // lua-replicate-commands no, before 7.0
 		strings.Contains(text, "nonexistent global variable"),                  // no cmsgpack
+		strings.Contains(text, "undeclared key"),                               // Dragonfly
 		strings.Contains(text, notFromScript), word == unseenByThis,
 		strings.Contains(text, "No such master"):
 		return ErrMisconfigured

@@ -118,18 +118,17 @@ func (s *subscription) subscribed(channels []string) error {
 // errOtherServer says that the address now leads to another server than the connection of the operations.
 var errOtherServer = errors.New("the subscription and the operations reach different servers at this address")
 
-// identify checks, by the reply to INFO, that this is the server that runs the operations. A blind server may
-// refuse INFO; on any other, the operations need it too.
+// identify checks, by the reply to INFO, that this is the server that runs the operations. They need INFO too, unless
+// the options say otherwise.
 func (s *subscription) identify() error {
-	blind := s.inbox.node.Unseen() != ""
 	info, err := readPush(s.in)
 	if err != nil {
-		if errors.As(err, new(replyError)) && blind && s.identity == "" {
+		if s.inbox.node.link.allowUnseen && errors.As(err, new(replyError)) {
 			return nil
 		}
 		return err
 	}
-	identity, err := checkFitness(strings.Join(info, ""), s.inbox.node.tag != "", blind)
+	identity, err := checkFitness(strings.Join(info, ""), s.inbox.node.tag != "", s.inbox.node.Unseen() != "")
 	if err == nil && identity != s.identity {
 		return errOtherServer
 	}

@@ -15,7 +15,7 @@ import (
 // unseenIdentity is the identity in the scripts for a blind server.
 var unseenIdentity = wire.UnseenIdentity + strings.Repeat("0", 34)
 
-// unseenPlace is where unseenReply has the identity.
+// unseenPlace is where the constant that stands for INFO has the identity.
 const unseenPlace = 1
 
 // unseenByThis begins the error of guard where others see an identity.
@@ -48,15 +48,15 @@ func (r *redisNode) Unseen() string {
 	return ""
 }
 
-// isHidden reports whether a server refuses INFO to all users, by the words of Redis, Redis Enterprise, Upstash and
-// miniredis. A right that this user lacks is another matter: a user who has it may see what this one cannot. And a refusal
+// isHidden reports whether a server refuses INFO to all users, by the words of Redis, Redis Enterprise, Upstash,
+// miniredis and others. A right that this user lacks is another matter: a user who has it may see what this one cannot. And a refusal
 // in unknown words may be a passing one, of a proxy.
 func isHidden(err error) bool {
 	if !isRefused(err) || reasonOf(err) == ErrAuth { //nolint:errorlint // a reason is never wrapped
 		return false
 	}
 	text := strings.ToLower(err.Error())
-	for _, words := range []string{"unknown command", "unknown redis command", "unsupported command", notFromScript, "not available", "not supported"} {
+	for _, words := range []string{"unknown command", "unknown redis command", "unsupported command", notFromScript, "command is not available", "not support"} {
 		if strings.Contains(text, words) {
 			return true
 		}

@@ -163,6 +163,7 @@ func TestAllowUnseenLossesBehindProxyWithoutInfo(t *testing.T) {
 	want(t, wire.Granted, n, acquire("o1", "a"))
 	assert.Empty(t, n.Unseen())
 	assert.Equal(t, server.ReplicationID(), n.Identity())
+	wakes(t, n, "c:1", listen(t, n, "c"))
 	server.Config("maxmemory-policy", "volatile-lru")
 	server.Config("maxmemory", "100mb")
 	err := failure(t, node.ErrMisconfigured, accepting(t, way.addr()), acquire("o1", "b"))
