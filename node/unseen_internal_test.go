@@ -41,6 +41,7 @@ func TestWhichRefusalsHideInfo(t *testing.T) {
 		"This Redis command is not allowed from script script: 9c3, on @user_script:7.":  true,
 		"@user_script: 1: Unknown Redis command called from Lua script":                  true,
 		"Command is not available: 'INFO'. See https://upstash.com/docs for more":        true,
+		"NOPERM the command is not available to this user":                               false,
 		"service is not available, try again":                                            false,
 		"section (server) is not supported":                                              true,
 		"NOPERM this user has no permissions to run the 'info' command":                  false,
