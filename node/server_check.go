@@ -32,7 +32,7 @@ func checkFitness(info string, ofCluster, blind bool) (identity string, err erro
 		return "", fmt.Errorf("%w of %s: list the master, or wait if a failover is under way", errReplica, master)
 	case identity == "" && !blind:
 		return "", errBlind("INFO replication has no master_replid")
-	case role != "master" && !(blind && role == ""):
+	case role != "master" && (role != "" || !blind):
 		return "", fmt.Errorf("%w: its role is %q, and only a master can keep locks", errMisconfiguredServer, role)
 	case isOlder(version, oldestVersion):
 		return "", fmt.Errorf("%w: the server is Redis %s, and %s is the oldest supported version: upgrade it", errMisconfiguredServer, version, oldestVersion)

@@ -3,7 +3,6 @@ package node
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -106,5 +105,5 @@ func TestLookForIdentity(t *testing.T) {
 func TestPlaceOfUnseenIdentity(t *testing.T) {
 	w := writer{blind: true, place: 77}
 	s := w.form(scriptForm{})
-	assert.True(t, strings.Contains(s.source, "local FROM, TO = 1, 54"), "see unseenPlace")
+	assert.Contains(t, s.source, "local FROM, TO = 1, 54", "see unseenPlace")
 }

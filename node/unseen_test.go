@@ -231,3 +231,12 @@ func TestProgramThatSeesAfterBlindOnes(t *testing.T) {
 	assert.Equal(t, until, command(t, server, "HGET", wire.MarkerKey(""), "until"), "one recovery")
 	require.NoError(t, seeing.Probe(context.Background()))
 }
+
+// Each product has its own words for a command that no script may run.
+func TestAllowUnseenLossesOnNewestServers(t *testing.T) {
+	onNewest(t, func(t *testing.T, program redisproc.Option) {
+		n := opened(t, accepting(t, redisproc.Start(t, program, without(nothingTold)).Addr()))
+		want(t, wire.Granted, n, acquire("o1", "a"))
+		assert.Contains(t, n.Unseen(), "it refuses INFO in scripts")
+	})
+}

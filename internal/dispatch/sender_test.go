@@ -129,9 +129,10 @@ func (e *events) NodeRecovered(string)                              {}
 func (e *events) NodeRefuses(string, error)                         {}
 func (e *events) NodeServes(string)                                 {}
 func (e *events) MayEvict(name, settings string)                    { e.add("evicts " + name + ": " + settings) }
-func (e *events) LossesUnseen(name, reason string)                  { e.add("unseen " + name + ": " + reason) }
-func (e *events) SameServer(string, string)                         {}
-func (e *events) CapacityFreed()                                    {}
+
+func (e *events) LossesUnseen(name, reason string) { e.add("unseen " + name + ": " + reason) }
+func (e *events) SameServer(string, string)        {}
+func (e *events) CapacityFreed()                   {}
 
 // newNodes returns senders that report to events.
 func newNodes(e *events, nodes ...node.Node) *Nodes {

@@ -88,8 +88,10 @@ func TestChecks(t *testing.T) {
 		"losses that cannot be seen, and no INFO": {func(_ *Facts, n *Node, _ Info) {
 			n.Unseen, n.Info, n.Marker.Value.Identity = "it refuses INFO", Fact[Info]{Err: errDenied}, "unseen00"
 		}, []string{"usable warning n0", "eviction unknown n0", "memory unknown n0", "persistence unknown n0", "identity unknown n0", "replication unknown n0"}},
-		"an identity that this program cannot see": {func(_ *Facts, n *Node, _ Info) { n.Unseen = "it refuses INFO in scripts" },
-			[]string{"usable warning n0", "marker error n0"}},
+		"an identity that this program cannot see": {
+			func(_ *Facts, n *Node, _ Info) { n.Unseen = "it refuses INFO in scripts" },
+			[]string{"usable warning n0", "marker error n0"},
+		},
 		"no policy":                    {func(_ *Facts, _ *Node, info Info) { delete(info, "maxmemory_policy") }, []string{"eviction unknown n0"}},
 		"keys were evicted":            {func(_ *Facts, _ *Node, info Info) { info["evicted_keys"] = "3" }, []string{"eviction warning n0"}},
 		"memory is left":               {memory("89", "0"), nil},
