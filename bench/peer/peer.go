@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"time"
 )
@@ -23,10 +22,6 @@ type Peer struct {
 	Plain []string
 	// Open connects a client. It must return when ctx ends.
 	Open func(ctx context.Context, o Options) (Client, error)
-	// Worker returns the program that runs the clients of a peer that is not written in Go. Such a peer has no Open;
-	// its program follows the protocol of package worker. Available says why the program cannot run here.
-	Worker    func() (*exec.Cmd, error)
-	Available func() error
 }
 
 // Options configure a client.
@@ -82,7 +77,7 @@ func All() []Peer {
 	return []Peer{
 		redlock, multilock, noHandover,
 		floor, floorAll, floorGroup, queue,
-		redsyncPeer, redissonRedLock, redissonMultiLock,
+		redsyncPeer,
 		semaphore, readers, mixture,
 		full(16), full(128), full(1024),
 	}

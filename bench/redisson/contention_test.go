@@ -1,4 +1,4 @@
-package redisson_test
+package redisson
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/bench/redisson"
 )
 
 var (
@@ -40,9 +39,9 @@ type contender struct {
 // pauses, a MultiLock of this library could starve: it acquires all nodes at once, or none. Redisson's MultiLock
 // acquires one node after the other and keeps them, so some node would always be held.
 func TestContention(t *testing.T) {
-	for kind, describe := range map[redisson.Kind]func(*quorumlock.Client) *quorumlock.Lock{
-		redisson.Red:   func(c *quorumlock.Client) *quorumlock.Lock { return c.RedLock(name) },
-		redisson.Multi: func(c *quorumlock.Client) *quorumlock.Lock { return c.MultiLock(name) },
+	for kind, describe := range map[Kind]func(*quorumlock.Client) *quorumlock.Lock{
+		Red:   func(c *quorumlock.Client) *quorumlock.Lock { return c.RedLock(name) },
+		Multi: func(c *quorumlock.Client) *quorumlock.Lock { return c.MultiLock(name) },
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			f := newFleet(t, 10*time.Second)
@@ -50,7 +49,7 @@ func TestContention(t *testing.T) {
 			for i := range contenders {
 				all = append(all,
 					goContender(fmt.Sprintf("Go %d", i), describe(f.golang())),
-					javaContender(fmt.Sprintf("Java %d", i), f.caller(watchdog), redisson.Lock{Kind: kind, Name: name}))
+					javaContender(fmt.Sprintf("Java %d", i), f.caller(watchdog), Lock{Kind: kind, Name: name}))
 			}
 			violations := f.contend(all, f.pause(all[1]))
 			for _, c := range all {
@@ -74,7 +73,7 @@ func goContender(name string, lock *quorumlock.Lock) *contender {
 	}}
 }
 
-func javaContender(name string, caller *redisson.Caller, lock redisson.Lock) *contender {
+func javaContender(name string, caller *Caller, lock Lock) *contender {
 	return &contender{name: name, acquire: func(ctx context.Context) (func(context.Context) error, error) {
 		return func(ctx context.Context) error { return caller.Unlock(ctx, lock) }, caller.Lock(ctx, lock)
 	}}

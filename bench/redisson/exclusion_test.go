@@ -1,4 +1,4 @@
-package redisson_test
+package redisson
 
 import (
 	"fmt"
@@ -9,18 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/bench/redisson"
 )
 
 // TestBothSidesExcludeEachOther: while one side holds a lock, the other cannot, whichever rule each of them follows.
 func TestBothSidesExcludeEachOther(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	client, caller := f.golang(), f.caller(watchdog)
-	for _, there := range []redisson.Lock{
-		{Kind: redisson.Red},
-		{Kind: redisson.Red, Lease: time.Minute},
-		{Kind: redisson.Multi},
-		{Kind: redisson.Multi, Lease: time.Minute},
+	for _, there := range []Lock{
+		{Kind: Red},
+		{Kind: Red, Lease: time.Minute},
+		{Kind: Multi},
+		{Kind: Multi, Lease: time.Minute},
 	} {
 		there.Name = name
 		for rule, here := range map[string]*quorumlock.Lock{"RedLock": client.RedLock(name), "MultiLock": client.MultiLock(name)} {
@@ -49,7 +48,7 @@ func TestBothSidesExcludeEachOther(t *testing.T) {
 func TestLockOfOneServerActsAsRLock(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	first := f.golang(func(c *quorumlock.Config) { c.Addresses = f.addresses()[:1] }).RedLock(name)
-	caller, there := f.caller(watchdog), redisson.Lock{Kind: redisson.One, Name: name}
+	caller, there := f.caller(watchdog), Lock{Kind: One, Name: name}
 
 	f.locked(caller, there)
 	_, err := first.TryAcquire(t.Context())

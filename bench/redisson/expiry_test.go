@@ -1,4 +1,4 @@
-package redisson_test
+package redisson
 
 import (
 	"testing"
@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/bench/redisson"
 )
 
 // TestRedissonLeaseExpires: a lease expires in Java, and a waiter in Go acquires the lock. The late unlock in Java does
@@ -15,12 +14,12 @@ import (
 func TestRedissonLeaseExpires(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	caller := f.caller(watchdog)
-	for _, kind := range []redisson.Kind{redisson.Red, redisson.Multi} {
-		there := redisson.Lock{Kind: kind, Name: name, Lease: time.Second}
+	for _, kind := range []Kind{Red, Multi} {
+		there := Lock{Kind: kind, Name: name, Lease: time.Second}
 		f.locked(caller, there)
 		lease := f.acquire(f.golang().RedLock(name))
 		f.owned(lease.Owner())
-		if err := caller.Unlock(t.Context(), there); kind == redisson.Multi { // RedissonRedLock does not report it.
+		if err := caller.Unlock(t.Context(), there); kind == Multi { // RedissonRedLock does not report it.
 			require.ErrorContains(t, err, "IllegalMonitorStateException")
 		}
 		f.owned(lease.Owner())
@@ -34,8 +33,8 @@ func TestGoLeaseExpires(t *testing.T) {
 	f := newFleet(t, time.Second)
 	lock := f.golang().RedLock(name).With(quorumlock.LockOptions{Fixed: true})
 	caller := f.caller(watchdog)
-	for _, kind := range []redisson.Kind{redisson.Red, redisson.Multi} {
-		there := redisson.Lock{Kind: kind, Name: name}
+	for _, kind := range []Kind{Red, Multi} {
+		there := Lock{Kind: kind, Name: name}
 		lease := f.acquire(lock)
 		f.locked(caller, there)
 		require.Error(t, lease.Err(), "the lease ends before its keys expire")

@@ -1,4 +1,4 @@
-package redisson_test
+package redisson
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
-	"github.com/quorumlock/quorumlock/bench/redisson"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
@@ -24,7 +23,7 @@ const (
 )
 
 // redLock describes this library's RedLock of that name for Java.
-var redLock = redisson.Lock{Kind: redisson.Red, Name: name}
+var redLock = Lock{Kind: Red, Name: name}
 
 // fleet is five servers with clients of both sides.
 type fleet struct {
@@ -32,7 +31,7 @@ type fleet struct {
 	ctx     context.Context
 	servers []*redisproc.Server
 	config  quorumlock.Config
-	java    *redisson.Process
+	java    *Process
 }
 
 // newFleet starts servers for clients with this TTL, and uses the Java process that the tests share.
@@ -45,7 +44,7 @@ func newFleet(t *testing.T, ttl time.Duration) *fleet {
 	return fleetOf(t, shared, ttl)
 }
 
-func fleetOf(t *testing.T, java *redisson.Process, ttl time.Duration) *fleet {
+func fleetOf(t *testing.T, java *Process, ttl time.Duration) *fleet {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+*duration)
 	t.Cleanup(cancel)
@@ -87,7 +86,7 @@ func (f *fleet) golang(changes ...func(*quorumlock.Config)) *quorumlock.Client {
 }
 
 // caller returns a thread of a new Redisson client.
-func (f *fleet) caller(ttl time.Duration) *redisson.Caller {
+func (f *fleet) caller(ttl time.Duration) *Caller {
 	f.t.Helper()
 	client, err := f.java.Open(f.ctx, f.addresses(), ttl)
 	require.NoError(f.t, err)
@@ -154,7 +153,7 @@ func (f *fleet) acquire(lock *quorumlock.Lock) *quorumlock.Lease {
 }
 
 // locked lets a caller in Java acquire a lock, which must succeed.
-func (f *fleet) locked(caller *redisson.Caller, lock redisson.Lock) {
+func (f *fleet) locked(caller *Caller, lock Lock) {
 	f.t.Helper()
 	got, err := caller.TryLock(f.ctx, lock, 10*time.Second)
 	require.NoError(f.t, err)

@@ -1,4 +1,4 @@
-package redisson_test
+package redisson
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/bench/redisson"
 )
 
 // TestForceReleaseOfRedissonLock: ForceRelease removes a lock of Redisson. Its holder notices when it unlocks, and its
@@ -17,7 +16,7 @@ import (
 func TestForceReleaseOfRedissonLock(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
-	there := redisson.Lock{Kind: redisson.Multi, Name: name}
+	there := Lock{Kind: Multi, Name: name}
 	f.locked(caller, there)
 	status, err := lock.ForceRelease(t.Context())
 	require.NoError(t, err)
@@ -25,11 +24,11 @@ func TestForceReleaseOfRedissonLock(t *testing.T) {
 	require.Empty(t, status.Holder(), "no owner id has a quorum")
 
 	lease := f.acquire(lock)
-	held, err := caller.IsHeld(t.Context(), redisson.Lock{Kind: redisson.One, Name: name})
+	held, err := caller.IsHeld(t.Context(), Lock{Kind: One, Name: name})
 	require.NoError(t, err)
 	require.False(t, held)
 	err = caller.Unlock(t.Context(), there)
-	var exception *redisson.Error
+	var exception *Error
 	require.ErrorAs(t, err, &exception)
 	require.Contains(t, exception.Text, "IllegalMonitorStateException")
 	require.NoError(t, lease.Extend(t.Context()))
@@ -57,7 +56,7 @@ func TestForceUnlockInJavaAllowsSecondHolder(t *testing.T) {
 	lease, caller := f.acquire(fixed), f.caller(watchdog)
 	f.owned(lease.Owner())
 	f.forceUnlock(caller)
-	f.locked(caller, redisson.Lock{Kind: redisson.Red, Name: name})
+	f.locked(caller, Lock{Kind: Red, Name: name})
 	require.NoError(t, lease.Err(), "the holder cannot know yet")
 	require.Error(t, lease.Extend(t.Context()))
 	assert.NotContains(t, f.owners(), lease.Owner(), "the former holder does not take the lock back")
@@ -66,10 +65,10 @@ func TestForceUnlockInJavaAllowsSecondHolder(t *testing.T) {
 }
 
 // forceUnlock unlocks one node after the other, as a MultiLock in Java has no forced unlock.
-func (f *fleet) forceUnlock(caller *redisson.Caller) {
+func (f *fleet) forceUnlock(caller *Caller) {
 	f.t.Helper()
 	for i := range f.servers {
-		was, err := caller.ForceUnlock(f.ctx, redisson.Lock{Kind: redisson.One, Node: i, Name: name})
+		was, err := caller.ForceUnlock(f.ctx, Lock{Kind: One, Node: i, Name: name})
 		require.NoError(f.t, err)
 		require.True(f.t, was)
 	}

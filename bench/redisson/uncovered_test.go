@@ -1,4 +1,4 @@
-package redisson_test
+package redisson
 
 import (
 	"crypto/sha256"
@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/bench/redisson"
 )
 
 // These tests show guarantees that do not hold if some clients use Redisson. docs/redisson.md lists them. If a test
@@ -59,7 +58,7 @@ func TestLateRedissonLeaseShortensAnotherLease(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock := f.golang().RedLock(name).With(quorumlock.LockOptions{Fixed: true})
 	caller := f.caller(watchdog)
-	there := redisson.Lock{Kind: redisson.Red, Name: name, Lease: 2 * time.Second}
+	there := Lock{Kind: Red, Name: name, Lease: 2 * time.Second}
 
 	f.servers[3].Pause()
 	t.Cleanup(f.servers[3].Resume)

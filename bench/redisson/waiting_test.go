@@ -1,4 +1,4 @@
-package redisson_test
+package redisson
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/bench/redisson"
 )
 
 // wakes bounds the time until a woken waiter has the lock. It is shorter than the polling interval of waiters, which is a
@@ -23,8 +22,8 @@ const (
 func TestUnlockInJavaWakesWaitersInGo(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
-	for _, kind := range []redisson.Kind{redisson.Red, redisson.Multi} {
-		there := redisson.Lock{Kind: kind, Name: name}
+	for _, kind := range []Kind{Red, Multi} {
+		there := Lock{Kind: kind, Name: name}
 		f.woken(func() time.Duration {
 			f.locked(caller, there)
 			granted := make(chan time.Time, 1)
@@ -67,9 +66,9 @@ func (f *fleet) woken(wait func() time.Duration) {
 func TestReleaseInGoWakesWaitersInJava(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
-	for _, kind := range []redisson.Kind{redisson.One, redisson.Red, redisson.Multi} {
+	for _, kind := range []Kind{One, Red, Multi} {
 		f.woken(func() time.Duration {
-			_, took := f.awaited(lock, caller, redisson.Lock{Kind: kind, Name: name})
+			_, took := f.awaited(lock, caller, Lock{Kind: kind, Name: name})
 			return took
 		})
 	}
@@ -77,7 +76,7 @@ func TestReleaseInGoWakesWaitersInJava(t *testing.T) {
 
 // awaited makes a caller in Java wait for a lock, and then releases the lock. It returns the length of the wait, and its
 // part after the release.
-func (f *fleet) awaited(lock *quorumlock.Lock, caller *redisson.Caller, there redisson.Lock) (waited, took time.Duration) {
+func (f *fleet) awaited(lock *quorumlock.Lock, caller *Caller, there Lock) (waited, took time.Duration) {
 	f.t.Helper()
 	lease := f.acquire(lock)
 	f.owned(lease.Owner()) // A node that has not answered yet would give the caller its lock.
@@ -107,7 +106,7 @@ func TestWithoutTheOptionRedissonWaitsForTheTTL(t *testing.T) {
 	// machine, the release may come long after the denial: such a try says nothing.
 	reported := f.config.TTL / 2
 	for range 10 {
-		waited, took := f.awaited(silent, caller, redisson.Lock{Kind: redisson.One, Name: name})
+		waited, took := f.awaited(silent, caller, Lock{Kind: One, Name: name})
 		require.Greater(t, waited, reported)
 		if waited-took <= reported {
 			return

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
-	"github.com/quorumlock/quorumlock/bench/peer"
 	"github.com/quorumlock/quorumlock/bench/worker"
 )
 
@@ -27,12 +26,13 @@ type child struct {
 }
 
 // startChild starts a worker and sends it its job.
-func startChild(p peer.Peer, job worker.Job) (*child, error) {
-	command, err := workerOf(p)
+func startChild(job worker.Job) (*child, error) {
+	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := &child{command: command}
+	c := &child{command: exec.Command(program)}
+	c.command.Env = append(os.Environ(), worker.Env+"=1")
 	c.command.Stderr = &c.errors
 	if c.in, err = c.command.StdinPipe(); err != nil {
 		return nil, err
@@ -52,20 +52,6 @@ func startChild(p peer.Peer, job worker.Job) (*child, error) {
 		return nil, fmt.Errorf("give a worker its job: %w", err)
 	}
 	return c, nil
-}
-
-// workerOf returns the worker program of a peer: its own, or this program.
-func workerOf(p peer.Peer) (*exec.Cmd, error) {
-	if p.Worker != nil {
-		return p.Worker()
-	}
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	command := exec.Command(program)
-	command.Env = append(os.Environ(), worker.Env+"=1")
-	return command, nil
 }
 
 // say tells the worker to continue.

@@ -145,7 +145,7 @@ func (m *measurement) start(ctx context.Context) (err error) {
 	}
 	for _, job := range jobs(m.cell) {
 		job.Addresses, job.WitnessFile = addresses, witness
-		w, err := startChild(m.peer, job)
+		w, err := startChild(job)
 		if err != nil {
 			return err
 		}

@@ -135,12 +135,3 @@ func TestMixedKeepsGroupsTogether(t *testing.T) {
 		}
 	}
 }
-
-func TestImpossibleCellsAreLeftOut(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	var told []string
-	tell := func(format string, _ ...any) { told = append(told, format) }
-	cells := []cell.Cell{{Peer: "redisson-redlock"}, {Peer: "floor", Nodes: 3}}
-	assert.Equal(t, cells[1:], possible(cells, tell))
-	assert.Len(t, told, 1)
-}

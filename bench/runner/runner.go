@@ -8,13 +8,11 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
-	"github.com/quorumlock/quorumlock/bench/peer"
 )
 
 // Run measures each cell once in each round, and logs its progress. When ctx ends, Run returns the results so far.
 func Run(ctx context.Context, o Options, cells []cell.Cell, tell func(format string, args ...any)) (results []cell.Result) {
 	began := time.Now()
-	cells = possible(cells, tell)
 	total := len(cells) * o.Rounds
 	tell("%d cells, each measured %d times", len(cells), o.Rounds)
 	for round := 1; round <= o.Rounds; round++ {
@@ -31,19 +29,6 @@ func Run(ctx context.Context, o Options, cells []cell.Cell, tell func(format str
 		}
 	}
 	return results
-}
-
-// possible drops the cells of peers that cannot run here, and logs how many.
-func possible(cells []cell.Cell, tell func(format string, args ...any)) (left []cell.Cell) {
-	for _, c := range cells {
-		if p, _ := peer.Find(c.Peer); p.Available == nil || p.Available() == nil { // the plan knows them all
-			left = append(left, c)
-		}
-	}
-	if n := len(cells) - len(left); n > 0 {
-		tell("left out %d cells with Redisson, which needs Maven and a JDK", n)
-	}
-	return left
 }
 
 // brief summarises a result in a few words.

@@ -31,7 +31,7 @@ func Scenarios() []Scenario {
 			Name: "uncontended", Title: "Locks that are free",
 			Cells: []Matrix{
 				{Peers: []string{"redlock", "floor"}, Sizes: in(1, 1, 16, 128, 1024), Loads: []cell.Load{cell.Cycle}},
-				{Peers: []string{"redsync", "redisson-redlock", "redisson-multilock"}, Sizes: in(1, 1, 128)},
+				{Peers: []string{"redsync"}, Sizes: in(1, 1, 128)},
 			},
 		},
 		{
@@ -68,7 +68,7 @@ func Scenarios() []Scenario {
 					Peers: []string{"redlock", "queue", "redsync"}, Sizes: []Size{{16, 8}, {2, 2}, {64, 8}},
 					Loads: []cell.Load{cell.Pass}, Longer: 3,
 				},
-				{Peers: []string{"nohandover", "redisson-redlock"}, Sizes: in(8, 64)},
+				{Peers: []string{"nohandover"}, Sizes: in(8, 64)},
 			},
 			Settle: 500 * time.Millisecond,
 		},
@@ -83,7 +83,7 @@ func Scenarios() []Scenario {
 					Longer: 3,
 				},
 				{
-					Peers: []string{"redsync", "redisson-redlock"}, Conditions: []Condition{healthy, {Fault: cluster.Hung, Bad: 1}},
+					Peers: []string{"redsync"}, Conditions: []Condition{healthy, {Fault: cluster.Hung, Bad: 1}},
 					Longer: 6, // with a node that hangs, redsync takes ten seconds for an operation
 				},
 			},
@@ -93,7 +93,7 @@ func Scenarios() []Scenario {
 			Cells: []Matrix{
 				{Peers: []string{"redlock"}, Sizes: []Size{{200, 1}, {200, 8}, {200, 200}}, Loads: []cell.Load{cell.Wait}, Longer: 5},
 				{Sizes: in(1, 1000), Loads: []cell.Load{cell.WaitApart}},
-				{Peers: []string{"redsync", "redisson-redlock"}, Sizes: in(1, 200), Longer: 2},
+				{Peers: []string{"redsync"}, Sizes: in(1, 200), Longer: 2},
 			},
 			Settle: time.Second, TTL: longTTL,
 		},

@@ -27,11 +27,6 @@ final class Lines {
         return line == null ? null : json.readValue(line, type);
     }
 
-    /** Waits for a line with any content, and returns whether there was one. */
-    boolean await() throws IOException {
-        return in.readLine() != null;
-    }
-
     void write(Object value) throws IOException {
         byte[] line = (json.writeValueAsString(value) + "\n").getBytes(StandardCharsets.UTF_8);
         synchronized (out) {

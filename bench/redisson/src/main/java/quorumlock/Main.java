@@ -7,12 +7,7 @@ public final class Main {
     public static void main(String[] args) {
         int status = 0;
         try {
-            Lines lines = new Lines(System.in, System.out);
-            switch (args.length == 1 ? args[0] : "") {
-                case "serve" -> new Server(lines).run();
-                case "bench" -> new Worker(lines).run();
-                default -> throw new IllegalArgumentException("usage: serve | bench");
-            }
+            new Server(new Lines(System.in, System.out)).run();
         } catch (Exception e) {
             e.printStackTrace();
             status = 1;

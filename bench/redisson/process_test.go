@@ -48,14 +48,17 @@ type response struct {
 // errEnded is the error of calls to a process that has ended.
 var errEnded = errors.New("the program in Java has ended")
 
-// Start builds and starts the program. Redisson's messages go to log.
+// Start builds and starts the program. Redisson's messages go to log. Its memory is bounded.
 func Start(ctx context.Context, log io.Writer) (*Process, error) {
-	jar, err := Build(ctx)
-	if err != nil {
+	if err := build(ctx); err != nil {
 		return nil, err
 	}
-	p := &Process{command: Command(jar, "serve"), waiting: map[int64]chan<- response{}}
+	p := &Process{
+		command: exec.Command("java", "-Xmx256m", "-Xss512k", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-jar", program),
+		waiting: map[int64]chan<- response{},
+	}
 	p.command.Stderr, p.command.WaitDelay = log, waitDelay
+	var err error
 	if p.in, err = p.command.StdinPipe(); err != nil {
 		return nil, err
 	}
