@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -29,9 +28,8 @@ each node remembers the former owner.
 
 Without another flag, the lock is taken from whoever holds it, or from all its readers.
 --owner takes from one owner alone all that it has of the name: the lock, as the writer or
-a reader, or permits of the semaphore. --permit takes a permit of the semaphore, and all
-others that its holder acquired with it: a lease is lost as a whole. 'quorumlock status'
-shows owners and permits.
+a reader, or permits of the semaphore, since a lease is lost as a whole. 'quorumlock
+status' shows the owners.
 `
 
 var errNotForced = errors.New("refused without --force: the holder may be alive, and would work beside the next holder until it notices the loss; " +
@@ -43,7 +41,6 @@ type releaser struct {
 	watcher *watch.Watcher
 	facts   *watch.Facts
 	owner   string
-	permits []int
 }
 
 func releaseCommand(a *app) *cobra.Command {
@@ -54,22 +51,17 @@ func releaseCommand(a *app) *cobra.Command {
 		Short: "Take a lock or a permit from its holder",
 		Long:  releaseHelp,
 		Example: `  quorumlock release --force nightly-report
-  quorumlock release --force workers --permit 2
   quorumlock release --force prices --owner R4ZKX2Q7M3:17`,
 		Args: arguments(named),
 		RunE: func(c *cobra.Command, keys []string) error {
-			switch {
-			case !force:
+			if !force {
 				return wrongUsage(c, errNotForced)
-			case r.owner != "" && len(r.permits) > 0:
-				return wrongFlag(c, "--owner and --permit exclude each other")
 			}
 			return r.release(c, keys)
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "yes, take it, even from a holder that is alive")
 	c.Flags().StringVar(&r.owner, "owner", "", "take only what this owner has; the `id` is its first word in status")
-	c.Flags().IntSliceVar(&r.permits, "permit", nil, "take these permits of the semaphore, by `number`")
 	return c
 }
 
@@ -97,12 +89,12 @@ func (r *releaser) release(c *cobra.Command, keys []string) error {
 }
 
 func (r *releaser) releaseName(ctx context.Context, key string) error {
-	if r.owner != "" || len(r.permits) > 0 {
+	if r.owner != "" {
 		return r.evict(ctx, key)
 	}
 	owners := report.NewLock(key, r.facts).Owners()
 	if permits := r.facts.Permits(key); len(owners) == 0 && len(permits) > 0 {
-		return fmt.Errorf("nothing was released: no lock %q is held, but %s of the semaphore; choose with --permit or --owner", key, permitNumbers(permits))
+		return fmt.Errorf("nothing was released: no lock %q is held, but %s of the semaphore; choose with --owner", key, permitNumbers(permits))
 	}
 	if count, _ := r.facts.Latch(key); len(owners) == 0 && count > 0 {
 		return fmt.Errorf("nothing was released: %q is a latch, which has no holder", key)
@@ -151,53 +143,31 @@ func (r *releaser) warnOf(owners []string, key string, lock *report.Lock) {
 	r.say("warning: if %s is alive, it may go on until its next renewal fails, and others can have %q %s", strings.Join(owners, " or "), key, when)
 }
 
-// evict takes a lock or permits from the chosen owners.
+// evict takes a lock and permits from the chosen owner.
 func (r *releaser) evict(ctx context.Context, key string) error {
-	names := r.facts.Permits(key)
-	if r.owner != "" {
-		names = append(names, key)
-	}
-	owners := r.chosen(names)
-	switch {
-	case len(owners) == 0 && r.owner != "":
-		return fmt.Errorf("%s holds nothing of the name %q on any node that answered", text.Escaped(r.owner), key)
-	case len(owners) == 0:
-		return fmt.Errorf("permit %s of the semaphore %q is not held on any node that answered", strings.Trim(fmt.Sprint(r.permits), "[]"), key)
-	}
 	var failed error
-	for _, owner := range owners {
-		for _, held := range [][]string{r.heldBy(owner, r.facts.Permits(key)), r.heldBy(owner, []string{key})} {
-			if len(held) > 0 {
-				failed = errors.Join(failed, r.evictOwner(ctx, key, owner, held))
-			}
+	nothing := true
+	for _, names := range [][]string{r.facts.Permits(key), {key}} {
+		if owner, held := r.chosen(names); len(held) > 0 {
+			failed, nothing = errors.Join(failed, r.evictOwner(ctx, key, owner, held)), false
 		}
+	}
+	if nothing {
+		return fmt.Errorf("%s holds nothing of the name %q on any node that answered", text.Escaped(r.owner), key)
 	}
 	return failed
 }
 
-// chosen returns the owners that the flags describe, among the holders of names.
-func (r *releaser) chosen(names []string) (owners []string) {
+// chosen returns the whole id of the chosen owner, and which of the names it holds on any node.
+func (r *releaser) chosen(names []string) (id string, held []string) {
 	for _, name := range names {
-		_, number, permit := watch.Permit(name)
 		for _, owner := range report.NewLock(name, r.facts).Owners() {
-			chosen := owner == r.owner || quorumlock.ParseOwner(owner).ID == r.owner
-			if r.owner != "" && chosen || permit && slices.Contains(r.permits, number) {
-				owners = append(owners, owner)
+			if owner == r.owner || quorumlock.ParseOwner(owner).ID == r.owner {
+				id, held = owner, append(held, name)
 			}
 		}
 	}
-	slices.Sort(owners)
-	return slices.Compact(owners)
-}
-
-// heldBy returns the names that an owner holds on any node.
-func (r *releaser) heldBy(owner string, names []string) (held []string) {
-	for _, name := range names {
-		if slices.Contains(report.NewLock(name, r.facts).Owners(), owner) {
-			held = append(held, name)
-		}
-	}
-	return held
+	return id, held
 }
 
 func (r *releaser) evictOwner(ctx context.Context, key, owner string, names []string) error {

@@ -150,13 +150,13 @@ func TestKindsWithTheRightsOfPrograms(t *testing.T) {
 	assert.Contains(t, r.stdout, "  unreachable: dial", "a node that does not answer is shown, though no lock is held")
 	assert.Contains(t, r.stdout, "semaphore \"job:s\": 2 permits held")
 	assert.Contains(t, r.stdout, "latch \"job:s\": 1 of 2 have counted down\n")
-	r = call(t, "release", "--force", "job:s", "--permit", "1", "--nodes", nodes)
+	r = call(t, "release", "--force", "job:s", "--owner", idOf(lease), "--nodes", nodes)
 	require.Zero(t, r.code, r.stderr)
 	assert.Contains(t, servers.plainly(r.stdout, lease), "permits 0 and 1 of the semaphore \"job:s\": taken from A on 2 of 3 nodes\n")
 	assert.Contains(t, servers.plainly(r.stdout), "n1: not removed: unreachable")
 	ended(t, lease)
 
 	servers[1].Kill()
-	assert.NotZero(t, call(t, "release", "--force", "job:s", "--permit", "1", "--nodes", nodes).code)
+	assert.NotZero(t, call(t, "release", "--force", "job:s", "--owner", idOf(lease), "--nodes", nodes).code)
 	assert.Equal(t, exit.NoQuorum, call(t, "status", "job:s", "--nodes", nodes).code)
 }

@@ -59,7 +59,6 @@ func TestWrongUsage(t *testing.T) {
 		{"latch await l --wait -1s --embedded 3", "--wait -1s is negative"},
 		{"latch down l id --wait 0s --embedded 3", "--wait 0s leaves no time"},
 		{"latch await l --ttl 1s --embedded 3", "TTL 1s of a latch is under 10s"},
-		{"release --force k --nodes a --owner x:1 --permit 1", "--owner and --permit exclude each other"},
 		{"run --embedded 3 --key k", "no command to run"},
 		{"run --embedded 3 -- true", "no --key"},
 		{"run --key k -- true", "no nodes"},
