@@ -9,7 +9,6 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/cmd/internal/doctor"
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
-	"github.com/quorumlock/quorumlock/cmd/internal/text"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -93,7 +92,7 @@ func (a *app) examine(c *cobra.Command, keys []string, asJSON bool) error {
 	if asJSON {
 		err = doctor.PrintJSON(a.stdout, facts, report)
 	} else {
-		err = doctor.Print(a.stdout, text.WantsColour(a.stdout), facts, report)
+		err = doctor.Print(a.stdout, facts, report)
 	}
 	switch {
 	case err != nil:

@@ -14,8 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-
-	"github.com/quorumlock/quorumlock/cmd/internal/text"
 )
 
 // openTerminal makes a pseudo-terminal. It returns the user's end, and the path of the programs' end.
@@ -162,21 +160,6 @@ func TestTerminalIsGivenBack(t *testing.T) {
 			assert.Zero(t, s.exit())
 		})
 	}
-}
-
-func TestColoursOnATerminal(t *testing.T) {
-	_, path := openTerminal(t)
-	tty, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
-	defer tty.Close()
-	t.Setenv("TERM", "xterm")
-	assert.True(t, text.WantsColour(tty))
-	t.Setenv("NO_COLOR", "1")
-	assert.False(t, text.WantsColour(tty))
-	t.Setenv("NO_COLOR", "")
-	assert.True(t, text.WantsColour(tty), "an empty NO_COLOR means nothing")
-	t.Setenv("TERM", "dumb")
-	assert.False(t, text.WantsColour(tty))
 }
 
 // TestTerminalIsGivenBackByACommandThatCannotStart: its process had the foreground before the exec failed.

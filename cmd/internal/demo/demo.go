@@ -100,7 +100,7 @@ type actor struct {
 }
 
 func newStage(ctx context.Context, w io.Writer, log *slog.Logger) (*stage, error) {
-	s := &stage{timeline: newTimeline(w), ctx: ctx}
+	s := &stage{timeline: &timeline{w, time.Now()}, ctx: ctx}
 	cfg := quorumlock.Config{TTL: ttl, MaxTTL: ttl, MaxClockSkew: skew, Logger: log}
 	for i := range total {
 		s.nodes = append(s.nodes, memory.New(fmt.Sprintf("node-%d", i+1), nil))
@@ -108,17 +108,17 @@ func newStage(ctx context.Context, w io.Writer, log *slog.Logger) (*stage, error
 	}
 	_, err := admin.Init(ctx, cfg)
 	if err == nil {
-		s.a, err = s.newActor("A", colourA, cfg)
+		s.a, err = s.newActor("A", cfg)
 	}
 	if err == nil {
-		s.b, err = s.newActor("B", colourB, cfg)
+		s.b, err = s.newActor("B", cfg)
 	}
 	return s, err
 }
 
-func (s *stage) newActor(name, colour string, cfg quorumlock.Config) (*actor, error) {
+func (s *stage) newActor(name string, cfg quorumlock.Config) (*actor, error) {
 	a := &actor{
-		tell: func(format string, args ...any) { s.tell(name, colour, format, args...) },
+		tell: func(format string, args ...any) { s.tell(name, format, args...) },
 		// The capacity exceeds the renewals of the demo, because hooks must not block.
 		renewed: make(chan quorumlock.RenewedEvent, 1000),
 		failed:  make(chan quorumlock.RenewalFailedEvent, 1000),
@@ -226,33 +226,20 @@ func round(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// Colours of the actors, as terminals number them.
-const (
-	colourA     = "1;36" // cyan
-	colourB     = "1;33" // yellow
-	colourNodes = "1;35" // magenta
-)
-
 // timeline prints events with the time since its start and their actor. It is for one goroutine.
 type timeline struct {
-	w      io.Writer
-	began  time.Time
-	colour bool
+	w     io.Writer
+	began time.Time
 }
 
-func newTimeline(w io.Writer) *timeline {
-	return &timeline{w: w, began: time.Now(), colour: text.WantsColour(w)}
-}
-
-func (t *timeline) tell(actor, colour, format string, args ...any) {
-	who := text.Painted(fmt.Sprintf("%-5s", actor), colour, t.colour)
-	fmt.Fprintf(t.w, "%6.2f s  %s  %s\n", time.Since(t.began).Seconds(), who, fmt.Sprintf(format, args...))
+func (t *timeline) tell(actor, format string, args ...any) {
+	fmt.Fprintf(t.w, "%6.2f s  %-5s  %s\n", time.Since(t.began).Seconds(), actor, fmt.Sprintf(format, args...))
 }
 
 func (t *timeline) tellNodes(format string, args ...any) {
-	t.tell("nodes", colourNodes, format, args...)
+	t.tell("nodes", format, args...)
 }
 
 func (t *timeline) chapter(title string) {
-	fmt.Fprintf(t.w, "\n%s\n", text.Painted(title, text.Heading, t.colour))
+	fmt.Fprintf(t.w, "\n%s\n", title)
 }

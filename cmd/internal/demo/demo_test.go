@@ -26,7 +26,6 @@ func TestDemo(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, Play(t.Context(), &out, quiet), out.String())
 	text := out.String()
-	assert.NotContains(t, text, "\x1b", "no colours but on a terminal")
 
 	rest := text
 	for _, claim := range []string{
@@ -124,15 +123,4 @@ func TestDemoNotices(t *testing.T) {
 			require.ErrorContains(t, s.attempt(func() { c.play(s) }), c.expected)
 		})
 	}
-}
-
-func TestTimelineColours(t *testing.T) {
-	var out bytes.Buffer
-	line := newTimeline(&out)
-	line.tell("A", colourA, "does %d things", 2)
-	line.colour = true
-	line.tell("A", colourA, "does it")
-	line.tell("A", "", "does it")
-	line.chapter("Title")
-	assert.Equal(t, "  0.00 s  A      does 2 things\n  0.00 s  \x1b[1;36mA    \x1b[0m  does it\n  0.00 s  A      does it\n\n\x1b[1mTitle\x1b[0m\n", out.String())
 }

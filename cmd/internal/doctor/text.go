@@ -52,8 +52,8 @@ func newNodeReport(n *Node) nodeReport {
 }
 
 // Print prints a report for people. It escapes text of servers for a terminal.
-func Print(w io.Writer, colour bool, f *Facts, r *Report) error {
-	p := &printer{colour: colour, nodes: len(f.Nodes)}
+func Print(w io.Writer, f *Facts, r *Report) error {
+	p := &printer{nodes: len(f.Nodes)}
 	nodes := text.NewTable("NODE", "SERVER", "ROLE", "CLOCK", "ROUND TRIP", "SLOWEST")
 	for i := range f.Nodes {
 		nodes.Add(row(&f.Nodes[i])...)
@@ -100,7 +100,6 @@ func briefly(d time.Duration) string {
 
 type printer struct {
 	strings.Builder
-	colour bool
 	// nodes is the number of nodes.
 	nodes int
 }
@@ -111,14 +110,12 @@ const (
 	commandIndent = textIndent + "       "
 )
 
-var colours = map[Severity]string{Error: text.Bad, Warning: text.Uneasy, Note: text.Calm}
-
 func (p *printer) finding(id string, f Finding) {
 	where := ""
 	if len(f.Nodes) > 0 {
 		where = " on " + p.named(f.Nodes)
 	}
-	fmt.Fprintf(p, "\n%s %s%s\n", text.Painted(f.Severity.String(), "1;"+colours[f.Severity], p.colour), id, text.Escaped(where))
+	fmt.Fprintf(p, "\n%s %s%s\n", f.Severity, id, text.Escaped(where))
 	p.field("", f.Found)
 	p.field("why: ", f.Why)
 	p.field("do:  ", f.Do)

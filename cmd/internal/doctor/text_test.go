@@ -36,16 +36,16 @@ func sick() *Facts {
 }
 
 // inWords returns the report for people.
-func inWords(t *testing.T, facts *Facts, colour bool) string {
+func inWords(t *testing.T, facts *Facts) string {
 	t.Helper()
 	var printed strings.Builder
-	require.NoError(t, Print(&printed, colour, facts, facts.Report()))
+	require.NoError(t, Print(&printed, facts, facts.Report()))
 	return printed.String()
 }
 
 // TestSample: the sample in the documentation equals the output.
 func TestSample(t *testing.T) {
-	printed := inWords(t, sick(), false)
+	printed := inWords(t, sick())
 	document, err := os.ReadFile("../../../docs/doctor.md")
 	require.NoError(t, err)
 	if !strings.Contains(string(document), "\n```text\n"+printed+"```\n") {
@@ -54,9 +54,6 @@ func TestSample(t *testing.T) {
 	for line := range strings.Lines(printed) {
 		assert.LessOrEqual(t, len([]rune(line))-1, text.Columns, line)
 	}
-	coloured := inWords(t, sick(), true)
-	assert.Contains(t, coloured, "\x1b[1;31merror\x1b[0m reachable on redis-c:6379\n")
-	assert.Equal(t, printed, strings.NewReplacer("\x1b[1;31m", "", "\x1b[1;33m", "", "\x1b[1;36m", "", "\x1b[0m", "").Replace(coloured))
 }
 
 // TestTextIsBrief: no time is printed as 0.0ms, no clock as -0.0ms ahead, and the names of all nodes are not repeated.
@@ -69,7 +66,7 @@ func TestTextIsBrief(t *testing.T) {
 		n.Clock.Value.Ahead = -30 * time.Microsecond
 		n.Info, n.Clock.Err = facts.Nodes[0].Info, nil
 	}
-	printed := inWords(t, facts, false)
+	printed := inWords(t, facts)
 	assert.NotContains(t, printed, " 0.0ms")
 	assert.Contains(t, printed, "  <0.1ms      <0.1ms\n")
 	assert.NotContains(t, printed, "-0.0")
@@ -82,7 +79,7 @@ func TestTextEscapes(t *testing.T) {
 	facts := sick()
 	facts.Nodes[0].Info.Value["redis_version"] = "7.0\x1b[2J"
 	facts.Nodes[2].Unreached = errors.New("\x1b[2J\nerror")
-	printed := inWords(t, facts, false)
+	printed := inWords(t, facts)
 	assert.NotContains(t, printed, "\x1b")
 	assert.Contains(t, printed, `7.0\x1b[2J`)
 	assert.NotContains(t, printed, "\nerror\n")
@@ -92,7 +89,7 @@ func TestTextEscapes(t *testing.T) {
 func TestCannotPrint(t *testing.T) {
 	facts := sick()
 	require.Error(t, PrintJSON(broken{}, facts, facts.Report()))
-	require.Error(t, Print(broken{}, false, facts, facts.Report()))
+	require.Error(t, Print(broken{}, facts, facts.Report()))
 }
 
 type broken struct{}

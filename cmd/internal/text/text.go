@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -15,32 +14,6 @@ import (
 
 // Columns is the largest width of texts that people read.
 const Columns = 90
-
-// Colours, as terminals number them.
-const (
-	Heading = "1"
-	Bad     = "31"
-	Uneasy  = "33"
-	Calm    = "36"
-)
-
-// Painted puts text into a colour if colours are wanted. An empty colour is none.
-func Painted(text, colour string, wanted bool) string {
-	if !wanted || colour == "" || text == "" {
-		return text
-	}
-	return "\x1b[" + colour + "m" + text + "\x1b[0m"
-}
-
-// WantsColour reports whether the output is a terminal whose user has not turned colours off (https://no-color.org).
-func WantsColour(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
 
 // Table is rows of cells, laid out in columns. The first row is the heading.
 type Table struct{ rows [][]string }

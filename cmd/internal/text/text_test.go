@@ -1,15 +1,12 @@
 package text
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -31,16 +28,6 @@ func TestWords(t *testing.T) {
 	for want, words := range map[string][]string{"": nil, "a": {"a"}, "a and b": {"a", "b"}, "a, b and c": {"a", "b", "c"}} {
 		assert.Equal(t, want, Enumerated(words))
 	}
-}
-
-func TestColoursAreForTerminals(t *testing.T) {
-	t.Setenv("TERM", "xterm")
-	assert.False(t, WantsColour(&bytes.Buffer{}))
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	defer r.Close()
-	defer w.Close()
-	assert.False(t, WantsColour(w))
 }
 
 // TestNothingFromServersReachesTheTerminalRaw: owners and errors come from servers, and reach terminals.
