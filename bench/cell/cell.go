@@ -22,8 +22,6 @@ const (
 	Cycle Load = "cycle"
 	// NewNames is like Cycle, with a name that was never used before in each operation.
 	NewNames Load = "newnames"
-	// Zipf: each operation takes one of [ZipfNames] locks, drawn by Zipf's law.
-	Zipf Load = "zipf"
 	// Pass: all callers want the same lock. A caller asks again only after another caller held the lock.
 	Pass Load = "pass"
 	// Wait: all callers wait for one lock that another process holds all the time.
@@ -35,12 +33,6 @@ const (
 	Deny Load = "deny"
 	// Hold: each caller holds a lock of its own all the time.
 	Hold Load = "hold"
-)
-
-// The names of a [Zipf] load. The most frequent name is drawn in 7 of 100 operations.
-const (
-	ZipfNames    = 1_000_000
-	ZipfExponent = 1.01
 )
 
 // Contended reports whether all callers want the same lock.
@@ -73,14 +65,6 @@ type Cell struct {
 	Settle   time.Duration `json:"settleNs"`
 	// TTL is the time after which nodes drop a lock that is not renewed.
 	TTL time.Duration `json:"ttlNs"`
-}
-
-// Slots is the number of locks that the witness of the cell watches.
-func (c Cell) Slots() int {
-	if c.Load == Zipf {
-		return ZipfNames
-	}
-	return c.Callers
 }
 
 // LockName is the name of the lock in that slot of the witness.

@@ -140,7 +140,7 @@ func (m *measurement) start(ctx context.Context) (err error) {
 		return err
 	}
 	witness := filepath.Join(m.dir, "witness")
-	if err := worker.CreateWitness(witness, m.cell.Slots()); err != nil {
+	if err := worker.CreateWitness(witness, m.cell.Callers); err != nil {
 		return err
 	}
 	for _, job := range jobs(m.cell) {

@@ -51,10 +51,6 @@ func Scenarios() []Scenario {
 			Settle: time.Second,
 		},
 		{
-			Name: "zipf", Title: "A million names, of which some are frequent",
-			Cells: []Matrix{{Peers: []string{"redlock", "queue", "redsync"}, Sizes: in(1, 16, 128), Loads: []cell.Load{cell.Zipf}}},
-		},
-		{
 			Name: "network", Title: "Over a network",
 			Cells: []Matrix{{
 				Peers: []string{"redlock", "floor", "redsync"}, Sizes: in(1, 1, 128), Loads: []cell.Load{cell.Cycle},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -52,10 +51,6 @@ func newLoad(w *worker) *load {
 			c.slot = 0
 		}
 		c.lock = w.client.Lock(cell.LockName(c.slot), c.number)
-		if w.Cell.Load == cell.Zipf {
-			random := rand.New(rand.NewPCG(uint64(c.number), 0))
-			c.zipf = rand.NewZipf(random, cell.ZipfExponent, 1, cell.ZipfNames-1)
-		}
 		l.callers = append(l.callers, c)
 	}
 	return l
@@ -65,7 +60,7 @@ func (l *load) run() (*cell.Outcome, error) {
 	// Callers that may wait need a context that can be cancelled, to end their wait. The others get one that cannot end,
 	// because some clients are faster with it.
 	ctx, cancel := context.Background(), context.CancelFunc(func() {})
-	if l.Cell.Load.Contended() || l.Cell.Load.Waits() || l.Cell.Load == cell.Zipf {
+	if l.Cell.Load.Contended() || l.Cell.Load.Waits() {
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	defer cancel()
@@ -160,20 +155,7 @@ type caller struct {
 	lock   peer.Lock
 	slot   int          // of the lock, in the witness
 	grants atomic.Int64 // in the measured time
-	zipf   *rand.Zipf
-	calls  int // of Acquire
-}
-
-// renew chooses the lock of the next operation, where that is not always the same.
-func (c *caller) renew() {
-	c.calls++
-	switch c.Cell.Load {
-	case cell.NewNames:
-		c.lock = c.client.Lock(fmt.Sprintf("bench:new:%d:%d", c.number, c.calls), c.number)
-	case cell.Zipf:
-		c.slot = int(c.zipf.Uint64())
-		c.lock = c.client.Lock(cell.LockName(c.slot), c.number)
-	}
+	calls  int          // of Acquire
 }
 
 // run acquires and releases locks until the end.
@@ -208,7 +190,9 @@ func (c *caller) operate(ctx, lasting context.Context) (number int64, err error)
 	}
 	measured := c.measured.Load()
 	start := time.Now()
-	c.renew()
+	if c.calls++; c.Cell.Load == cell.NewNames {
+		c.lock = c.client.Lock(fmt.Sprintf("bench:new:%d:%d", c.number, c.calls), c.number)
+	}
 	if c.Cell.Patience > 0 {
 		brief, cancel := context.WithTimeout(ctx, c.Cell.Patience)
 		defer cancel()

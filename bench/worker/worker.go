@@ -120,8 +120,6 @@ func (w *worker) open() (err error) {
 	switch {
 	case w.Cell.Load.Contended(), w.Cell.Load.Waits():
 		o.Contenders = w.Cell.Callers
-	case w.Cell.Load == cell.Zipf:
-		o.Contenders = 2 // most locks are free
 	case w.Cell.Load == cell.Hold:
 		o.Renewed = func() { w.renewals.Add(1) }
 	}
