@@ -1,6 +1,7 @@
 package redislua
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -58,9 +59,6 @@ options:
 			return failure(errFloat)
 		}
 		scores[i] = score
-	}
-	if s.isOther(args[1], sortedSet) {
-		return failure(errWrongType)
 	}
 	if o.XX && s.key(args[1]) == nil {
 		return integer(0)
@@ -124,16 +122,9 @@ func (s *Server) zrange(args []string) Value {
 			byScore = true
 		case "WITHSCORES":
 			withScores = true
-		case "LIMIT":
-			if i+2 >= len(args) {
-				return failure(errSyntax)
-			}
-			var err1, err2 error
-			skip, err1 = strconv.Atoi(args[i+1])
-			most, err2 = strconv.Atoi(args[i+2])
-			if err1 != nil || err2 != nil {
-				return failure(errInteger)
-			}
+		case "LIMIT": // with two numbers
+			skip, _ = strconv.Atoi(args[i+1])
+			most, _ = strconv.Atoi(args[i+2])
 			i += 2
 		default:
 			return failure(errSyntax)
@@ -147,11 +138,8 @@ func (s *Server) zrange(args []string) Value {
 	if byScore {
 		from, ok1 := bound(args[2])
 		to, ok2 := bound(args[3])
-		switch {
-		case !ok1 || !ok2:
-			return failure("ERR min or max is not a float")
-		case k != nil && k.kind != sortedSet:
-			return failure(errWrongType)
+		if !ok1 || !ok2 {
+			return failure(errFloat)
 		}
 		members = between(members, from, to)
 		members = members[min(skip, len(members)):]
@@ -161,13 +149,8 @@ func (s *Server) zrange(args []string) Value {
 	} else {
 		from, err1 := strconv.Atoi(args[2])
 		to, err2 := strconv.Atoi(args[3])
-		switch {
-		case err1 != nil || err2 != nil:
+		if cmp.Or(err1, err2) != nil {
 			return failure(errInteger)
-		case most >= 0:
-			return failure("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
-		case k != nil && k.kind != sortedSet:
-			return failure(errWrongType)
 		}
 		members = ranked(members, from, to)
 	}

@@ -78,16 +78,8 @@ type frame struct {
 	result   []Value
 }
 
-// step runs a statement, and says how it ended.
-type step func(f *frame) ending
-
-type ending uint8
-
-const (
-	goesOn ending = iota
-	breaks
-	returns
-)
+// step runs a statement, and reports whether the function returned in it. No script uses break.
+type step func(f *frame) (returned bool)
 
 // expression computes a value; several computes all values of a call or of `...`.
 type (

@@ -4,6 +4,6 @@
 // another result for `x = x and not y and (a or b)`, detaches shared variables from a function that catches an error,
 // writes large numbers with all their digits, and finds nothing at the index 0 in unpack.
 //
-// There are no metatables, no coroutines, no goto, and no standard library but the functions in [Library]. A script that
+// There are no metatables, no coroutines, no goto, no break, and no standard library but the functions in [Library]. A script that
 // uses anything else fails.
 package lua

@@ -127,17 +127,14 @@ func toNumber(args []Value) []Value {
 }
 
 func toString(args []Value) []Value {
-	switch v := arg(args, 0).(type) {
-	case nil:
-		return []Value{"nil"}
-	case bool:
-		return []Value{fmt.Sprint(v)}
-	default:
-		if text, ok := Text(v); ok {
-			return []Value{text}
-		}
-		return []Value{fmt.Sprintf("%s: %p", typeName(v), v)}
+	v := arg(args, 0)
+	if text, ok := Text(v); ok {
+		return []Value{text}
 	}
+	if v == nil {
+		return []Value{"nil"}
+	}
+	return []Value{fmt.Sprint(v)}
 }
 
 func unpack(args []Value) []Value {
@@ -264,15 +261,6 @@ func sortTable(args []Value) []Value {
 	if len(args) > 1 {
 		Raise("table.sort with a function is not supported")
 	}
-	slices.SortFunc(tableArg(args).array, func(a, b Value) int {
-		switch {
-		case less(a, b):
-			return -1
-		case less(b, a):
-			return 1
-		default:
-			return 0
-		}
-	})
+	slices.SortFunc(tableArg(args).array, compared)
 	return nil
 }

@@ -1,46 +1,29 @@
 package lua
 
 import (
+	"cmp"
 	"math"
 	"strings"
 )
 
-func less(a, b Value) bool {
+func less(a, b Value) bool { return compared(a, b) < 0 }
+
+func lessOrEqual(a, b Value) bool { return compared(a, b) <= 0 }
+
+// compared compares two numbers or two texts. No script has a number that is none.
+func compared(a, b Value) int {
 	switch x := a.(type) {
 	case float64:
 		if y, ok := b.(float64); ok {
-			return x < y
+			return cmp.Compare(x, y)
 		}
 	case string:
 		if y, ok := b.(string); ok {
-			return x < y
+			return cmp.Compare(x, y)
 		}
 	}
-	incomparable(a, b)
-	return false
-}
-
-func lessOrEqual(a, b Value) bool {
-	switch x := a.(type) {
-	case float64:
-		if y, ok := b.(float64); ok {
-			return x <= y
-		}
-	case string:
-		if y, ok := b.(string); ok {
-			return x <= y
-		}
-	}
-	incomparable(a, b)
-	return false
-}
-
-func incomparable(a, b Value) {
-	if x, y := typeName(a), typeName(b); x == y {
-		raisef("attempt to compare two %s values", x)
-	} else {
-		raisef("attempt to compare %s with %s", x, y)
-	}
+	raisef("attempt to compare %s with %s", typeName(a), typeName(b))
+	return 0
 }
 
 var comparisons = map[string]func(a, b Value) bool{

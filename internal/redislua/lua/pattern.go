@@ -9,112 +9,47 @@ import (
 // patterns has the patterns that were used before, by their text.
 var patterns sync.Map
 
-// patternOf translates a pattern of Lua. It knows classes, sets, repetitions, captures and anchors; no script uses the
-// rest. A text is searched from its beginning on, so that the anchor there needs no more.
+// classes are the classes of Lua that scripts use, as parts of a set.
+var classes = map[byte]string{'d': "[:digit:]", 'w': "[:alnum:]"}
+
+// patternOf translates a pattern of Lua into one of Go. Scripts use anchors at the ends, sets of bytes, classes, captures,
+// and greedy repetitions, which Go writes alike. A text is searched from its beginning on, so the anchor there needs no more.
 func patternOf(text string) *regexp.Regexp {
 	if p, known := patterns.Load(text); known {
 		return p.(*regexp.Regexp)
 	}
-	r := patternReader{rest: text}
-	p, err := regexp.Compile(r.translate())
+	var b strings.Builder
+	inSet := false
+	for rest := text; rest != ""; rest = rest[1:] {
+		switch c := rest[0]; {
+		case c == '%' && len(rest) > 1:
+			rest = rest[1:]
+			class, known := classes[rest[0]]
+			switch isLetter := rest[0]|0x20 >= 'a' && rest[0]|0x20 <= 'z'; {
+			case known && inSet:
+				b.WriteString(class)
+			case known:
+				b.WriteString("[" + class + "]")
+			case isLetter:
+				raisef("the class %%%c is not supported", rest[0])
+			default:
+				b.WriteString(regexp.QuoteMeta(rest[:1]))
+			}
+		case strings.IndexByte(".-%", c) >= 0:
+			raisef("%c in a pattern is not supported", c)
+		case strings.IndexByte("()[]^$*+?", c) >= 0:
+			inSet = c == '[' || inSet && c != ']'
+			b.WriteByte(c)
+		default:
+			b.WriteString(regexp.QuoteMeta(rest[:1]))
+		}
+	}
+	p, err := regexp.Compile(b.String())
 	if err != nil {
 		Raise("malformed pattern")
 	}
 	patterns.Store(text, p)
 	return p
-}
-
-// patternReader reads the text of a pattern.
-type patternReader struct{ rest string }
-
-func (r *patternReader) take() byte {
-	if r.rest == "" {
-		Raise("malformed pattern")
-	}
-	b := r.rest[0]
-	r.rest = r.rest[1:]
-	return b
-}
-
-func (r *patternReader) translate() string {
-	var b strings.Builder
-	b.WriteString("(?s)")
-	if rest, anchored := strings.CutPrefix(r.rest, "^"); anchored {
-		b.WriteString("^")
-		r.rest = rest
-	}
-	for r.rest != "" {
-		switch c := r.take(); {
-		case c == '(' && strings.HasPrefix(r.rest, ")"):
-			Raise("the capture of a position is not supported")
-		case c == '(' || c == ')':
-			b.WriteByte(c)
-			continue
-		case c == '$' && r.rest == "":
-			b.WriteByte(c)
-		case c == '.':
-			b.WriteByte(c)
-		case c == '%':
-			b.WriteString("[" + classOf(r.take()) + "]")
-		case c == '[':
-			b.WriteString(r.set())
-		default:
-			b.WriteString(regexp.QuoteMeta(string([]byte{c})))
-		}
-		if r.rest != "" && strings.IndexByte("*+-?", r.rest[0]) >= 0 {
-			b.WriteString(strings.Replace(string([]byte{r.take()}), "-", "*?", 1))
-		}
-	}
-	return b.String()
-}
-
-// set translates a set, whose bracket was taken.
-func (r *patternReader) set() string {
-	set := "["
-	if rest, without := strings.CutPrefix(r.rest, "^"); without {
-		set, r.rest = "[^", rest
-	}
-	for c := r.take(); ; {
-		switch {
-		case c == '%':
-			set += classOf(r.take())
-		case len(r.rest) > 1 && r.rest[0] == '-' && r.rest[1] != ']':
-			r.take()
-			set += literal(c) + "-" + literal(r.take())
-		default:
-			set += literal(c)
-		}
-		if c = r.take(); c == ']' {
-			return set + "]"
-		}
-	}
-}
-
-// literal is a byte within a set.
-func literal(b byte) string { return regexp.QuoteMeta(string([]byte{b})) }
-
-// classes are the classes of Lua, as parts of a set.
-var classes = map[byte]string{
-	'a': "[:alpha:]", 'c': "[:cntrl:]", 'd': "[:digit:]", 'l': "[:lower:]", 'p': "[:punct:]", 's': "[:space:]",
-	'u': "[:upper:]", 'w': "[:alnum:]", 'x': "[:xdigit:]",
-}
-
-// classOf translates a class such as %d, its complement %D, or the byte itself if it is no letter.
-func classOf(class byte) string {
-	lower := class | 0x20
-	switch text, known := classes[lower]; {
-	case known && class == lower:
-		return text
-	case known:
-		return strings.Replace(text, "[:", "[:^", 1)
-	case lower >= 'a' && lower <= 'z' || class >= '0' && class <= '9':
-		raisef("the class %%%c is not supported", class)
-		return ""
-	case class == '-':
-		return `\-`
-	default:
-		return literal(class)
-	}
 }
 
 // search finds the first match of a pattern, and returns the bounds of the match and of its captures in the text, or nil.

@@ -14,13 +14,13 @@ func (c *compiler) sequence(statements []ast.Stmt) step {
 	for i, s := range statements {
 		steps[i] = c.statement(s)
 	}
-	return func(f *frame) ending {
+	return func(f *frame) bool {
 		for _, s := range steps {
-			if e := s(f); e != goesOn {
-				return e
+			if s(f) {
+				return true
 			}
 		}
-		return goesOn
+		return false
 	}
 }
 
@@ -32,24 +32,22 @@ func (c *compiler) statement(statement ast.Stmt) step {
 		return c.assignment(s)
 	case *ast.FuncCallStmt:
 		call := c.call(s.Expr.(*ast.FuncCallExpr))
-		return func(f *frame) ending {
+		return func(f *frame) bool {
 			call(f)
-			return goesOn
+			return false
 		}
 	case *ast.FuncDefStmt:
 		if s.Name.Method != "" {
 			panic(unsupported{s.Name, s.Line()})
 		}
 		set, value := c.target(s.Name.Func), c.function(s.Func)
-		return func(f *frame) ending {
+		return func(f *frame) bool {
 			set(f)(value(f))
-			return goesOn
+			return false
 		}
-	case *ast.DoBlockStmt:
-		return c.block(s.Stmts)
 	case *ast.IfStmt:
 		condition, then, otherwise := c.expression(s.Condition), c.block(s.Then), c.block(s.Else)
-		return func(f *frame) ending {
+		return func(f *frame) bool {
 			if truth(condition(f)) {
 				return then(f)
 			}
@@ -57,13 +55,13 @@ func (c *compiler) statement(statement ast.Stmt) step {
 		}
 	case *ast.WhileStmt:
 		condition, do := c.expression(s.Condition), c.block(s.Stmts)
-		return func(f *frame) ending {
+		return func(f *frame) bool {
 			for truth(condition(f)) {
-				if e := do(f); e != goesOn {
-					return e.afterLoop()
+				if do(f) {
+					return true
 				}
 			}
-			return goesOn
+			return false
 		}
 	case *ast.RepeatStmt:
 		return c.repeat(s)
@@ -73,23 +71,13 @@ func (c *compiler) statement(statement ast.Stmt) step {
 		return c.each(s)
 	case *ast.ReturnStmt:
 		values := c.list(s.Exprs)
-		return func(f *frame) ending {
+		return func(f *frame) bool {
 			f.result = values(f)
-			return returns
+			return true
 		}
-	case *ast.BreakStmt:
-		return func(*frame) ending { return breaks }
 	default:
 		panic(unsupported{s, s.Line()})
 	}
-}
-
-// afterLoop is how a loop ends whose body ended so.
-func (e ending) afterLoop() ending {
-	if e == breaks {
-		return goesOn
-	}
-	return e
 }
 
 func (c *compiler) locals(s *ast.LocalAssignStmt) step {
@@ -97,7 +85,7 @@ func (c *compiler) locals(s *ast.LocalAssignStmt) step {
 		if function, ok := s.Exprs[0].(*ast.FunctionExpr); ok { // it may call itself
 			l := c.declare(s.Names[0])
 			value := c.function(function)
-			return func(f *frame) ending {
+			return func(f *frame) bool {
 				f.declare(l, nil)
 				v := value(f)
 				if l.captured {
@@ -105,14 +93,14 @@ func (c *compiler) locals(s *ast.LocalAssignStmt) step {
 				} else {
 					f.slots[l.slot] = v
 				}
-				return goesOn
+				return false
 			}
 		}
 		value := c.expression(s.Exprs[0])
 		l := c.declare(s.Names[0])
-		return func(f *frame) ending {
+		return func(f *frame) bool {
 			f.declare(l, value(f))
-			return goesOn
+			return false
 		}
 	}
 	values := c.list(s.Exprs)
@@ -120,12 +108,12 @@ func (c *compiler) locals(s *ast.LocalAssignStmt) step {
 	for i, name := range s.Names {
 		declared[i] = c.declare(name)
 	}
-	return func(f *frame) ending {
+	return func(f *frame) bool {
 		given := values(f)
 		for i, l := range declared {
 			f.declare(l, arg(given, i))
 		}
-		return goesOn
+		return false
 	}
 }
 
@@ -136,13 +124,13 @@ func (c *compiler) assignment(s *ast.AssignStmt) step {
 	}
 	if len(targets) == 1 && len(s.Rhs) == 1 {
 		set, value := targets[0], c.expression(s.Rhs[0])
-		return func(f *frame) ending {
+		return func(f *frame) bool {
 			set(f)(value(f))
-			return goesOn
+			return false
 		}
 	}
 	values := c.list(s.Rhs)
-	return func(f *frame) ending {
+	return func(f *frame) bool {
 		setters := make([]func(Value), len(targets))
 		for i, t := range targets {
 			setters[i] = t(f)
@@ -151,7 +139,7 @@ func (c *compiler) assignment(s *ast.AssignStmt) step {
 		for i, set := range setters {
 			set(arg(given, i))
 		}
-		return goesOn
+		return false
 	}
 }
 
@@ -196,13 +184,13 @@ func (c *compiler) repeat(s *ast.RepeatStmt) step {
 	c.scopes = append(c.scopes, map[string]*local{})
 	do, condition := c.sequence(s.Stmts), c.expression(s.Condition)
 	c.scopes = c.scopes[:len(c.scopes)-1]
-	return func(f *frame) ending {
+	return func(f *frame) bool {
 		for {
-			if e := do(f); e != goesOn {
-				return e.afterLoop()
+			if do(f) {
+				return true
 			}
 			if truth(condition(f)) {
-				return goesOn
+				return false
 			}
 		}
 	}
@@ -218,15 +206,15 @@ func (c *compiler) numbers(s *ast.NumberForStmt) step {
 	variable := c.declare(s.Name)
 	do := c.block(s.Stmts)
 	c.scopes = c.scopes[:len(c.scopes)-1]
-	return func(f *frame) ending {
+	return func(f *frame) bool {
 		i, end, step := operand(first(f)), operand(last(f)), operand(by(f))
 		for ; step > 0 && i <= end || step <= 0 && i >= end; i += step {
 			f.declare(variable, i)
-			if e := do(f); e != goesOn {
-				return e.afterLoop()
+			if do(f) {
+				return true
 			}
 		}
-		return goesOn
+		return false
 	}
 }
 
@@ -239,19 +227,19 @@ func (c *compiler) each(s *ast.GenericForStmt) step {
 	}
 	do := c.block(s.Stmts)
 	c.scopes = c.scopes[:len(c.scopes)-1]
-	return func(f *frame) ending {
+	return func(f *frame) bool {
 		given := values(f)
 		next, state, at := arg(given, 0), arg(given, 1), arg(given, 2)
 		for {
 			results := Call(next, []Value{state, at})
 			if at = arg(results, 0); at == nil {
-				return goesOn
+				return false
 			}
 			for i, l := range variables {
 				f.declare(l, arg(results, i))
 			}
-			if e := do(f); e != goesOn {
-				return e.afterLoop()
+			if do(f) {
+				return true
 			}
 		}
 	}
