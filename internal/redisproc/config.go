@@ -19,9 +19,8 @@ type Option func(*config)
 
 type config struct {
 	password string
-	acl      []string
+	settings []string // lines of the configuration file
 	tls      bool
-	aof      bool
 	faketime []string      // where libfaketime may be; empty for the true clock
 	clock    time.Duration // the offset of the clock at first
 	args     []string
@@ -41,7 +40,7 @@ func WithPassword(password string) Option {
 // WithACL adds users; each line has the form of an ACL file, such as
 // "user alice on >secret ~* &* +@all".
 func WithACL(lines ...string) Option {
-	return func(c *config) { c.acl = append(c.acl, lines...) }
+	return func(c *config) { c.settings = append(c.settings, lines...) }
 }
 
 // WithTLS makes the server listen on a second port with TLS; see [Server.TLSAddr] and
@@ -54,7 +53,9 @@ func WithTLS() Option {
 // server that is killed comes back with everything it acknowledged. The log is never rewritten on
 // its own, so that a size from [Server.AOFSize] stays a place in it.
 func WithAOF() Option {
-	return func(c *config) { c.aof = true }
+	return func(c *config) {
+		c.settings = append(c.settings, "appendonly yes", "appendfsync always", "auto-aof-rewrite-percentage 0")
+	}
 }
 
 // WithFaketime runs the server under libfaketime, so that [Server.SetClock] can step its wall clock.
@@ -139,7 +140,7 @@ func (s *Server) configText() string {
 	if s.conf.password != "" {
 		set("requirepass", strconv.Quote(s.conf.password))
 	}
-	for _, line := range s.conf.acl {
+	for _, line := range s.conf.settings {
 		b.WriteString(line + "\n")
 	}
 	if s.conf.tls {
@@ -157,20 +158,9 @@ func (s *Server) configText() string {
 		set("maxmemory", s.maxMemory)
 		set("maxmemory-policy", "noeviction")
 	}
-	s.configurePersistence(set)
+	set("save", `""`)
 	s.configureReplication(set)
 	return b.String()
-}
-
-func (s *Server) configurePersistence(set func(name string, value any)) {
-	set("save", `""`)
-	if !s.conf.aof {
-		set("appendonly", "no")
-		return
-	}
-	set("appendonly", "yes")
-	set("appendfsync", "always")
-	set("auto-aof-rewrite-percentage", 0)
 }
 
 // configureReplication writes the part for masters and replicas. Otherwise, both would keep the snapshot of a first
