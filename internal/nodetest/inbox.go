@@ -26,11 +26,8 @@ const patience = 30 * time.Second
 // endOf begins the names about which a test is told only that there are no earlier messages.
 const endOf = "end "
 
-// listen opens inboxes of clients: CLIENT or NAME=CLIENT... [-> REASON] The promise is skipped if the node has none.
+// listen opens inboxes of clients: CLIENT or NAME=CLIENT... [-> REASON]
 func (x *trial) listen(args []word) error {
-	if _, ok := x.Node.(wire.Listener); !ok {
-		x.Skip("this node has no waiters")
-	}
 	parts := split(args, "->")
 	for _, w := range parts[0] {
 		name, client, named := strings.Cut(w.text, "=")
@@ -160,12 +157,9 @@ func (x *trial) gone(client string) error {
 	return err
 }
 
-// follow lets an inbox follow locks: INBOX NAME... [-> REASON] The promise is skipped if the node cannot.
+// follow lets an inbox follow locks: INBOX NAME... [-> REASON]
 func (x *trial) follow(inbox string, args []word) error {
-	f, ok := x.boxes[inbox].Inbox.(wire.Follower)
-	if !ok {
-		x.Skip("this node lets no client follow a lock")
-	}
+	f := x.boxes[inbox].Inbox.(wire.Follower) //nolint:forcetypeassert // it follows
 	parts := split(args, "->")
 	for _, name := range parts[0] {
 		if err := x.refused(f.Follow(name.text), parts); err != nil {

@@ -1,13 +1,5 @@
 // Package nodetest is the conformance suite of node.Node: the promises on which the coordinator relies, with
-// one subtest for each. Every implementation in this module passes it. Run it against your own:
-//
-//	func TestMine(t *testing.T) {
-//		nodetest.Run(t, func(t *testing.T) nodetest.Subject {
-//			n := mine.Open(t)
-//			t.Cleanup(func() { _ = n.Close() })
-//			return nodetest.Subject{Node: n, Pass: ..., Plant: ..., Keys: ..., Forget: ..., Restart: ...}
-//		})
-//	}
+// one subtest for each. Every implementation passes it: on servers, in memory, and wrapped by faultinject.
 //
 // The promises are the files below testdata; see story.go for their language. A few promises, mostly about many callers
 // at once, are in Go.
@@ -24,8 +16,7 @@ import (
 // Subject is a node under test, with the means to act on its deployment from outside. All fields except
 // Second are required.
 type Subject struct {
-	// Node is a handle on an empty deployment without a marker. The suite may close it. If it is a
-	// wire.Listener, those from Second must be too; otherwise waiting is not tested.
+	// Node is a handle on an empty deployment without a marker. The suite may close it.
 	Node node.Node
 	// Pass returns once at least d has passed on the deployment's own clock.
 	Pass func(d time.Duration)
