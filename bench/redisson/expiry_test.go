@@ -68,7 +68,7 @@ func TestBothSidesRenew(t *testing.T) {
 // TestLockOfDeadJavaHolderExpires: a holder in Java is killed. A caller in Go gets the lock after the timeout of
 // Redisson's watchdog.
 func TestLockOfDeadJavaHolderExpires(t *testing.T) {
-	java, err := startJava()
+	java, err := Start()
 	java = needed(t, java, err)
 	t.Cleanup(java.Kill)
 	f := fleetOf(t, java, 10*time.Second)

@@ -38,7 +38,7 @@ type fleet struct {
 func newFleet(t *testing.T, ttl time.Duration) *fleet {
 	t.Helper()
 	if shared == nil {
-		process, err := startJava()
+		process, err := Start()
 		shared = needed(t, process, err)
 	}
 	return fleetOf(t, shared, ttl)

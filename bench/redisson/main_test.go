@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,6 +52,13 @@ func build(ctx context.Context) error {
 	return maven(ctx)
 }
 
+// built builds the program once for all tests.
+var built = sync.OnceValue(func() error {
+	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
+	defer cancel()
+	return build(ctx)
+})
+
 func maven(ctx context.Context, args ...string) error {
 	mvn := exec.CommandContext(ctx, "mvn", append(args, "--batch-mode", "--quiet", "package")...)
 	mvn.WaitDelay = waitDelay
@@ -62,23 +70,15 @@ func maven(ctx context.Context, args ...string) error {
 }
 
 func TestBuild(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), buildTimeout)
-	defer cancel()
-	needed(t, nil, build(ctx))
+	needed(t, nil, built())
 	require.FileExists(t, program)
 
 	t.Setenv("PATH", t.TempDir())
-	require.ErrorIs(t, build(ctx), errMissing)
+	require.ErrorIs(t, build(t.Context()), errMissing)
 }
 
 // shared is the Java process of all tests that do not kill it. The first test that needs it starts it.
 var shared *Process
-
-func startJava() (*Process, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
-	defer cancel()
-	return Start(ctx, os.Stderr)
-}
 
 // needed skips a test if there is no Maven or JDK, which is the only reason to skip. If QUORUMLOCK_REDISSON is
 // "required", the test fails instead.

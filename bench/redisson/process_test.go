@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strconv"
 	"sync"
@@ -48,16 +49,16 @@ type response struct {
 // errEnded is the error of calls to a process that has ended.
 var errEnded = errors.New("the program in Java has ended")
 
-// Start builds and starts the program. Redisson's messages go to log. Its memory is bounded.
-func Start(ctx context.Context, log io.Writer) (*Process, error) {
-	if err := build(ctx); err != nil {
+// Start builds and starts the program. Its memory is bounded.
+func Start() (*Process, error) {
+	if err := built(); err != nil {
 		return nil, err
 	}
 	p := &Process{
 		command: exec.Command("java", "-Xmx256m", "-Xss512k", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-jar", program),
 		waiting: map[int64]chan<- response{},
 	}
-	p.command.Stderr, p.command.WaitDelay = log, waitDelay
+	p.command.Stderr, p.command.WaitDelay = os.Stderr, waitDelay
 	var err error
 	if p.in, err = p.command.StdinPipe(); err != nil {
 		return nil, err
