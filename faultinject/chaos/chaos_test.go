@@ -137,7 +137,7 @@ func runOn(t *testing.T, cfg chaos.Config) *chaos.Report {
 	}
 	switch {
 	case err != nil || report.Err() != nil:
-		fmt.Printf("The clients' histories are in %[1]s, and violations, if any, in %[1]s/evidence.\n"+
+		fmt.Printf("The clients' histories are in %[1]s.\n"+
 			"The same faults again: -args -nodes=%[2]s -plan=%[1]s/%[3]s\n", cfg.Dir, *nodeKind, chaos.PlanFile)
 	case *out == "":
 		require.NoError(t, os.RemoveAll(cfg.Dir))

@@ -117,10 +117,10 @@ func (w *worker) asks(ctx context.Context, u workload.Use) error {
 	defer cancel()
 	questions := []workload.Question{workload.InspectLock}
 	switch {
-	case u.Names[0] == forced.name:
+	case u.Names[0] == forced.Name:
 		_, _ = u.ForceRelease(bound, w.client)
 		return w.announce(ctx, u, clock.System().Now()+w.TTL) // nodes remember the owners for that long
-	case u.Names[0] == resized.name && w.One(2):
+	case u.Names[0] == resized.Name && w.One(2):
 		questions = []workload.Question{workload.Resize}
 	case u.Permits > 0:
 		questions = []workload.Question{workload.InspectPermits, workload.CountPermits, workload.CountFree}

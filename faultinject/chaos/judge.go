@@ -3,8 +3,6 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -27,15 +25,12 @@ func (a *activeRun) judge(whole bool) error {
 		return err
 	}
 	result := history.Check(h, time.Minute)
-	a.report.History, a.report.Counts, a.report.Names = h, result.Total, result.Names
+	a.report.History, a.report.Counts, a.report.Objects = h, result.Total, result.Objects
 	a.tally(h, result)
 	a.blame(h, result)
 	if whole {
 		a.progress(h)
 		a.recovered(h)
-	}
-	if len(a.report.Violations) > 0 {
-		return saveEvidence(a.Dir, result)
 	}
 	return nil
 }
@@ -43,14 +38,14 @@ func (a *activeRun) judge(whole bool) error {
 // blame reports the violations of the history.
 func (a *activeRun) blame(h *history.History, result *history.Result) {
 	for _, v := range result.Violations {
-		of := object{v.Of, v.Name}
+		of := history.Object{Of: v.Of, Name: v.Name}
 		tokensOnly := a.TokensOnly || of == forced
 		switch {
 		case tokensOnly && (v.Kind == history.Overlap || v.Kind == history.ActAfterGrant): // tokens protect against that
 		case tokensOnly && v.Kind == history.Unexplained: // an overlap may be why
 		case v.Forgetful() && a.forgotten(h, of):
 		default:
-			a.report.violatedBy(kindOf(of), "%v", v)
+			a.report.violatedBy(kindOf(of), "%v%s", v, proof(h, v))
 		}
 	}
 	if len(result.Undecided) > 0 {
@@ -58,12 +53,22 @@ func (a *activeRun) blame(h *history.History, result *history.Result) {
 	}
 }
 
+// proof lists the events that prove a violation. As in the text of a violation, times count from the first call.
+func proof(h *history.History, v history.Violation) string {
+	var lines strings.Builder
+	first := h.Events()[0].Call
+	for _, e := range v.Events {
+		fmt.Fprintf(&lines, "\n\t+%v..%v %v", e.Call-first, max(e.Return-first, 0), e)
+	}
+	return lines.String()
+}
+
 // progress checks when each name was acquired again after the last fault, and that a latch was done.
 func (a *activeRun) progress(h *history.History) {
 	for _, kind := range a.Kinds {
 		for _, t := range objects[kind] {
-			a.soon(h, kind, fmt.Sprintf("%q was acquired", t.name), func(e history.Event) bool {
-				return e.Kind == history.Acquire && e.Error == "" && e.Of == t.of && slices.Contains(e.Names, t.name)
+			a.soon(h, kind, fmt.Sprintf("%q was acquired", t.Name), func(e history.Event) bool {
+				return e.Kind == history.Acquire && e.Error == "" && e.Of == t.Of && slices.Contains(e.Names, t.Name)
 			})
 		}
 		if kind == Latch {
@@ -150,10 +155,10 @@ func (a *activeRun) during(s faultinject.Step, change func() error) error {
 
 // forgotten reports whether a majority may not remember a latch, or the size that a semaphore was set to: too many nodes lost
 // their memory while it was in use. The latch may then lack count-downs, or not be set.
-func (a *activeRun) forgotten(h *history.History, of object) bool {
+func (a *activeRun) forgotten(h *history.History, of history.Object) bool {
 	var first, last time.Duration
 	for _, e := range h.Events() {
-		if e.Of != of.of || e.Names[0] != of.name {
+		if e.Of != of.Of || e.Names[0] != of.Name {
 			continue
 		}
 		if first == 0 && (e.Of == history.Latch || e.Kind == history.Resize) {
@@ -260,13 +265,4 @@ func (a *activeRun) leftOn(ctx context.Context, s faultinject.Server) (left []le
 		}
 	}
 	return left, nil
-}
-
-// saveEvidence saves the evidence of violations beside the histories of the clients.
-func saveEvidence(dir string, result *history.Result) error {
-	evidence := filepath.Join(dir, "evidence")
-	if err := os.MkdirAll(evidence, 0o755); err != nil {
-		return fmt.Errorf("chaos: keeping the evidence: %w", err)
-	}
-	return result.Save(evidence)
 }

@@ -44,29 +44,23 @@ func ParseKinds(text string) ([]Kind, error) {
 	return kinds, nil
 }
 
-// object is something that clients contend for, with one name.
-type object struct {
-	of   history.Type
-	name string
-}
-
 // The objects of each kind. Latches are not among them, because each is new.
-var objects = map[Kind][]object{
-	Lock:      {{history.Lock, "alpha"}, {history.Lock, "beta"}},
-	Semaphore: {{history.Semaphore, "gamma"}},
-	RWLock:    {{history.Lock, "delta"}},
-	Join:      {{history.Lock, "east"}, {history.Semaphore, "pool"}, {history.Lock, "west"}},
+var objects = map[Kind][]history.Object{
+	Lock:      {{Of: history.Lock, Name: "alpha"}, {Of: history.Lock, Name: "beta"}},
+	Semaphore: {{Of: history.Semaphore, Name: "gamma"}},
+	RWLock:    {{Of: history.Lock, Name: "delta"}},
+	Join:      {{Of: history.Lock, Name: "east"}, {Of: history.Semaphore, Name: "pool"}, {Of: history.Lock, Name: "west"}},
 }
 
 // Clients use further objects if they use every operation. forced is a lock that they also release by force: of its leases
 // only the order of tokens is promised, because a forced release may arrive late. resized is a semaphore that gets other
 // sizes, up to the one that clients are configured with. Nodes that lose their memory forget the size.
 var (
-	forced  = object{history.Lock, "forced"}
-	resized = object{history.Semaphore, "sized"}
+	forced  = history.Object{Of: history.Lock, Name: "forced"}
+	resized = history.Object{Of: history.Semaphore, Name: "sized"}
 )
 
-var extra = map[Kind][]object{Lock: {forced}, Semaphore: {resized}}
+var extra = map[Kind][]history.Object{Lock: {forced}, Semaphore: {resized}}
 
 // Sizes of the semaphores.
 const (
@@ -76,13 +70,13 @@ const (
 )
 
 // kindOf returns the kind of an object.
-func kindOf(t object) Kind {
+func kindOf(t history.Object) Kind {
 	for kind, all := range objects {
 		if slices.Contains(all, t) {
 			return kind
 		}
 	}
-	switch t.of {
+	switch t.Of {
 	case history.Lock:
 		return Lock
 	case history.Semaphore:

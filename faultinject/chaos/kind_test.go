@@ -19,7 +19,7 @@ func TestParseKinds(t *testing.T) {
 }
 
 func TestKindOf(t *testing.T) {
-	require.Equal(t, Join, kindOf(object{history.Semaphore, "pool"}))
-	require.Equal(t, RWLock, kindOf(object{history.Lock, "delta"}))
-	require.Equal(t, Latch, kindOf(object{history.Latch, "latch-1-1"}))
+	require.Equal(t, Join, kindOf(history.Object{Of: history.Semaphore, Name: "pool"}))
+	require.Equal(t, RWLock, kindOf(history.Object{Of: history.Lock, Name: "delta"}))
+	require.Equal(t, Latch, kindOf(history.Object{Of: history.Latch, Name: "latch-1-1"}))
 }

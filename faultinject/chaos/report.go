@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,9 +21,9 @@ type Report struct {
 	Took time.Duration
 	// Faults counts the faults of each kind.
 	Faults map[faultinject.Fault]int
-	// Counts has the totals of all names, and Names the totals of each.
-	Counts history.Counts
-	Names  map[string]history.Counts
+	// Counts has the totals of all leases, and Objects the totals of each object.
+	Counts  history.Counts
+	Objects map[history.Object]history.Counts
 	// Kinds has the totals for each kind of object.
 	Kinds map[Kind]*Tally
 	// Drawn counts how often clients used each operation and option. Clients that were killed do not count.
@@ -48,13 +49,13 @@ type Report struct {
 	Began, Over time.Duration
 }
 
-// Tally has the totals of one kind of object, over all names. A joint lease counts for each name. For latches,
-// Granted counts how often one was found done, Refused failed calls, and Acts count-downs and counts.
+// Tally has the totals of one kind of object, over all names, as [history.Counts] has them. A joint lease counts for each
+// name.
 type Tally struct {
 	Granted, Refused, Lost, Acts, Late, Violations int
 }
 
-// add adds the counts of one name.
+// add adds the counts of one object.
 func (t *Tally) add(c history.Counts) {
 	t.Granted += c.Granted
 	t.Refused += c.Refused
@@ -62,38 +63,28 @@ func (t *Tally) add(c history.Counts) {
 	t.Acts += c.Acts
 }
 
-// addLatch adds the counts of one latch.
-func (t *Tally) addLatch(c history.LatchCounts) {
-	t.Granted += c.Dones
-	t.Refused += c.Failed
-	t.Acts += c.CountDowns + c.Counts
-}
-
 // tally counts for each kind.
 func (a *activeRun) tally(h *history.History, result *history.Result) {
 	for _, kind := range a.Kinds {
-		t := &Tally{}
-		a.report.Kinds[kind] = t
-		for _, object := range slices.Concat(objects[kind], extra[kind]) {
-			counts := result.Names
-			if object.of == history.Semaphore {
-				counts = result.Semaphores
-			}
-			t.add(counts[object.name])
-			for name, n := range a.resource.refused {
-				if of, _, _ := strings.Cut(name, "#"); of == object.name {
-					t.Late += n
-				}
-			}
-		}
-		a.report.Late += t.Late
+		a.report.Kinds[kind] = &Tally{}
 	}
-	for name, counts := range result.Latches {
-		a.report.Kinds[Latch].addLatch(counts)
-		a.report.Latches++
-		if a.forgotten(h, object{history.Latch, name}) {
-			a.report.Forgotten++
+	for object, counts := range result.Objects {
+		a.report.Kinds[kindOf(object)].add(counts)
+		if object.Of == history.Latch {
+			a.report.Latches++
+			if a.forgotten(h, object) {
+				a.report.Forgotten++
+			}
 		}
+	}
+	for name, n := range a.resource.refused {
+		name, _, slot := strings.Cut(name, "#")
+		of := history.Lock
+		if slot {
+			of = history.Semaphore
+		}
+		a.report.Kinds[kindOf(history.Object{Of: of, Name: name})].Late += n
+		a.report.Late += n
 	}
 }
 
@@ -125,9 +116,11 @@ func (r *Report) Print(out io.Writer) {
 	row := func(what string, value any) { _, _ = fmt.Fprintf(table, "%s\t%v\n", what, value) }
 	row("took", r.Took.Round(100*time.Millisecond))
 	row("acquisitions", r.Counts.Granted)
-	for _, name := range slices.Sorted(maps.Keys(r.Names)) {
-		n := r.Names[name]
-		row("  of "+name, fmt.Sprintf("%d, the longest time without one %v", n.Granted, n.Silence.Round(time.Millisecond)))
+	byName := func(a, b history.Object) int { return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Name, b.Name)) }
+	for _, object := range slices.SortedFunc(maps.Keys(r.Objects), byName) {
+		if n := r.Objects[object]; object.Of != history.Latch {
+			row(fmt.Sprintf("  of %s %s", object.Of, object.Name), fmt.Sprintf("%d, the longest time without one %v", n.Granted, n.Silence.Round(time.Millisecond)))
+		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.Kinds)) {
 		t := r.Kinds[kind]

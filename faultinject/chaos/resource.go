@@ -126,10 +126,10 @@ func (r *resource) used(kinds []Kind, since time.Time) bool {
 	for _, kind := range kinds {
 		all := objects[kind]
 		if kind == Latch {
-			all = []object{{history.Latch, latches}}
+			all = []history.Object{{Of: history.Latch, Name: latches}}
 		}
 		for _, object := range all {
-			if !r.shown[object.name].After(since) {
+			if !r.shown[object.Name].After(since) {
 				return false
 			}
 		}

@@ -189,10 +189,10 @@ func TestScenarioKilledClient(t *testing.T) {
 		9s      murder c2 for 1s
 		9s      murder c3 for 1s
 	`)}, func(r *chaos.Report, _ time.Duration) (lacks []string) {
-		for name, counts := range r.Names {
+		for object, counts := range r.Objects {
 			// First a killed holder, and then one that holds the lock for the longest time.
 			most := ttl + 2*ttl + 2*time.Second
-			lacks = append(lacks, unless(counts.Silence < most, "%s is acquired again within %v: it was after %v", name, most, counts.Silence)...)
+			lacks = append(lacks, unless(counts.Silence < most, "%s is acquired again within %v: it was after %v", object.Name, most, counts.Silence)...)
 		}
 		return lacks
 	})

@@ -53,7 +53,7 @@ func (w *worker) turn(ctx context.Context) error {
 	}
 	u := w.draw()
 	switch {
-	case w.Every && (w.One(12) || w.One(3) && (u.Names[0] == forced.name || u.Names[0] == resized.name)):
+	case w.Every && (w.One(12) || w.One(3) && (u.Names[0] == forced.Name || u.Names[0] == resized.Name)):
 		return w.asks(ctx, u)
 	case u.Form == workload.InDo:
 		return w.usesInDo(ctx, u)
@@ -71,7 +71,7 @@ func (w *worker) draw() workload.Use {
 	switch w.kind {
 	case Semaphore:
 		if w.Every && w.One(4) {
-			return w.drawOf(resized.name)
+			return w.drawOf(resized.Name)
 		}
 		return w.drawOf("gamma")
 	case RWLock:
@@ -85,7 +85,7 @@ func (w *worker) draw() workload.Use {
 		u := w.Lock(h)
 		return workload.Use{Names: u.Names, Patience: u.Patience, Hold: u.Hold}
 	case w.One(16):
-		h.Names = [][]string{{forced.name}}
+		h.Names = [][]string{{forced.Name}}
 	case w.One(10):
 		h.Names = [][]string{{"alpha", "beta"}}
 	}
@@ -99,7 +99,7 @@ func (w *worker) drawOf(name string) workload.Use {
 	switch name {
 	case "gamma":
 		w.Permits(&u, gammaSize)
-	case resized.name:
+	case resized.Name:
 		w.Permits(&u, resizedSize)
 	case "pool":
 		u.Permits, u.Size = 1, poolSize

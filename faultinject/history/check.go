@@ -30,15 +30,16 @@ type Result struct {
 	Violations []Violation
 	// Undecided are the names for which the time was too short.
 	Undecided []string
-	// Total counts all leases together, Names those of each lock, and Semaphores those of each semaphore. An event
-	// with several names counts once in Total, and once for each name.
-	Total      Counts
-	Names      map[string]Counts
-	Semaphores map[string]Counts
-	// Latches counts the calls of each latch.
-	Latches map[string]LatchCounts
+	// Total counts all leases together, and Objects the calls of each object. An event with several names counts once in
+	// Total, and once for each name.
+	Total   Counts
+	Objects map[Object]Counts
+}
 
-	history *History
+// Object is a named object of a type.
+type Object struct {
+	Of   Type
+	Name string
 }
 
 // Err returns nil if the models explain the history, and else the reason why not.
@@ -64,12 +65,10 @@ func Check(h *History, timeout time.Duration) *Result {
 	deadline := time.Now().Add(timeout)
 	first, last := h.span()
 	names, exclusive, leases := h.bySubject()
-	r := &Result{
-		Verdict: Ok, Names: map[string]Counts{}, Semaphores: map[string]Counts{}, Latches: map[string]LatchCounts{}, history: h,
-	}
-	r.Total = h.count(func(Event) bool { return true })
+	r := &Result{Verdict: Ok, Objects: map[Object]Counts{}}
+	r.Total = h.count(func(e Event) bool { return e.Of != Latch })
 	for _, s := range names {
-		r.count(s)
+		r.Objects[Object{s.of, s.name}] = h.count(func(e Event) bool { return e.about(s) })
 		r.Violations = append(r.Violations, h.inspectWhole(s, first)...)
 	}
 	for _, s := range exclusive {
@@ -99,18 +98,6 @@ func Check(h *History, timeout time.Duration) *Result {
 	return r
 }
 
-func (r *Result) count(s subject) {
-	about := func(e Event) bool { return e.about(s) }
-	switch s.of {
-	case Lock:
-		r.Names[s.name] = r.history.count(about)
-	case Semaphore:
-		r.Semaphores[s.name] = r.history.count(about)
-	default:
-		r.Latches[s.name] = countLatch(r.history.of(s))
-	}
-}
-
 // of returns the events about a subject.
 func (h *History) of(s subject) []Event {
 	var events []Event
@@ -128,7 +115,7 @@ func (h *History) inspectWhole(s subject, start time.Duration) []Violation {
 	f := finder{subject: s, start: start}
 	switch s.of {
 	case Semaphore:
-		inspectPermits(&f, h.of(s), h.leases)
+		inspectPermits(&f, h.of(s))
 	case Latch:
 		inspectLatch(&f, h.of(s))
 	}
@@ -170,8 +157,6 @@ const (
 	ActAfterGrant ViolationKind = "act after a newer grant"
 	// Revived: a lease was seen valid after it was seen to have ended.
 	Revived ViolationKind = "revived"
-	// TooMany: more permits of a semaphore were held at one instant than it had.
-	TooMany ViolationKind = "too many permits"
 	// BeyondSize: the number of a granted permit is not below the semaphore's size.
 	BeyondSize ViolationKind = "permit beyond the size"
 	// SetTwice: a latch was set to two numbers without a deletion between.
@@ -219,7 +204,7 @@ func (v Violation) Forgetful() bool {
 	switch v.Kind {
 	case SetTwice, Forgotten, CountRose, Unfounded:
 		return v.Of == Latch
-	case BeyondSize, TooMany:
+	case BeyondSize:
 		return v.Of == Semaphore
 	case Unexplained:
 		return v.Of == Latch || v.Of == Semaphore && v.slot == none
@@ -265,18 +250,19 @@ func distinct(events []Event) []Event {
 
 // Counts count the events of a history.
 type Counts struct {
-	// Granted, Refused and Unanswered count the acquisitions that gave a lease, that failed, and that have no return.
+	// Granted, Refused and Unanswered count the acquisitions that gave a lease, that failed, and that have no return. For a
+	// latch, these are calls of Await that found it done, and calls of any kind that failed, or have no return.
 	Granted, Refused, Unanswered int
-	// Acts counts how often leases were seen valid, without releases and downgrades.
+	// Acts counts how often leases were seen valid, without releases and downgrades. For a latch, these are the answers of
+	// CountDown and Count.
 	Acts int
 	// Lost counts the leases that ended without a release.
 	Lost int
 	// Released and ReleasesFailed count the releases that returned without and with an error.
 	Released, ReleasesFailed int
-	// Silence is the longest time without a grant, between the first call and the last time in the history.
-	// SilenceFrom is its start, counted from the first call. A lease that is held for a long time causes a
-	// silence, too.
-	Silence, SilenceFrom time.Duration
+	// Silence is the longest time without a grant, between the first call and the last time in the history. A lease that is
+	// held for a long time causes a silence, too.
+	Silence time.Duration
 }
 
 // count counts the events for which of returns true.
@@ -298,59 +284,27 @@ func (h *History) count(of func(e Event) bool) Counts {
 			c.Lost++
 		}
 	}
-	c.silence(append(grants, last), first)
+	slices.Sort(grants)
+	for i, to := range append(grants, last)[1:] {
+		c.Silence = max(c.Silence, to-grants[i])
+	}
 	return c
 }
 
 func (c *Counts) event(e Event) {
+	started := e.Kind == Acquire || e.Of == Latch
 	switch {
-	case e.granted():
-		c.Granted++
-	case e.Kind == Acquire && e.returned():
-		c.Refused++
-	case e.Kind == Acquire:
+	case started && !e.returned():
 		c.Unanswered++
-	case e.Kind == Act && e.Succeeded():
+	case started && e.Error != "":
+		c.Refused++
+	case e.Kind == Acquire || e.Kind == Await:
+		c.Granted++
+	case e.Succeeded() && (e.Kind == Act || e.Kind == CountDown || e.Kind == Count):
 		c.Acts++
 	case e.Kind == Release && e.Succeeded():
 		c.Released++
 	case e.Kind == Release && e.returned():
 		c.ReleasesFailed++
 	}
-}
-
-// silence finds the longest time between two instants.
-func (c *Counts) silence(instants []time.Duration, start time.Duration) {
-	slices.Sort(instants)
-	for i, to := range instants[1:] {
-		if from := instants[i]; to-from > c.Silence {
-			c.Silence, c.SilenceFrom = to-from, from-start
-		}
-	}
-}
-
-// LatchCounts count the calls of a latch.
-type LatchCounts struct {
-	// Sets, CountDowns and Deletes count the successful changes, including repetitions.
-	Sets, CountDowns, Deletes int
-	// Dones counts the answers of Await that the latch is done, and Counts the answers of Count.
-	Dones, Counts int
-	// Failed and Unanswered count the calls that returned an error, and those without a return.
-	Failed, Unanswered int
-}
-
-func countLatch(events []Event) LatchCounts {
-	var c LatchCounts
-	of := map[Kind]*int{Set: &c.Sets, CountDown: &c.CountDowns, Delete: &c.Deletes, Await: &c.Dones, Count: &c.Counts}
-	for _, e := range events {
-		switch {
-		case !e.returned():
-			c.Unanswered++
-		case e.Error != "":
-			c.Failed++
-		default:
-			*of[e.Kind]++
-		}
-	}
-	return c
 }

@@ -115,9 +115,9 @@ func TestCounts(t *testing.T) {
 		"lost b 43..43; release b 44..45 no quorum; acquire 50..60 no quorum; acquire 100..?"), ample)
 	require.NoError(t, r.Err())
 	require.Equal(t, Counts{
-		Granted: 2, Refused: 1, Unanswered: 1, Acts: 2, Lost: 1, Released: 1, ReleasesFailed: 1, Silence: 60, SilenceFrom: 30,
+		Granted: 2, Refused: 1, Unanswered: 1, Acts: 2, Lost: 1, Released: 1, ReleasesFailed: 1, Silence: 60,
 	}, r.Total)
-	require.Equal(t, Counts{Granted: 1, Acts: 2, Released: 1, Silence: 80, SilenceFrom: 10}, r.Names["a"])
-	require.Equal(t, Counts{Refused: 1, Unanswered: 1, Silence: 90}, r.Names["job"])
-	require.Equal(t, 2, r.Names["b"].Granted)
+	require.Equal(t, Counts{Granted: 1, Acts: 2, Released: 1, Silence: 80}, r.Objects[Object{Name: "a"}])
+	require.Equal(t, Counts{Refused: 1, Unanswered: 1, Silence: 90}, r.Objects[Object{Name: "job"}])
+	require.Equal(t, 2, r.Objects[Object{Name: "b"}].Granted)
 }

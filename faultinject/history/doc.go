@@ -69,16 +69,11 @@
 // # Semaphores
 //
 // A permit with a number is checked like a lock: one lease at a time, with growing tokens. Tokens of different
-// permits cannot be compared. Besides,
-//
-//   - the number of a granted permit must be below a size that the semaphore can have had during
-//     the acquisition. That is the client's configured size until a Resize has succeeded. From the
-//     call of a Resize on, it is also the new size, until a later Resize succeeds that was called
-//     after the first returned. A Resize that failed, or has no return, may take effect at any
-//     time, or never.
-//   - at no instant may more permits be certainly held than there can have been since the first of
-//     the leases was requested. This needs no numbers, so it applies to other semaphores too.
-//     A lease that was never seen valid is held at some instant of its acquisition only.
+// permits cannot be compared. Besides, the number of a granted permit must be below a size that the semaphore can have had
+// during the acquisition. That is the client's configured size until a Resize has succeeded. From the call of a Resize on, it
+// is also the new size, until a later Resize succeeds that was called after the first returned. A Resize that failed, or has
+// no return, may take effect at any time, or never. So no more permits are held at once than there can have been since the
+// first of them was requested.
 //
 // # Latches
 //
@@ -97,6 +92,6 @@
 // The models do not include sizes or latches that nodes forget, or latches whose TTL has passed. So a history in
 // which a majority lost its memory may be found illegal.
 //
-// A lease of several names is checked for each of them, as if the grants could be at different instants. Violations
-// that only follow from several names together are not found.
+// A lease of several names, or of several permits, is checked for each of them, as if the grants could be at different
+// instants. Violations that only follow from several of them together are not found.
 package history

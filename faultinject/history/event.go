@@ -82,8 +82,8 @@ type Event struct {
 	Token uint64 `json:"token,omitempty"`
 	// Reads marks a lease that was requested by a reader.
 	Reads bool `json:"reads,omitempty"`
-	// Permits is the number of permits in the lease, and Slots their numbers, if they have any. Slots is empty in an
-	// acquisition that was not granted.
+	// Permits is the number of permits in the lease, and Slots their numbers. Slots is empty in an acquisition that was not
+	// granted.
 	Permits int   `json:"permits,omitempty"`
 	Slots   []int `json:"slots,omitempty"`
 	// Size is the size of the semaphore. For an acquisition, it is the size in the client's configuration; for a
@@ -149,7 +149,7 @@ func (e Event) asked() string {
 	return ""
 }
 
-// slots lists the numbers of the permits, if they have any.
+// slots lists the numbers of the permits, if it is of a semaphore.
 func (e Event) slots() string {
 	if len(e.Slots) == 0 {
 		return ""
@@ -285,9 +285,7 @@ func (e Event) checkNames() error {
 }
 
 func (e Event) checkLease() error {
-	// Other libraries' semaphores may count permits without numbers and tokens.
-	counted := e.Of == Semaphore && len(e.Slots) == 0
-	has := e.Owner != "" && (e.Token != 0 || counted)
+	has := e.Owner != "" && e.Token != 0 && (e.Of != Semaphore || len(e.Slots) > 0)
 	hasNot := e.Owner == "" && e.Token == 0
 	switch {
 	case e.ofLease() && (!has || e.Lease == 0):
@@ -295,7 +293,7 @@ func (e Event) checkLease() error {
 	case e.Kind == Acquire && e.Lease != 0:
 		return errors.New("an acquisition for a lease that is there already")
 	case e.granted() && !has:
-		return errors.New("a grant without owner and token")
+		return errors.New("a grant without owner and token, or without slots")
 	case e.Kind == Acquire && !e.granted() && (!hasNot || len(e.Slots) > 0):
 		return errors.New("owner or token without a grant")
 	case !e.ofLease() && e.Kind != Acquire && (!hasNot || e.Lease != 0):

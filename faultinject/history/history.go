@@ -1,11 +1,8 @@
 package history
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 )
@@ -32,21 +29,6 @@ func New(events ...Event) (*History, error) {
 
 // Events returns all events in the order of their calls.
 func (h *History) Events() []Event { return slices.Clone(h.events) }
-
-// Encode writes the history as lines of JSON, one per event, which [Read] reads.
-func (h *History) Encode(out io.Writer) error {
-	buffer := bufio.NewWriter(out)
-	lines := json.NewEncoder(buffer)
-	for _, e := range h.events {
-		if err := lines.Encode(e); err != nil {
-			return fmt.Errorf("faultinject: writing a history: %w", err)
-		}
-	}
-	if err := buffer.Flush(); err != nil {
-		return fmt.Errorf("faultinject: writing a history: %w", err)
-	}
-	return nil
-}
 
 // span returns the time of the first call, and the last time in the history.
 func (h *History) span() (first, last time.Duration) {

@@ -5,35 +5,31 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 )
 
-// inspectPermits lists violations of a semaphore as a whole: permits whose numbers are not below its size, and more
-// permits at one instant than its size. Porcupine finds grants that need one size at two times. The model of a lock
-// checks that each numbered permit has one holder, and that its tokens grow.
-func inspectPermits(f *finder, events []Event, all []*lease) {
+// inspectPermits lists the grants of slots beyond the size that a semaphore can have had. Porcupine finds grants that need one
+// size at two times. The model of a lock checks that each slot has one holder, and that its tokens grow. So no more permits
+// are held than there are.
+func inspectPermits(f *finder, events []Event) {
 	p := permits{finder: f}
 	for _, e := range events {
 		if e.Kind == Resize {
 			p.resizes = append(p.resizes, e)
 		}
 	}
-	for _, l := range all {
-		if l.grant.about(f.subject) {
-			p.leases = append(p.leases, l)
+	for _, e := range events {
+		if e.granted() {
+			p.compare(e)
 		}
 	}
-	p.numbers()
-	p.sums()
 }
 
 type permits struct {
 	*finder
 	resizes []Event
-	leases  []*lease
 }
 
 // most returns the largest size that the semaphore can have had at an instant between two times. The configured size
@@ -59,17 +55,12 @@ func (p *permits) most(from, to time.Duration, configured int) int {
 	return size
 }
 
-// numbers compares the number of each permit with the possible sizes at its grant.
-func (p *permits) numbers() {
-	for _, l := range p.leases {
-		if len(l.grant.Slots) == 0 {
-			continue
-		}
-		last := slices.Max(l.grant.Slots)
-		if size := p.most(l.grant.Call, l.grant.Return, l.grant.Size); last >= size {
-			p.add(BeyondSize, fmt.Sprintf("lease %s was granted slot %d at %s, when there were no more than %d permits",
-				who(l), last, p.interval(l.grant), size), append([]Event{l.grant}, p.resizesBefore(l.grant.Return)...)...)
-		}
+// compare compares the slots of a grant with the possible sizes.
+func (p *permits) compare(grant Event) {
+	last := slices.Max(grant.Slots)
+	if size := p.most(grant.Call, grant.Return, grant.Size); last >= size {
+		p.add(BeyondSize, fmt.Sprintf("lease %s was granted slot %d at %s, when there were no more than %d permits",
+			who(&lease{grant: grant}), last, p.interval(grant), size), append([]Event{grant}, p.resizesBefore(grant.Return)...)...)
 	}
 }
 
@@ -82,105 +73,6 @@ func (p *permits) resizesBefore(to time.Duration) []Event {
 		}
 	}
 	return all
-}
-
-// sums adds up the permits that were certainly held at one instant. A lease holds its permits from the return of its
-// grant until it was last seen valid. A lease that was never seen valid holds them at some instant of its
-// acquisition, so there must be one at which they were available.
-func (p *permits) sums() {
-	var lasting, brief []*lease
-	for _, l := range p.leases {
-		if l.validUntil() > l.grant.Return {
-			lasting = append(lasting, l)
-		} else {
-			brief = append(brief, l)
-		}
-	}
-	slices.SortStableFunc(lasting, func(a, b *lease) int { return cmp.Compare(a.grant.Return, b.grant.Return) })
-	var active []*lease
-	for _, l := range lasting {
-		at := l.grant.Return
-		active = slices.DeleteFunc(active, func(other *lease) bool { return other.validUntil() <= at })
-		active = append(active, l)
-		if held, size := p.excess(active, at); held != nil {
-			p.tooMany(held, size, at)
-		}
-	}
-	for _, l := range brief {
-		p.brief(l, lasting)
-	}
-}
-
-// brief looks for an instant at which a lease's permits were available. The best candidates are the begin of the
-// acquisition, and the ends of other leases.
-func (p *permits) brief(l *lease, lasting []*lease) {
-	var beside []*lease
-	from := l.grant.Call
-	if len(l.seen) > 0 {
-		from = l.grant.Return // it was seen valid right then
-	}
-	instants := []time.Duration{from}
-	for _, other := range lasting {
-		if other.grant.Return >= l.grant.Return {
-			break
-		}
-		if end := other.validUntil(); end > from {
-			beside = append(beside, other)
-			if end <= l.grant.Return {
-				instants = append(instants, end)
-			}
-		}
-	}
-	var worst []*lease
-	size := 0
-	for _, at := range instants {
-		held := []*lease{l}
-		for _, other := range beside {
-			if other.grant.Return < at && at < other.validUntil() {
-				held = append(held, other)
-			}
-		}
-		held, limit := p.excess(held, l.grant.Return)
-		if held == nil {
-			return
-		}
-		if worst == nil {
-			worst, size = held, limit
-		}
-	}
-	p.tooMany(worst, size, from)
-}
-
-// excess finds leases, among those held at one instant, that have more permits than the semaphore can have had since
-// the first of them was requested. It also returns that size. Shrinking a semaphore takes no permit from a holder, so
-// older leases may exceed the current size.
-func (p *permits) excess(active []*lease, at time.Duration) (held []*lease, size int) {
-	newest := slices.SortedStableFunc(slices.Values(active), func(a, b *lease) int {
-		return cmp.Compare(b.grant.Call, a.grant.Call)
-	})
-	sum, configured := 0, 0
-	for i, l := range newest {
-		sum += l.grant.Permits
-		configured = max(configured, l.grant.Size)
-		if size := p.most(l.grant.Call, at, configured); sum > size {
-			return newest[:i+1], size
-		}
-	}
-	return nil, 0
-}
-
-func (p *permits) tooMany(held []*lease, size int, at time.Duration) {
-	sum := 0
-	var each []string
-	var grants, last []Event
-	for _, l := range slices.Backward(held) {
-		sum += l.grant.Permits
-		each = append(each, fmt.Sprintf("%d by lease %s, %s to %s (%s)", l.grant.Permits, who(l), p.interval(l.grant),
-			p.at(l.validUntil()), l.lastSeen().Kind))
-		grants, last = append(grants, l.grant), append(last, l.lastSeen())
-	}
-	p.add(TooMany, fmt.Sprintf("%d permits were held at %s, and there were no more than %d: %s", sum, p.at(at), size, strings.Join(each, "; ")),
-		slices.Concat(grants, last)...)
 }
 
 // sizeModel is the model of a semaphore's size: 0 until a client has set it. Until then each client uses its
@@ -207,7 +99,7 @@ func sizeOperations(events []Event, until time.Duration) []porcupine.Operation {
 	}
 	var ops []porcupine.Operation
 	for _, e := range events {
-		if e.Kind == Resize || e.granted() && len(e.Slots) > 0 && slices.Max(e.Slots) >= least {
+		if e.Kind == Resize || e.granted() && slices.Max(e.Slots) >= least {
 			ops = append(ops, porcupine.Operation{
 				ClientId: len(ops), Input: e, Call: int64(e.Call), Return: int64(min(e.latestReturn(), until)),
 			})

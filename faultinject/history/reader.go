@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// Read reads a history: the file of one recorder, or the output of [History.Encode]. It ignores a torn last line. An
-// error names the line.
+// Read reads the file of one recorder. It ignores a torn last line. An error names the line.
 func Read(in io.Reader) (*History, error) {
 	var b builder
 	if err := b.read("line ", in); err != nil {

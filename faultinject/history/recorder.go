@@ -195,7 +195,7 @@ func (r *Recorder) acquire(e Event) *Attempt {
 }
 
 // Granted records that the acquisition gave a lease. Call it immediately after. The slots are the numbers of the
-// permits, none for a lock. Another library's semaphore may have neither numbers nor tokens; its token is 0.
+// permits, none for a lock.
 func (a *Attempt) Granted(owner string, token uint64, slots ...int) *Holding {
 	e := a.event
 	e.Return = a.recorder.now()

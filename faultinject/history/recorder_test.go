@@ -69,7 +69,6 @@ func TestRecorderOfReadersPermitsAndLatches(t *testing.T) {
 	require.EqualError(t, r.Acquire(2, "b").Granted("owner", 18).Downgrade(fails), "no quorum")
 	require.NoError(t, r.AcquirePermits(2, "s", 2, 5).Granted("owner", 19, 0, 3).Release(takes))
 	r.AcquirePermits(2, "s", 1, 5).Failed(errors.New("full"))
-	require.NoError(t, r.AcquirePermits(2, "counter", 1, 5).Granted("owner", 0).Act(takes))
 	require.NoError(t, r.Resize(2, "s", 6, takes))
 	require.NoError(t, r.SetLatch(2, "l", 2, takes))
 	require.EqualError(t, r.CountDown(2, "l", "id", fails), "no quorum")
@@ -96,8 +95,6 @@ func TestRecorderOfReadersPermitsAndLatches(t *testing.T) {
 		"c1/w2 acquire 2 of s -> token 19, slots [0 3]",
 		"c1/w2 release s (token 19, slots [0 3]) -> ok",
 		"c1/w2 acquire 1 of s -> full",
-		"c1/w2 acquire 1 of counter -> token 0",
-		"c1/w2 act counter (token 0) -> ok",
 		"c1/w2 resize s to 6 -> ok",
 		"c1/w2 set l to 2 -> ok",
 		`c1/w2 countdown l by "id" -> no quorum`,

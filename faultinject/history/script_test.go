@@ -36,8 +36,8 @@ var call = regexp.MustCompile(`^(?:(\w)=)?(\w+) (.*?) ?(\d+)\.\.(\d+|\?) ?(refus
 
 // play adds the calls of a text such as "a=grant 5 10..20; act a 30..31; release a 40..? no quorum". These are a grant of a
 // lease a with the token 5, an act of that lease, and its release, whose return was not seen. "grant 5 x y 10..20" is
-// a lock of two names, "permits 5 0 1 10..20" a grant of the permits 0 and 1 of two, and "counted 10..20" one of a
-// permit without a number. "refused: " begins an error that tells the state of a latch.
+// a lock of two names, and "permits 5 0 1 10..20" a grant of the permits 0 and 1 of two. "refused: " begins an error that
+// tells the state of a latch.
 func (s *script) play(t testing.TB, text string) {
 	t.Helper()
 	for step := range strings.SplitSeq(text, "; ") {
@@ -59,11 +59,6 @@ func (s *script) play(t testing.TB, text string) {
 			e.Kind, e.Of, e.Size, e.Token, e.Permits = Acquire, Semaphore, 2, uint64(number(about[0])), len(about)-1
 			for _, slot := range about[1:] {
 				e.Slots = append(e.Slots, number(slot))
-			}
-		case "counted":
-			e.Kind, e.Of, e.Size, e.Permits = Acquire, Semaphore, 2, 1
-			if len(about) > 0 {
-				e.Permits = number(about[0])
 			}
 		case Resize:
 			e.Of, e.Size = Semaphore, number(about[0])

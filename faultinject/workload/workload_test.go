@@ -102,9 +102,9 @@ func TestUsesAreRecordedOnceForEachName(t *testing.T) {
 		require.NoError(t, err)
 		result := history.Check(h, time.Minute)
 		require.NoError(t, result.Err())
-		require.Equal(t, 4, result.Names["a"].Granted)
-		require.Equal(t, 1, result.Names["b"].Acts)
-		require.Equal(t, 2, result.Semaphores["s"].Released)
+		require.Equal(t, 4, result.Objects[history.Object{Name: "a"}].Granted)
+		require.Equal(t, 1, result.Objects[history.Object{Name: "b"}].Acts)
+		require.Equal(t, 2, result.Objects[history.Object{Of: history.Semaphore, Name: "s"}].Released)
 	})
 }
 
