@@ -68,7 +68,7 @@ func (a *activeRun) progress(h *history.History) {
 	for _, kind := range a.Kinds {
 		for _, t := range objects[kind] {
 			a.soon(h, kind, fmt.Sprintf("%q was acquired", t.Name), func(e history.Event) bool {
-				return e.Kind == history.Acquire && e.Error == "" && e.Of == t.Of && slices.Contains(e.Names, t.Name)
+				return e.Kind == history.Acquire && e.Error == "" && e.Of == t.Of && e.Name == t.Name
 			})
 		}
 		if kind == Latch {
@@ -158,7 +158,7 @@ func (a *activeRun) during(s faultinject.Step, change func() error) error {
 func (a *activeRun) forgotten(h *history.History, of history.Object) bool {
 	var first, last time.Duration
 	for _, e := range h.Events() {
-		if e.Of != of.Of || e.Names[0] != of.Name {
+		if e.Of != of.Of || e.Name != of.Name {
 			continue
 		}
 		if first == 0 && (e.Of == history.Latch || e.Kind == history.Resize) {

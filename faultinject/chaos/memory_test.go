@@ -18,7 +18,7 @@ const waitsFor = 10 * time.Second
 func TestMemoryLossOfAMajorityExcusesLatchesInUse(t *testing.T) {
 	event := func(op uint64, kind history.Kind, id string, count int, call time.Duration) history.Event {
 		return history.Event{
-			Client: "c1", Op: op, Kind: kind, Of: history.Latch, Names: []string{"latch"}, ID: id, Count: count, Call: call, Return: call + 1,
+			Client: "c1", Op: op, Kind: kind, Of: history.Latch, Name: "latch", ID: id, Count: count, Call: call, Return: call + 1,
 		}
 	}
 	lost := []history.Event{
@@ -57,7 +57,7 @@ func TestMemoryLossOfAMajorityExcusesLatchesInUse(t *testing.T) {
 func TestMemoryLossOfAMajorityExcusesTheSizeOfASemaphore(t *testing.T) {
 	grant := func(op uint64, token uint64, slot int) history.Event {
 		return history.Event{
-			Client: "c1", Op: op, Kind: history.Acquire, Of: history.Semaphore, Names: []string{"sized"}, Owner: string(rune('a' + op)),
+			Client: "c1", Op: op, Kind: history.Acquire, Of: history.Semaphore, Name: "sized", Owner: string(rune('a' + op)),
 			Token: token, Permits: 1, Slots: []int{slot}, Size: 3, Call: time.Duration(10 * op), Return: time.Duration(10*op + 1),
 		}
 	}
@@ -66,7 +66,7 @@ func TestMemoryLossOfAMajorityExcusesTheSizeOfASemaphore(t *testing.T) {
 		return of
 	}
 	resize := history.Event{
-		Client: "c1", Op: 1, Kind: history.Resize, Of: history.Semaphore, Names: []string{"sized"}, Size: 1, Call: 10, Return: 11,
+		Client: "c1", Op: 1, Kind: history.Resize, Of: history.Semaphore, Name: "sized", Size: 1, Call: 10, Return: 11,
 	}
 	majority := []loss{{0, 12, 13}, {1, 14, 15}, {2, 15, 16}}
 	for name, test := range map[string]struct {

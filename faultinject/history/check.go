@@ -30,8 +30,7 @@ type Result struct {
 	Violations []Violation
 	// Undecided are the names for which the time was too short.
 	Undecided []string
-	// Total counts all leases together, and Objects the calls of each object. An event with several names counts once in
-	// Total, and once for each name.
+	// Total counts all leases together, and Objects the calls of each object.
 	Total   Counts
 	Objects map[Object]Counts
 }

@@ -69,10 +69,7 @@ func TestCheck(t *testing.T) {
 		{"an act without a return proves nothing", `a=grant 5 10..20; grant 6 21..24; act a 30..?`, nil},
 		{"holders die", `a=grant 1 1..2; act a 3..4; b=grant 2 11..12; act b 13..14; c=grant 3 21..22; act c 23..24`, nil},
 		{"acquisitions without a lease prove nothing", `a=grant 5 10..20; acquire 11..25 no quorum; acquire 26..?; acquire 27..28 no quorum; act a 90..91`, nil},
-		{"several names, taken one after the other", `a=grant 5 a b 10..20; release a 21..30; grant 6 b c 22..31`, nil},
-		{"several names of which one is held", `a=grant 5 a b 10..20; grant 6 b c 22..31; act a 40..41`, []ViolationKind{Overlap}},
 		{"a name each", `a=grant 5 a 10..20; b=grant 4 b 22..31; act a 40..41; act b 40..41`, nil},
-		{"each of two names", `a=grant 5 a b 10..20; release a 21..22; grant 4 b a 30..31`, []ViolationKind{TokenOrder, TokenOrder}},
 	} {
 		t.Run(c.name, func(t *testing.T) { verdict(t, c.check(t)) })
 	}
@@ -111,7 +108,7 @@ func TestViolationFoundOnlyByPorcupineIsReported(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	r := Check(play(t, "a=grant 5 a b 10..20; act a 21..22; act a 23..24; release a 25..26; b=grant 6 b 27..40; act b 41..42 over; "+
+	r := Check(play(t, "a=grant 5 a 10..20; act a 21..22; act a 23..24; release a 25..26; b=grant 6 b 27..40; act b 41..42 over; "+
 		"lost b 43..43; release b 44..45 no quorum; acquire 50..60 no quorum; acquire 100..?"), ample)
 	require.NoError(t, r.Err())
 	require.Equal(t, Counts{
@@ -119,5 +116,5 @@ func TestCounts(t *testing.T) {
 	}, r.Total)
 	require.Equal(t, Counts{Granted: 1, Acts: 2, Released: 1, Silence: 80}, r.Objects[Object{Name: "a"}])
 	require.Equal(t, Counts{Refused: 1, Unanswered: 1, Silence: 90}, r.Objects[Object{Name: "job"}])
-	require.Equal(t, 2, r.Objects[Object{Name: "b"}].Granted)
+	require.Equal(t, 1, r.Objects[Object{Name: "b"}].Granted)
 }

@@ -92,6 +92,6 @@
 // The models do not include sizes or latches that nodes forget, or latches whose TTL has passed. So a history in
 // which a majority lost its memory may be found illegal.
 //
-// A lease of several names, or of several permits, is checked for each of them, as if the grants could be at different
-// instants. Violations that only follow from several of them together are not found.
+// A lease of several names is recorded for each of them. It is checked name by name, and a lease of several permits slot by
+// slot, as if the grants could be at different instants. Violations that only follow from several of them together are not found.
 package history

@@ -72,8 +72,8 @@ type Event struct {
 	Kind Kind   `json:"kind"`
 	// Of is the type of the named objects.
 	Of Type `json:"of,omitempty"`
-	// Names are the names of the lock, at least one, in UTF-8. A semaphore or a latch has one.
-	Names []string `json:"names"`
+	// Name is the name of the object, in UTF-8. A lease of several names has events of each.
+	Name string `json:"name"`
 	// Lease is the Op of the acquisition that gave the lease; 0 for an acquisition.
 	Lease uint64 `json:"lease,omitempty"`
 	// Owner and Token are the owner and the token of the lease. Both are empty in an acquisition
@@ -126,7 +126,7 @@ func (e Event) String() string {
 	if e.Kind == Acquire && e.Of == Semaphore {
 		fmt.Fprintf(&b, " %d of", e.Permits)
 	}
-	fmt.Fprintf(&b, " %s%s -> %s", strings.Join(e.Names, ","), e.asked(), e.result())
+	fmt.Fprintf(&b, " %s%s -> %s", e.Name, e.asked(), e.result())
 	return b.String()
 }
 
@@ -211,13 +211,12 @@ func (e Event) check() error {
 		return fmt.Errorf("a call at %d", int64(e.Call))
 	case e.returned() && (e.Return < e.Call || e.Return > latest):
 		return fmt.Errorf("a return at %d of a call at %d", int64(e.Return), int64(e.Call))
+	case e.Name == "" || !utf8.ValidString(e.Name):
+		return fmt.Errorf("%q is no name of an object", e.Name)
 	case e.Error != "" && !e.returned():
 		return errors.New("an error without a return")
 	case e.Kind == Lost && !e.returned():
 		return errors.New("a loss without a time")
-	}
-	if err := e.checkNames(); err != nil {
-		return err
 	}
 	if err := e.checkType(); err != nil {
 		return err
@@ -241,8 +240,6 @@ func (e Event) checkType() error {
 	leased := e.Of == Semaphore && e.Kind != Resize
 	negative := slices.ContainsFunc(e.Slots, func(n int) bool { return n < 0 })
 	switch {
-	case e.Of != Lock && len(e.Names) > 1:
-		return fmt.Errorf("several names of a %s", e.Of)
 	case e.Reads && e.Of != Lock:
 		return fmt.Errorf("a reader of a %s", e.Of)
 	case leased && e.Permits < 1, !leased && (e.Permits != 0 || len(e.Slots) > 0):
@@ -267,21 +264,6 @@ func (e Event) checkType() error {
 func repeated(numbers []int) bool {
 	sorted := slices.Sorted(slices.Values(numbers))
 	return len(slices.Compact(sorted)) < len(numbers)
-}
-
-func (e Event) checkNames() error {
-	if len(e.Names) == 0 {
-		return errors.New("no name of a lock")
-	}
-	for i, name := range e.Names {
-		if slices.Contains(e.Names[:i], name) {
-			return fmt.Errorf("the name %q twice", name)
-		}
-		if !utf8.ValidString(name) {
-			return fmt.Errorf("the name %q is not UTF-8, and would be another in JSON", name)
-		}
-	}
-	return nil
 }
 
 func (e Event) checkLease() error {

@@ -99,7 +99,7 @@ func sameCall(a, b Event) bool {
 
 // sameThing reports whether two events request the same of the same object.
 func sameThing(a, b Event) bool {
-	return a.Of == b.Of && slices.Equal(a.Names, b.Names) && a.Reads == b.Reads && a.Permits == b.Permits && a.Size == b.Size
+	return a.Of == b.Of && a.Name == b.Name && a.Reads == b.Reads && a.Permits == b.Permits && a.Size == b.Size
 }
 
 // history finishes the history.

@@ -81,7 +81,7 @@ type latches struct {
 func (l *latches) call() {
 	l.now += 1 + l.upTo(2*slack)
 	e := Event{
-		Client: "c" + strconv.Itoa(l.IntN(clients)), Of: Latch, Names: []string{"a"},
+		Client: "c" + strconv.Itoa(l.IntN(clients)), Of: Latch, Name: "a",
 		Call: max(1, l.now-l.upTo(3*slack)), Return: l.now + l.upTo(3*slack),
 	}
 	switch n := l.IntN(20); {
@@ -181,7 +181,7 @@ func TestForgetfulLatchIsIllegal(t *testing.T) {
 		}
 		l.now += 500
 		at := func(kind Kind, id string, count int) {
-			l.add(Event{Client: "c1", Kind: kind, Of: Latch, Names: []string{"b"}, ID: id, Count: count, Call: l.now, Return: l.now + 10})
+			l.add(Event{Client: "c1", Kind: kind, Of: Latch, Name: "b", ID: id, Count: count, Call: l.now, Return: l.now + 10})
 			l.now += 20
 		}
 		at(Set, "", 2)

@@ -29,30 +29,24 @@ func (s subject) String() string {
 	return text
 }
 
-// subjects returns the subjects of an event by itself: one for each name.
-func (e Event) subjects() []subject {
-	all := make([]subject, len(e.Names))
-	for i, name := range e.Names {
-		all[i] = subject{e.Of, name, none}
-	}
-	return all
-}
+// subject returns the subject of an event as a whole.
+func (e Event) subject() subject { return subject{e.Of, e.Name, none} }
 
 // exclusive returns the subjects that the event's lease holds exclusively: locks, and numbered permits.
 func (e Event) exclusive() []subject {
 	if e.Of == Lock {
-		return e.subjects()
+		return []subject{e.subject()}
 	}
 	all := make([]subject, len(e.Slots))
 	for i, slot := range e.Slots {
-		all[i] = subject{e.Of, e.Names[0], slot}
+		all[i] = subject{e.Of, e.Name, slot}
 	}
 	return all
 }
 
 // about reports whether an event is about a subject.
 func (e Event) about(s subject) bool {
-	return e.Of == s.of && slices.Contains(e.Names, s.name) && (s.slot == none || slices.Contains(e.Slots, s.slot))
+	return e.Of == s.of && e.Name == s.name && (s.slot == none || slices.Contains(e.Slots, s.slot))
 }
 
 // bySubject lists the names of all events, and the subjects that leases hold exclusively, with these leases. The
@@ -62,11 +56,9 @@ func (h *History) bySubject() (names, exclusive []subject, leases map[subject][]
 	leases = map[subject][]*lease{}
 	named := map[subject]bool{}
 	for _, e := range h.events {
-		for _, s := range e.subjects() {
-			if !named[s] {
-				named[s] = true
-				names = append(names, s)
-			}
+		if s := e.subject(); !named[s] {
+			named[s] = true
+			names = append(names, s)
 		}
 		for _, s := range e.exclusive() {
 			if _, ok := leases[s]; !ok {

@@ -67,7 +67,7 @@ func (p *pool) acquire() {
 	}
 	p.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
 	free = free[:1+p.IntN(len(free))]
-	e := Event{Of: Semaphore, Names: []string{"a"}, Size: p.size, Permits: len(free), Slots: free}
+	e := Event{Of: Semaphore, Name: "a", Size: p.size, Permits: len(free), Slots: free}
 	p.token++
 	granted := p.now
 	p.hold(p.grant(e))
@@ -82,7 +82,7 @@ func (p *pool) resize() {
 	p.now += 1 + p.upTo(slack)
 	size := 1 + p.IntN(len(p.busy))
 	e := Event{
-		Client: "admin", Kind: Resize, Of: Semaphore, Names: []string{"a"}, Size: size,
+		Client: "admin", Kind: Resize, Of: Semaphore, Name: "a", Size: size,
 		Call: p.now - p.upTo(5*slack), Return: p.now + p.upTo(5*slack),
 	}
 	took := true

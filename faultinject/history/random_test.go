@@ -47,10 +47,10 @@ func (s *simulation) add(e Event) Event {
 
 // lease gives the lock to a client, from a grant to an end of any kind. All events of the lease come after the return
 // of the grant, because the client learns of the lease by that.
-func (s *simulation) lease(names ...string) {
+func (s *simulation) lease(name string) {
 	s.now += 1 + s.upTo(slack)
 	s.token += 1 + s.Uint64N(3)
-	s.hold(s.grant(Event{Names: names}))
+	s.hold(s.grant(Event{Name: name}))
 }
 
 // grant is a grant that happens now, with the last token.
@@ -131,13 +131,13 @@ func seeds(t *testing.T, count int, test func(t *testing.T, r *rand.Rand)) {
 	}
 }
 
-var namesOf = [][]string{{"a"}, {"b"}, {"a", "b"}, {"c", "a"}}
+var names = []string{"a", "b", "c"}
 
 func TestSoundLockIsLegal(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
 		s := newSimulation(r, 2)
 		for range 30 {
-			s.lease(namesOf[r.IntN(len(namesOf))]...)
+			s.lease(names[r.IntN(len(names))])
 		}
 		h := s.history(t)
 		if err := Check(h, ample).Err(); err != nil {
@@ -178,7 +178,7 @@ func TestBothCheckersAgree(t *testing.T) {
 	agreeOn(t, 300, func(t *testing.T, r *rand.Rand) *History {
 		s := newSimulation(r, 2)
 		for range 12 {
-			s.lease(namesOf[r.IntN(len(namesOf))]...)
+			s.lease(names[r.IntN(len(names))])
 		}
 		for range r.IntN(4) {
 			corrupt(r, s.events)
@@ -239,10 +239,10 @@ func TestForgetfulLockIsIllegal(t *testing.T) {
 			s.lease("a")
 		}
 		at := s.now + 500
-		a := s.add(Event{Client: "c1", Kind: Acquire, Names: []string{"a"}, Owner: "x", Token: s.token + 1, Call: at, Return: at + 10})
-		b := s.add(Event{Client: "c2", Kind: Acquire, Names: []string{"a"}, Owner: "y", Token: s.token + 2, Call: at, Return: at + 10})
+		a := s.add(Event{Client: "c1", Kind: Acquire, Name: "a", Owner: "x", Token: s.token + 1, Call: at, Return: at + 10})
+		b := s.add(Event{Client: "c2", Kind: Acquire, Name: "a", Owner: "y", Token: s.token + 2, Call: at, Return: at + 10})
 		for _, l := range []Event{a, b} {
-			s.add(Event{Client: l.Client, Kind: Act, Names: l.Names, Lease: l.Op, Owner: l.Owner, Token: l.Token, Call: at + 20, Return: at + 30})
+			s.add(Event{Client: l.Client, Kind: Act, Name: l.Name, Lease: l.Op, Owner: l.Owner, Token: l.Token, Call: at + 20, Return: at + 30})
 		}
 		s.token, s.now = s.token+2, at+30
 		for range 10 {

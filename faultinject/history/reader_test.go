@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	callLine   = `{"client":"c1","op":1,"kind":"acquire","names":["job"],"call":10}` + "\n"
-	returnLine = `{"client":"c1","op":1,"kind":"acquire","names":["job"],"owner":"o","token":5,"call":10,"return":20}` + "\n"
-	permitLine = `{"client":"c1","op":5,"kind":"acquire","of":"semaphore","names":["job"],"owner":"o","token":5,"permits":2,"slots":[0,3],"size":5,"call":10,"return":20}` + "\n"
-	downLine   = `{"client":"c1","op":7,"kind":"countdown","of":"latch","names":["job"],"id":"a","call":40,"return":50}` + "\n"
-	actLine    = `{"client":"c1","op":2,"kind":"act","names":["job"],"lease":1,"owner":"o","token":5,"call":20,"return":30}` + "\n"
+	callLine   = `{"client":"c1","op":1,"kind":"acquire","name":"job","call":10}` + "\n"
+	returnLine = `{"client":"c1","op":1,"kind":"acquire","name":"job","owner":"o","token":5,"call":10,"return":20}` + "\n"
+	permitLine = `{"client":"c1","op":5,"kind":"acquire","of":"semaphore","name":"job","owner":"o","token":5,"permits":2,"slots":[0,3],"size":5,"call":10,"return":20}` + "\n"
+	downLine   = `{"client":"c1","op":7,"kind":"countdown","of":"latch","name":"job","id":"a","call":40,"return":50}` + "\n"
+	actLine    = `{"client":"c1","op":2,"kind":"act","name":"job","lease":1,"owner":"o","token":5,"call":20,"return":30}` + "\n"
 )
 
 func TestReadMergesCallAndReturn(t *testing.T) {
@@ -50,8 +50,7 @@ func TestReadNamesTheLine(t *testing.T) {
 		{"no client", strings.Replace(callLine, "c1", "", 1), `line 1: "" is no name of a client`},
 		{"no number", strings.Replace(callLine, `"op":1`, `"op":0`, 1), "line 1: no number of the operation"},
 		{"no such kind", strings.Replace(callLine, "acquire", "steal", 1), `line 1: no kind is called "steal"`},
-		{"no name", strings.Replace(callLine, `"job"`, "", 1), "line 1: no name of a lock"},
-		{"a name twice", strings.Replace(callLine, `"job"`, `"a","a"`, 1), `line 1: the name "a" twice`},
+		{"no name", strings.Replace(callLine, `"job"`, `""`, 1), `line 1: "" is no name of an object`},
 		{"no call", strings.Replace(callLine, `"call":10`, `"call":0`, 1), "line 1: a call at 0"},
 		{"a return before the call", strings.Replace(returnLine, `:20`, `:9`, 1), "line 1: a return at 9 of a call at 10"},
 		{"far in the future", strings.Replace(returnLine, `:20`, `:9223372036854775807`, 1), "line 1: a return at 9223372036854775807"},
@@ -67,8 +66,8 @@ func TestReadNamesTheLine(t *testing.T) {
 		{"an act before the grant", returnLine + strings.Replace(actLine, `"call":20`, `"call":19`, 1), "line 2: act of lease 1 before it was granted at line 1"},
 		{"a loss without a time", returnLine + strings.NewReplacer(`"act"`, `"lost"`, `,"return":30`, "").Replace(actLine), "line 2: a loss without a time"},
 		{"a reader's act of a writer's lease", returnLine + strings.Replace(actLine, `"call"`, `"reads":true,"call"`, 1), "line 2: act of lease 1, which has another owner, token or name at line 1"},
-		{"no such type", strings.Replace(callLine, `"names"`, `"of":"barrier","names"`, 1), `line 1: no type is called "barrier"`},
-		{"a kind of another type", strings.Replace(callLine, `"names"`, `"of":"latch","names"`, 1), `line 1: no kind of a latch is called "acquire"`},
+		{"no such type", strings.Replace(callLine, `"name"`, `"of":"barrier","name"`, 1), `line 1: no type is called "barrier"`},
+		{"a kind of another type", strings.Replace(callLine, `"name"`, `"of":"latch","name"`, 1), `line 1: no kind of a latch is called "acquire"`},
 		{"permits of a lock", strings.Replace(callLine, `"call"`, `"permits":1,"call"`, 1), "line 1: acquire of 1 permits"},
 		{"a size of a lock", strings.Replace(callLine, `"call"`, `"size":1,"call"`, 1), "line 1: acquire with 1 permits in all"},
 		{"an id of a lock", strings.Replace(callLine, `"call"`, `"id":"a","call"`, 1), `line 1: acquire with the id "a"`},
@@ -82,7 +81,6 @@ func TestReadNamesTheLine(t *testing.T) {
 		{"slots without a grant", strings.NewReplacer(`"owner":"o","token":5,`, "", `,"return":20`, "").Replace(permitLine), "line 1: owner or token without a grant"},
 		{"slots without a token", strings.Replace(permitLine, `"token":5,`, "", 1), "line 1: a grant without owner and token"},
 		{"a reader of a semaphore", strings.Replace(permitLine, `"call"`, `"reads":true,"call"`, 1), "line 1: a reader of a semaphore"},
-		{"two semaphores", strings.Replace(permitLine, `"job"`, `"a","b"`, 1), "line 1: several names of a semaphore"},
 		{"a count-down without an id", strings.Replace(downLine, `"id":"a",`, "", 1), `line 1: countdown with the id ""`},
 		{"a count-down with a lease", strings.Replace(downLine, `"id"`, `"lease":1,"id"`, 1), "line 1: countdown with a lease"},
 		{"a latch set to none", strings.NewReplacer("countdown", "set", `"id":"a",`, "").Replace(downLine), "line 1: set of 0"},
@@ -106,10 +104,10 @@ func TestLinesOfOlderRecorders(t *testing.T) {
 	h, err := Read(strings.NewReader(callLine + returnLine + actLine + permitLine + downLine))
 	require.NoError(t, err)
 	require.ElementsMatch(t, []Event{
-		{Client: "c1", Op: 1, Kind: Acquire, Names: []string{"job"}, Owner: "o", Token: 5, Call: 10, Return: 20},
-		{Client: "c1", Op: 2, Kind: Act, Names: []string{"job"}, Lease: 1, Owner: "o", Token: 5, Call: 20, Return: 30},
-		{Client: "c1", Op: 5, Kind: Acquire, Of: Semaphore, Names: []string{"job"}, Owner: "o", Token: 5, Permits: 2, Slots: []int{0, 3}, Size: 5, Call: 10, Return: 20},
-		{Client: "c1", Op: 7, Kind: CountDown, Of: Latch, Names: []string{"job"}, ID: "a", Call: 40, Return: 50},
+		{Client: "c1", Op: 1, Kind: Acquire, Name: "job", Owner: "o", Token: 5, Call: 10, Return: 20},
+		{Client: "c1", Op: 2, Kind: Act, Name: "job", Lease: 1, Owner: "o", Token: 5, Call: 20, Return: 30},
+		{Client: "c1", Op: 5, Kind: Acquire, Of: Semaphore, Name: "job", Owner: "o", Token: 5, Permits: 2, Slots: []int{0, 3}, Size: 5, Call: 10, Return: 20},
+		{Client: "c1", Op: 7, Kind: CountDown, Of: Latch, Name: "job", ID: "a", Call: 40, Return: 50},
 	}, h.Events())
 }
 
@@ -152,8 +150,8 @@ func TestReadReturnsErrorsOfItsInput(t *testing.T) {
 }
 
 func TestErrorOfNewNamesTheEvent(t *testing.T) {
-	_, err := New(Event{Client: "c1", Op: 1, Kind: Acquire, Names: []string{"job\xff"}, Call: 1})
-	require.ErrorContains(t, err, "event 1: the name")
+	_, err := New(Event{Client: "c1", Op: 1, Kind: Acquire, Name: "job\xff", Call: 1})
+	require.ErrorContains(t, err, `event 1: "job\xff" is no name`)
 }
 
 func FuzzRead(f *testing.F) {

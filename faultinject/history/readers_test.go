@@ -52,7 +52,7 @@ func TestReaderViolationNamesReaders(t *testing.T) {
 
 // turn gives the lock to a writer, which may downgrade, or to several readers at once.
 func (s *simulation) turn() {
-	name := Event{Names: []string{"a"}}
+	name := Event{Name: "a"}
 	if s.IntN(2) == 0 {
 		s.now += 1 + s.upTo(slack)
 		s.token += 1 + s.Uint64N(3)
@@ -138,7 +138,7 @@ func TestForgetfulReadLockIsIllegal(t *testing.T) {
 		var events []Event
 		for _, reads := range []bool{false, true} {
 			s.now, s.token = at, s.token+1
-			events = append(events, s.grant(Event{Names: []string{"a"}, Reads: reads}))
+			events = append(events, s.grant(Event{Name: "a", Reads: reads}))
 		}
 		for _, e := range events {
 			e.Kind, e.Lease, e.Call, e.Return = Act, e.Op, at+30, at+40

@@ -151,11 +151,11 @@ func (r *Recorder) record(e Event) {
 }
 
 // begin creates an event with the next number. The caller sets its call time.
-func (r *Recorder) begin(kind Kind, worker int, names []string) Event {
+func (r *Recorder) begin(kind Kind, worker int, name string) Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ops++
-	return Event{Client: r.client, Worker: worker, Op: r.ops, Kind: kind, Names: names}
+	return Event{Client: r.client, Worker: worker, Op: r.ops, Kind: kind, Name: name}
 }
 
 // now returns the time, but never 0, which means no time.
@@ -167,15 +167,15 @@ type Attempt struct {
 	event    Event
 }
 
-// Acquire records the begin of an acquisition. Call it immediately before. The worker is a number for the goroutine.
+// Acquire records the begin of an acquisition, of one of its names. Call it immediately before. The worker is a number for the goroutine.
 // Report the result with Granted or Failed, once. Without either, the acquisition may have happened.
-func (r *Recorder) Acquire(worker int, names ...string) *Attempt {
-	return r.acquire(r.begin(Acquire, worker, slices.Clone(names)))
+func (r *Recorder) Acquire(worker int, name string) *Attempt {
+	return r.acquire(r.begin(Acquire, worker, name))
 }
 
 // AcquireRead is Acquire for a reader of the lock.
 func (r *Recorder) AcquireRead(worker int, name string) *Attempt {
-	e := r.begin(Acquire, worker, []string{name})
+	e := r.begin(Acquire, worker, name)
 	e.Reads = true
 	return r.acquire(e)
 }
@@ -183,7 +183,7 @@ func (r *Recorder) AcquireRead(worker int, name string) *Attempt {
 // AcquirePermits is Acquire for permits of a semaphore. size is the total number of permits in the client's
 // configuration.
 func (r *Recorder) AcquirePermits(worker int, semaphore string, permits, size int) *Attempt {
-	e := r.begin(Acquire, worker, []string{semaphore})
+	e := r.begin(Acquire, worker, semaphore)
 	e.Of, e.Permits, e.Size = Semaphore, permits, size
 	return r.acquire(e)
 }
@@ -221,7 +221,7 @@ type Holding struct {
 // begin creates an event about the lease.
 func (h *Holding) begin(kind Kind) Event {
 	e := h.grant
-	e.Op, e.Kind, e.Lease = h.recorder.begin(kind, e.Worker, e.Names).Op, kind, e.Op
+	e.Op, e.Kind, e.Lease = h.recorder.begin(kind, e.Worker, e.Name).Op, kind, e.Op
 	e.Call, e.Return = 0, 0
 	return e
 }
@@ -302,7 +302,7 @@ func reason(err error, none string) string {
 // Resize sets the number of permits of a semaphore by calling resize, and records its times and its result, which it
 // returns. After an error, the new number may count or not.
 func (r *Recorder) Resize(worker int, semaphore string, size int, resize func() error) error {
-	e := r.begin(Resize, worker, []string{semaphore})
+	e := r.begin(Resize, worker, semaphore)
 	e.Of, e.Size = Semaphore, size
 	return r.during(e, resize)
 }
@@ -349,7 +349,7 @@ func (r *Recorder) DeleteLatch(worker int, latch string, del func() error) error
 
 // ofLatch creates an event about a latch. The caller sets its call time.
 func (r *Recorder) ofLatch(kind Kind, worker int, latch string) Event {
-	e := r.begin(kind, worker, []string{latch})
+	e := r.begin(kind, worker, latch)
 	e.Of = Latch
 	return e
 }

@@ -24,7 +24,7 @@ func TestRecordedEventsAreReadBack(t *testing.T) {
 	now := clock.NewManual(time.Time{})
 	r := NewRecorder("c1", &out, now)
 	now.Advance(10)
-	attempt := r.Acquire(2, "a", "b")
+	attempt := r.Acquire(2, "a")
 	require.Equal(t, 1, strings.Count(out.String(), "\n"), "what begins is told of at once")
 	now.Advance(5)
 	held := attempt.Granted("owner", 17)
@@ -37,7 +37,7 @@ func TestRecordedEventsAreReadBack(t *testing.T) {
 
 	h, err := Read(&out)
 	require.NoError(t, err)
-	about := Event{Client: "c1", Worker: 2, Names: []string{"a", "b"}, Lease: 1, Owner: "owner", Token: 17}
+	about := Event{Client: "c1", Worker: 2, Name: "a", Lease: 1, Owner: "owner", Token: 17}
 	of := func(op uint64, kind Kind, call, ret time.Duration, err string) Event {
 		e := about
 		e.Op, e.Kind, e.Call, e.Return, e.Error = op, kind, call, ret, err
@@ -50,11 +50,11 @@ func TestRecordedEventsAreReadBack(t *testing.T) {
 		of(2, Act, 15, 17, ""),
 		of(3, Release, 17, 20, "no quorum"),
 		of(4, Lost, 20, 20, "an error without a text"),
-		{Client: "c1", Worker: 3, Op: 5, Kind: Acquire, Names: []string{"c"}, Call: 20, Return: 20, Error: "context deadline exceeded"},
-		{Client: "c1", Worker: 4, Op: 6, Kind: Acquire, Names: []string{"c"}, Call: 20},
+		{Client: "c1", Worker: 3, Op: 5, Kind: Acquire, Name: "c", Call: 20, Return: 20, Error: "context deadline exceeded"},
+		{Client: "c1", Worker: 4, Op: 6, Kind: Acquire, Name: "c", Call: 20},
 	}, h.Events())
-	require.Equal(t, "c1/w2 acquire a,b -> token 17", h.Events()[0].String())
-	require.Equal(t, "c1/w2 release a,b (token 17) -> no quorum", h.Events()[2].String())
+	require.Equal(t, "c1/w2 acquire a -> token 17", h.Events()[0].String())
+	require.Equal(t, "c1/w2 release a (token 17) -> no quorum", h.Events()[2].String())
 	require.Equal(t, "c1/w4 acquire c -> ?", h.Events()[5].String())
 }
 

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
@@ -21,9 +22,7 @@ type script struct {
 
 func (s *script) add(e Event) Event {
 	e.Client, e.Op = "c1", uint64(len(s.events)+1)
-	if len(e.Names) == 0 {
-		e.Names = []string{"job"}
-	}
+	e.Name = cmp.Or(e.Name, "job")
 	if e.granted() {
 		e.Owner = "owner"
 	}
@@ -35,8 +34,8 @@ func (s *script) add(e Event) Event {
 var call = regexp.MustCompile(`^(?:(\w)=)?(\w+) (.*?) ?(\d+)\.\.(\d+|\?) ?(refused: )?(.*)$`)
 
 // play adds the calls of a text such as "a=grant 5 10..20; act a 30..31; release a 40..? no quorum". These are a grant of a
-// lease a with the token 5, an act of that lease, and its release, whose return was not seen. "grant 5 x y 10..20" is
-// a lock of two names, and "permits 5 0 1 10..20" a grant of the permits 0 and 1 of two. "refused: " begins an error that
+// lease a with the token 5, an act of that lease, and its release, whose return was not seen. "grant 5 x 10..20" is
+// one of the lock x, and "permits 5 0 1 10..20" a grant of the permits 0 and 1 of two. "refused: " begins an error that
 // tells the state of a latch.
 func (s *script) play(t testing.TB, text string) {
 	t.Helper()
@@ -52,7 +51,7 @@ func (s *script) play(t testing.TB, text string) {
 		e := Event{Kind: Kind(m[2])}
 		switch e.Kind {
 		case "grant", "read":
-			e.Kind, e.Reads, e.Token, e.Names = Acquire, e.Kind == "read", uint64(number(about[0])), about[1:]
+			e.Kind, e.Reads, e.Token, e.Name = Acquire, e.Kind == "read", uint64(number(about[0])), strings.Join(about[1:], "")
 		case Acquire:
 			e.Reads = len(about) > 0
 		case "permits":
