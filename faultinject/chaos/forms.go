@@ -14,15 +14,23 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
 
-// usesInDo uses a lock in a function that runs while it is held. A nested lease tells exactly whether it is. Permits have
-// none, so the worker records no acts under them.
+// usesInDo uses a lock in a function that runs while it is held, or that does work which then counts as done for a window.
+// Whether that is done once is for the simulation to judge, since here a majority of the nodes may forget it. A nested lease
+// tells exactly whether the lock is held. Permits have none, so the worker records no acts under them.
 func (w *worker) usesInDo(ctx context.Context, u workload.Use) error {
+	do := u.Do
+	if u.Form != workload.InDo {
+		u = workload.Use{Names: u.Names[:1], TTL: u.TTL, Hold: u.Hold, Patience: u.Patience, Try: u.Try, Form: u.Form}
+		do = func(ctx context.Context, c *quorumlock.Client, fn func(context.Context, uint64, []int) error) error {
+			return u.DoOnce(ctx, c, quorumlock.MinOnceWindow, func(ctx context.Context, token uint64) error { return fn(ctx, token, nil) })
+		}
+	}
 	patience, cancel := context.WithTimeout(ctx, u.Patience)
 	defer cancel()
 	attempts := u.Attempts(w.recorder, w.number)
 	var began time.Duration
 	var failed error
-	err := u.Do(patience, w.client, func(inner context.Context, token uint64, slots []int) error {
+	err := do(patience, w.client, func(inner context.Context, token uint64, slots []int) error {
 		began = clock.System().Now()
 		got := &holding{Use: u, Parts: w.granted(attempts, token, slots)}
 		defer func() { got.Lost(errDone) }()
@@ -33,7 +41,7 @@ func (w *worker) usesInDo(ctx context.Context, u workload.Use) error {
 		}
 		nested, err := u.Lock(w.client).TryAcquire(inner)
 		if err != nil {
-			return nil //nolint:nilerr // the lease is over
+			return err // the lease is over
 		}
 		got.valid = nested.Err
 		failed = w.use(ctx, got)
@@ -43,33 +51,6 @@ func (w *worker) usesInDo(ctx context.Context, u workload.Use) error {
 		return w.failed(ctx, u, err, func(err error) { workload.Failed(attempts, err) })
 	}
 	return errors.Join(failed, w.announce(ctx, u, began+u.Keeps()))
-}
-
-// usesOnce does work that then counts as done for a window. Whether it is done once is for the simulation to judge, since here
-// a majority of the nodes may forget it.
-func (w *worker) usesOnce(ctx context.Context, u workload.Use) error {
-	u = workload.Use{Names: u.Names[:1], TTL: u.TTL, Hold: u.Hold, Patience: u.Patience, Try: u.Try, Form: u.Form}
-	patience, cancel := context.WithTimeout(ctx, u.Patience)
-	defer cancel()
-	attempts := u.Attempts(w.recorder, w.number)
-	began := false
-	var failed error
-	err := u.DoOnce(patience, w.client, quorumlock.MinOnceWindow, func(inner context.Context, token uint64) error {
-		began = true
-		got := &holding{Use: u, Parts: w.granted(attempts, token, nil)}
-		defer func() { got.Lost(errDone) }()
-		nested, err := u.Lock(w.client).TryAcquire(inner)
-		if err != nil {
-			return err // the lease is over
-		}
-		got.valid = nested.Err
-		failed = w.use(ctx, got)
-		return nested.Release(ctx)
-	})
-	if !began {
-		return w.failed(ctx, u, err, func(err error) { workload.Failed(attempts, err) })
-	}
-	return failed
 }
 
 // leads stands for election under the name of a lock, and leads for some terms.

@@ -55,12 +55,10 @@ func (w *worker) turn(ctx context.Context) error {
 	switch {
 	case w.Every && (w.One(12) || w.One(3) && (u.Names[0] == forced.Name || u.Names[0] == resized.Name)):
 		return w.asks(ctx, u)
-	case u.Form == workload.InDo:
+	case u.Form == workload.InDo || u.Form == workload.InOnce || u.Form == workload.AsOnce:
 		return w.usesInDo(ctx, u)
 	case u.Form == workload.AsLeader:
 		return w.leads(ctx, u)
-	case u.Form == workload.InOnce || u.Form == workload.AsOnce:
-		return w.usesOnce(ctx, u)
 	default:
 		return w.usesLease(ctx, u)
 	}

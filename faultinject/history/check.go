@@ -10,25 +10,11 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Verdict says whether the models of locks, semaphores and latches explain a history.
-type Verdict string
-
-// The verdicts.
-const (
-	// Ok: there are instants at which correct locks, semaphores and latches could have done all of this.
-	Ok Verdict = "ok"
-	// Illegal: there are no such instants.
-	Illegal Verdict = "illegal"
-	// Unknown: porcupine did not finish in time. Treat that as a failed check.
-	Unknown Verdict = "unknown"
-)
-
 // Result is the result of [Check].
 type Result struct {
-	Verdict Verdict
-	// Violations are the reasons for Illegal, sorted by name. A lease appears in at most two.
+	// Violations are sorted by name. A lease appears in at most two.
 	Violations []Violation
-	// Undecided are the names for which the time was too short.
+	// Undecided are the names for which the time was too short for porcupine. Treat that as a failed check.
 	Undecided []string
 	// Total counts all leases together, and Objects the calls of each object.
 	Total   Counts
@@ -43,19 +29,19 @@ type Object struct {
 
 // Err returns nil if the models explain the history, and else the reason why not.
 func (r *Result) Err() error {
-	switch r.Verdict {
-	case Ok:
-		return nil
-	case Unknown:
+	switch {
+	case len(r.Violations) > 0:
+		return fmt.Errorf("faultinject: history: %d violations, the first: %s", len(r.Violations), r.Violations[0])
+	case len(r.Undecided) > 0:
 		return fmt.Errorf("faultinject: history: no verdict in time for %s", strings.Join(r.Undecided, ", "))
 	default:
-		return fmt.Errorf("faultinject: history: %d violations, the first: %s", len(r.Violations), r.Violations[0])
+		return nil
 	}
 }
 
 // Check decides whether the models of locks with expiry and tokens, semaphores and latches explain the history. The
-// timeout limits porcupine for all names together. If it is 0 or less, the only possible verdict is Illegal or
-// Unknown.
+// timeout limits porcupine for all names together. If it is 0 or less, only the comparisons decide, and names without a
+// violation are undecided.
 //
 // Time grows with the number of events. Memory grows with the square of the most events of one name, because
 // porcupine remembers each step: 50,000 events need 0.6 GB. For a latch, and for the size of a semaphore, time may
@@ -64,7 +50,7 @@ func Check(h *History, timeout time.Duration) *Result {
 	deadline := time.Now().Add(timeout)
 	first, last := h.span()
 	names, exclusive, leases := h.bySubject()
-	r := &Result{Verdict: Ok, Objects: map[Object]Counts{}}
+	r := &Result{Objects: map[Object]Counts{}}
 	r.Total = h.count(func(e Event) bool { return e.Of != Latch })
 	for _, s := range names {
 		r.Objects[Object{s.of, s.name}] = h.count(func(e Event) bool { return e.about(s) })
@@ -87,12 +73,6 @@ func Check(h *History, timeout time.Duration) *Result {
 		case s.of == Latch:
 			r.add(s, linearizeLatch(deadline, h.of(s), last+1))
 		}
-	}
-	switch {
-	case len(r.Violations) > 0:
-		r.Verdict = Illegal
-	case len(r.Undecided) > 0:
-		r.Verdict = Unknown
 	}
 	return r
 }
@@ -257,8 +237,8 @@ type Counts struct {
 	Acts int
 	// Lost counts the leases that ended without a release.
 	Lost int
-	// Released and ReleasesFailed count the releases that returned without and with an error.
-	Released, ReleasesFailed int
+	// Released counts the releases that succeeded.
+	Released int
 	// Silence is the longest time without a grant, between the first call and the last time in the history. A lease that is
 	// held for a long time causes a silence, too.
 	Silence time.Duration
@@ -303,7 +283,5 @@ func (c *Counts) event(e Event) {
 		c.Acts++
 	case e.Kind == Release && e.Succeeded():
 		c.Released++
-	case e.Kind == Release && e.returned():
-		c.ReleasesFailed++
 	}
 }

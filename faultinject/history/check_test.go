@@ -22,7 +22,6 @@ func (c checkCase) check(t *testing.T) *History {
 	h := play(t, c.play)
 	r := Check(h, ample)
 	require.Equal(t, c.want, kindsOf(r), "%v", r.Violations)
-	require.Equal(t, len(c.want) == 0, r.Verdict == Ok, r.Verdict)
 	require.Equal(t, len(c.want) == 0, r.Err() == nil)
 	return h
 }
@@ -88,13 +87,12 @@ func TestViolationNamesClientsAndTimes(t *testing.T) {
 
 func TestCheckTimeoutIsUndecided(t *testing.T) {
 	r := Check(play(t, "grant 5 10..20"), 0)
-	require.Equal(t, Unknown, r.Verdict)
 	require.Equal(t, []string{"job"}, r.Undecided)
 	require.EqualError(t, r.Err(), "faultinject: history: no verdict in time for job")
 }
 
 func TestDirectViolationNeedsNoPorcupine(t *testing.T) {
-	require.Equal(t, Illegal, Check(play(t, "grant 5 10..20; grant 5 30..40"), 0).Verdict)
+	require.ErrorContains(t, Check(play(t, "grant 5 10..20; grant 5 30..40"), 0).Err(), "1 violations")
 }
 
 func TestViolationFoundOnlyByPorcupineIsReported(t *testing.T) {
@@ -111,9 +109,7 @@ func TestCounts(t *testing.T) {
 	r := Check(play(t, "a=grant 5 a 10..20; act a 21..22; act a 23..24; release a 25..26; b=grant 6 b 27..40; act b 41..42 over; "+
 		"lost b 43..43; release b 44..45 no quorum; acquire 50..60 no quorum; acquire 100..?"), ample)
 	require.NoError(t, r.Err())
-	require.Equal(t, Counts{
-		Granted: 2, Refused: 1, Unanswered: 1, Acts: 2, Lost: 1, Released: 1, ReleasesFailed: 1, Silence: 60,
-	}, r.Total)
+	require.Equal(t, Counts{Granted: 2, Refused: 1, Unanswered: 1, Acts: 2, Lost: 1, Released: 1, Silence: 60}, r.Total)
 	require.Equal(t, Counts{Granted: 1, Acts: 2, Released: 1, Silence: 80}, r.Objects[Object{Name: "a"}])
 	require.Equal(t, Counts{Refused: 1, Unanswered: 1, Silence: 90}, r.Objects[Object{Name: "job"}])
 	require.Equal(t, 1, r.Objects[Object{Name: "b"}].Granted)
