@@ -60,8 +60,6 @@ var (
 	resized = history.Object{Of: history.Semaphore, Name: "sized"}
 )
 
-var extra = map[Kind][]history.Object{Lock: {forced}, Semaphore: {resized}}
-
 // Sizes of the semaphores.
 const (
 	gammaSize   = 2

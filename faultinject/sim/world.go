@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
@@ -218,15 +219,10 @@ func (w *world) checkAfterFaults() {
 			lock = newcomer.client.RedLock(name)
 		}
 		bound, cancel := soonAfter(recovered)
-		lease, err := lock.Acquire(bound)
-		cancel()
-		if err != nil {
+		if err := w.takesOnce(bound, newcomer, workload.Use{Names: []string{name}}, lock.Acquire); err != nil {
 			w.violated(Progress, "R and 2 s after the faults %q cannot be acquired: %v", name, err)
-			continue
 		}
-		w.granted(newcomer, lease, workload.Use{Names: lease.Names()}, 0)
-		w.finished(lease)
-		_ = lease.Release(context.Background())
+		cancel()
 	}
 	w.allPermits(newcomer, recovered)
 	w.oldProcesses()
@@ -252,16 +248,24 @@ func (w *world) oldProcesses() {
 			continue // nodes may refuse its tokens by now
 		}
 		bound, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		lease, err := p.client.RedLock("a").Acquire(bound)
-		cancel()
-		if err != nil {
+		if err := w.takesOnce(bound, p, workload.Use{Names: []string{"a"}}, p.client.RedLock("a").Acquire); err != nil {
 			w.violated(Progress, "%s cannot acquire a lock that is free: %v", p.label, err)
-			continue
 		}
-		w.granted(p, lease, workload.Use{Names: lease.Names()}, 0)
-		w.finished(lease)
-		_ = lease.Release(context.Background())
+		cancel()
 	}
+}
+
+// takesOnce acquires what a use has, and gives it back.
+//
+//nolint:contextcheck // what the simulation does with a lease does not end with the context of the call
+func (w *world) takesOnce(ctx context.Context, p *process, u workload.Use, acquire func(context.Context) (*quorumlock.Lease, error)) error {
+	lease, err := acquire(ctx)
+	if err == nil {
+		w.granted(p, lease, u, 0)
+		w.finished(lease)
+		_ = lease.Release(context.WithoutCancel(ctx))
+	}
+	return err
 }
 
 // cleanedUp reports whether every owner was able to clean up.
@@ -294,12 +298,7 @@ func (w *world) allPermits(newcomer *process, recovered time.Time) {
 		w.violated(Progress, "R and 2 s after the faults the number of permits cannot be set: %v", err)
 		return
 	}
-	lease, err := all.Acquire(ctx, newcomer.client)
-	if err != nil {
+	if err := w.takesOnce(ctx, newcomer, all, func(ctx context.Context) (*quorumlock.Lease, error) { return all.Acquire(ctx, newcomer.client) }); err != nil {
 		w.violated(Progress, "R and 2 s after the faults %d permits cannot be acquired: %v", w.c.Permits, err)
-		return
 	}
-	w.granted(newcomer, lease, all, 0)
-	w.finished(lease)
-	_ = lease.Release(context.WithoutCancel(ctx))
 }
