@@ -1,10 +1,8 @@
 // Package faultinject breaks the environment of locks, so that tests can show which promises hold then.
 //
 // It is for the tests of this library, and for the tests of services that use it. These tools share one
-// vocabulary of faults, from fast to realistic:
+// vocabulary of faults:
 //
-//   - [Wrap] puts an [Effect] in front of a node.Node: calls fail before or after they ran, are late,
-//     or hang, within the process and without a server.
 //   - [Proxy] is a TCP proxy between a client and a server, which delays data, or withholds it silently in
 //     either direction, and delivers what a client wrote late or twice.
 //   - A [Server] is a Redis server that can be killed, paused, emptied, cut off or given

@@ -14,19 +14,17 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/faultinject"
-	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // inMemory makes three in-memory nodes that a test can break, and a configuration for their clients. In a bubble of
 // synctest, all of them need the time of the bubble: clock.Process, called in the bubble.
-func inMemory(t *testing.T) ([]*faultinject.Node, quorumlock.Config) {
+func inMemory(t *testing.T) ([]*memory.Node, quorumlock.Config) {
 	t.Helper()
-	var nodes []*faultinject.Node
+	var nodes []*memory.Node
 	cfg := quorumlock.Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)}
 	for i := range 3 {
-		n := faultinject.Wrap(memory.New(fmt.Sprintf("n%d", i+1), cfg.Clock))
+		n := memory.New(fmt.Sprintf("n%d", i+1), cfg.Clock)
 		t.Cleanup(func() { _ = n.Close() })
 		nodes, cfg.Nodes = append(nodes, n), append(cfg.Nodes, n)
 	}
@@ -77,12 +75,12 @@ func TestServiceStopsInTime(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		failed := time.Now()
 		for _, n := range nodes[:2] {
-			n.Set(faultinject.FailBefore(node.ErrUnreachable))
+			n.Stop()
 		}
 		time.Sleep(time.Minute)
 		healed := time.Now()
-		for _, n := range nodes {
-			n.Heal()
+		for _, n := range nodes[:2] {
+			n.Start()
 		}
 		time.Sleep(time.Minute)
 
