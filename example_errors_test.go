@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -125,4 +126,20 @@ func ExampleLock_ForceRelease() {
 	// Output:
 	// removed: true
 	// the former holder knows: true
+}
+
+func ExampleClient_Ready() {
+	ctx := context.Background()
+	client := exampleClient()
+	defer func() { _ = client.Close(ctx) }()
+
+	http.HandleFunc("/ready", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		if err := client.Ready(ctx); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable) // it names each node that is not ready
+		}
+	})
+	fmt.Println(client.Ready(ctx))
+	// Output: <nil>
 }

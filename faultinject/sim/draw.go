@@ -244,6 +244,9 @@ func (d drawer) options(c *Case) {
 func (d drawer) forms(c *Case, t *Task) {
 	if d.One(12) {
 		t.Asks = workload.InspectLock
+		if c.Seed%3 == 1 {
+			t.Asks = workload.AskReady
+		}
 		return
 	}
 	t.Form = workload.Pick(d.Drawer, append(slices.Repeat([]workload.Form{workload.AsLease}, 8),

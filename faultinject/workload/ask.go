@@ -17,6 +17,7 @@ const (
 	CountPermits   Question = "count the permits"
 	CountFree      Question = "count the free permits"
 	Resize         Question = "change the number of permits"
+	AskReady       Question = "ask whether the nodes are ready"
 )
 
 // Ask makes the call about the use's lock or semaphore. The answer is an owner, or a number. size is the number of permits
@@ -31,6 +32,9 @@ func (u Use) Ask(ctx context.Context, c *quorumlock.Client, q Question, size int
 			answer = status.Holder()
 		}
 		return answer, err
+	case AskReady:
+		Called("Client.Ready")
+		return "", c.Ready(ctx)
 	case InspectPermits:
 		Called("Semaphore.Inspect")
 		status, err := u.semaphore(c).Inspect(ctx)

@@ -46,7 +46,7 @@ func Drawn() Tally {
 
 // types are the types whose methods and fields a workload must draw.
 var types = []reflect.Type{
-	reflect.TypeFor[*quorumlock.Lock](), reflect.TypeFor[*quorumlock.Lease](), reflect.TypeFor[*quorumlock.RWLock](),
+	reflect.TypeFor[*quorumlock.Client](), reflect.TypeFor[*quorumlock.Lock](), reflect.TypeFor[*quorumlock.Lease](), reflect.TypeFor[*quorumlock.RWLock](),
 	reflect.TypeFor[*quorumlock.Semaphore](), reflect.TypeFor[*quorumlock.Latch](),
 	reflect.TypeFor[*quorumlock.Joined](), reflect.TypeFor[*quorumlock.JointLease](),
 	reflect.TypeFor[*election.Election](), reflect.TypeFor[*quorumlock.Once](), reflect.TypeFor[quorumlock.OnceOptions](),
@@ -59,6 +59,9 @@ var undrawn = []string{
 	// These tell what a lock or a lease is, and change nothing. The judges read most of them all the time.
 	"Lock.Names", "Lease.Names", "Lease.Owner", "Lease.Token", "Lease.Slots", "Lease.Err", "Lease.Context", "Lease.Remaining",
 	"Lease.ValidUntil", "Lease.Backing", "Semaphore.Name", "Latch.Name", "Config.Limits",
+	// These make what is drawn, and every run begins and ends with these.
+	"Client.RedLock", "Client.MultiLock", "Client.RWLock", "Client.Semaphore", "Client.Latch", "Client.Once", "Client.Striped",
+	"Client.Config", "Client.Connect", "Client.Close",
 	// These tell of a candidate or of a leader, and change nothing.
 	"Election.Healthy", "Election.Leading", "Election.Leader", "Election.Watch",
 	// Addresses are for servers: chaos has them, and sets what belongs to them.
