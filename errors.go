@@ -113,7 +113,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // TTL runs out. After a failed extension, the lease stays valid as long as it was before.
 type NoQuorumError struct {
 	Op Operation
-	// Names are the names of the lock; none for connect and ready.
+	// Names are the names of the lock; none for connect, ready and list.
 	Names []string
 	// Need is how many of Total nodes had to agree. Agreed is how many had when the failure was
 	// certain.
@@ -170,6 +170,7 @@ const (
 	OpResize       Operation = "resize" // of a semaphore, and the question for its size
 	OpConnect      Operation = "connect"
 	OpReady        Operation = "ready"
+	OpList         Operation = "list locks"
 	OpSetLatch     Operation = "set latch"
 	OpCountDown    Operation = "count down"
 	OpAwaitLatch   Operation = "await latch"

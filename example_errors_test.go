@@ -143,3 +143,27 @@ func ExampleClient_Ready() {
 	fmt.Println(client.Ready(ctx))
 	// Output: <nil>
 }
+
+// A monitor warns of locks that have been held for over a minute.
+func ExampleClient_Locks() {
+	ctx := context.Background()
+	client := exampleClient()
+	defer func() { _ = client.Close(ctx) }()
+	lease, err := client.RedLock("jobs:report").Acquire(ctx)
+	if err != nil {
+		fmt.Println("not now:", err)
+		return
+	}
+	defer func() { _ = lease.Release(ctx) }()
+
+	for l, err := range client.Locks(ctx, "jobs:*") {
+		if err != nil {
+			fmt.Println("not all nodes answer:", err)
+			break
+		}
+		first := l.Holders[0]
+		long := !first.Since.IsZero() && time.Since(first.Since) > time.Minute
+		fmt.Println(l.Kind, l.Name, "is held by this lease:", first.Owner == lease.Owner(), "over a minute:", long)
+	}
+	// Output: lock jobs:report is held by this lease: true over a minute: false
+}

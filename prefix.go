@@ -2,7 +2,6 @@ package quorumlock
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -70,29 +69,8 @@ func (c *Client) onNodes(names []string) []string {
 // shortHolders returns holders of locks with the names that the program knows.
 func (c *Client) shortHolders(holders []wire.Holder) (short []node.Holder) {
 	for _, h := range holders {
-		h.Name = strings.TrimPrefix(h.Name, c.cfg.Prefix)
+		h.Name = wire.WithoutPrefix(c.cfg.Prefix, h.Name)
 		short = append(short, node.Holder(h))
 	}
 	return short
-}
-
-// shortSlots returns holders of permits with the names of their slots by shortSlot.
-func (s *Semaphore) shortSlots(holders []node.Holder) []node.Holder {
-	if s.client.cfg.Prefix == "" {
-		return holders
-	}
-	short := slices.Clone(holders)
-	for i := range short {
-		short[i].Name = shortSlot(s.lock.spec.Slots.Pool.Name(), s.name, short[i].Name)
-	}
-	return short
-}
-
-// shortSlot returns the name that a slot would have without the prefix. So the slot belongs to the name of the
-// semaphore that the program knows. It returns the name of anything else unchanged.
-func shortSlot(pool, semaphore, name string) string {
-	if slot := wire.SlotOf(pool, name); slot >= 0 {
-		return wire.SlotName(wire.PoolName(semaphore), slot)
-	}
-	return name
 }

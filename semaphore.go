@@ -455,9 +455,6 @@ func (s *Semaphore) Inspect(ctx context.Context) (*SemaphoreStatus, error) {
 	if status == nil {
 		return nil, err
 	}
-	for i := range status.Nodes {
-		status.Nodes[i].Holders = s.shortSlots(status.Nodes[i].Holders)
-	}
 	return &SemaphoreStatus{Name: s.name, Permits: permits, Need: status.Need, Nodes: status.Nodes}, err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/wait"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // translator makes errors, hooks and log lines of the facts that the internal packages report. Most
@@ -45,7 +46,9 @@ func loggedNames(s *lease.Spec) []string {
 	}
 	names := slices.Clone(s.Names)
 	for i, name := range names {
-		names[i] = shortSlot(s.Slots.Pool.Name(), s.Slots.Semaphore, name)
+		if slot := wire.SlotOf(s.Slots.Pool.Name(), name); slot >= 0 {
+			names[i] = wire.SlotName(wire.PoolName(s.Slots.Semaphore), slot)
+		}
 	}
 	return names
 }

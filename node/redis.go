@@ -46,6 +46,7 @@ var (
 
 	_ wire.Connector = (*redisNode)(nil)
 	_ wire.Weak      = (*redisNode)(nil)
+	_ wire.Lister    = (*redisNode)(nil)
 	_ wire.Pipeliner = (*redisNode)(nil)
 	_ wire.Host      = (*redisNode)(nil)
 )

@@ -162,7 +162,7 @@ func (a *app) checkNames(c *cobra.Command, cfg quorumlock.Config, names []string
 	cancel()
 	defer a.closeClient(ctx, client)
 	for _, name := range names {
-		if _, _, permit := watch.Permit(name); permit {
+		if _, _, permit := wire.Permit(name); permit {
 			continue
 		}
 		if _, err := client.RedLock(name).TryAcquire(ctx); errors.Is(err, quorumlock.ErrInvalid) {

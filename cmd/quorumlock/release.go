@@ -196,7 +196,7 @@ func (r *releaser) evictOwner(ctx context.Context, key, owner string, names []st
 func permitNumbers(names []string) string {
 	var numbers []string
 	for _, name := range names {
-		_, number, _ := watch.Permit(name)
+		_, number, _ := wire.Permit(name)
 		numbers = append(numbers, strconv.Itoa(number))
 	}
 	if len(numbers) == 1 {

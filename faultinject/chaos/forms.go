@@ -96,7 +96,7 @@ func (w *worker) leads(ctx context.Context, u workload.Use) error {
 func (w *worker) asks(ctx context.Context, u workload.Use) error {
 	bound, cancel := context.WithTimeout(ctx, w.TTL)
 	defer cancel()
-	questions := []workload.Question{workload.InspectLock, workload.AskReady}
+	questions := []workload.Question{workload.InspectLock, workload.ListLocks, workload.AskReady}
 	switch {
 	case u.Names[0] == forced.Name:
 		_, _ = u.ForceRelease(bound, w.client)

@@ -244,7 +244,10 @@ func (d drawer) options(c *Case) {
 func (d drawer) forms(c *Case, t *Task) {
 	if d.One(12) {
 		t.Asks = workload.InspectLock
-		if c.Seed%3 == 1 {
+		switch c.Seed % 6 {
+		case 1, 4:
+			t.Asks = workload.ListLocks
+		case 5:
 			t.Asks = workload.AskReady
 		}
 		return

@@ -182,7 +182,7 @@ func (w *world) ask(p *process, t Task, index int) {
 	}
 	w.note("%s has asked to %s of %v: %v", p.label, t.Asks, t.Names, err)
 	w.mustBeValid(p, t, err)
-	if t.Asks != workload.InspectLock || err != nil || !w.c.undisturbed() || t.All || len(t.Names) > 1 { // all nodes need not have it
+	if t.Asks != workload.InspectLock && t.Asks != workload.ListLocks || err != nil || !w.c.undisturbed() || t.All || len(t.Names) > 1 { // all nodes need not have it
 		return
 	}
 	after := w.valid(t.Names[0])

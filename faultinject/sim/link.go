@@ -73,6 +73,14 @@ func (l *link) Do(_ context.Context, ops []wire.Op, replies []wire.Reply) {
 	}
 }
 
+// List implements [wire.Lister]. It comes and goes as a Do without operations does, and then reads what the server has.
+func (l *link) List(ctx context.Context, cursor uint64) (names []string, next uint64, err error) {
+	if err := l.Probe(ctx); err != nil {
+		return nil, 0, err
+	}
+	return l.server.node().List(ctx, cursor)
+}
+
 // exchange sends operations and waits for the answer, at most for the node's timeout. The operations may still run
 // later.
 func (l *link) exchange(ops []wire.Op, replies []wire.Reply) (err error, unsent bool) {

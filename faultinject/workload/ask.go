@@ -17,6 +17,7 @@ const (
 	CountPermits   Question = "count the permits"
 	CountFree      Question = "count the free permits"
 	Resize         Question = "change the number of permits"
+	ListLocks      Question = "list the locks"
 	AskReady       Question = "ask whether the nodes are ready"
 )
 
@@ -35,6 +36,14 @@ func (u Use) Ask(ctx context.Context, c *quorumlock.Client, q Question, size int
 	case AskReady:
 		Called("Client.Ready")
 		return "", c.Ready(ctx)
+	case ListLocks:
+		Called("Client.Locks")
+		for l, failed := range c.Locks(ctx, u.Names[0]) {
+			if err = failed; len(l.Holders) > 0 && l.Holders[0].Held && l.Kind == quorumlock.KindLock {
+				answer = l.Holders[0].Owner
+			}
+		}
+		return answer, err
 	case InspectPermits:
 		Called("Semaphore.Inspect")
 		status, err := u.semaphore(c).Inspect(ctx)

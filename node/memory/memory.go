@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -43,6 +42,7 @@ type Node struct {
 var (
 	_ node.Node     = (*Node)(nil)
 	_ wire.Listener = (*Node)(nil)
+	_ wire.Lister   = (*Node)(nil)
 )
 
 // New makes an empty node with its time on the given clock; nil is [clock.System]. As on a server, keys end by the wall
@@ -156,12 +156,27 @@ func (m *Node) Keys() []string {
 	defer m.mu.Unlock()
 	names := []string{}
 	for _, key := range m.server.Do("KEYS", "*").Items {
-		lock := !strings.HasPrefix(key.Text, "quorumlock:") || strings.HasPrefix(key.Text, "quorumlock:permit:")
-		if lock && m.server.Do("TYPE", key.Text).Text == "hash" {
+		if wire.MayBeLock(key.Text) && m.server.Do("TYPE", key.Text).Text == "hash" {
 			names = append(names, key.Text)
 		}
 	}
 	return names
+}
+
+// listStep is how many names a List returns. It is small, so that tests with few locks have several steps.
+const listStep = 10
+
+// List implements [wire.Lister]. The cursor is the number of the next name, which moves if names come or go meanwhile.
+func (m *Node) List(ctx context.Context, cursor uint64) (names []string, next uint64, err error) {
+	if err := m.ready(ctx); err != nil {
+		return nil, 0, &node.Error{Node: m.name, Op: "list", Reason: err}
+	}
+	names = m.Keys()
+	names = names[min(int(cursor), len(names)):]
+	if len(names) > listStep {
+		names, next = names[:listStep], cursor+listStep
+	}
+	return names, next, nil
 }
 
 // Do implements [node.Node].

@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/cmd/internal/text"
 	"github.com/quorumlock/quorumlock/cmd/internal/watch"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -49,7 +50,7 @@ type rows struct {
 
 func (r *rows) row(l *Lock) Row {
 	row := Row{Key: l.Key, Permit: -1, State: l.State, Owner: cmp.Or(l.Owner, l.foremost()), Waiters: r.waiters(l)}
-	if semaphore, permit, ok := watch.Permit(l.Key); ok {
+	if semaphore, permit, ok := wire.Permit(l.Key); ok {
 		row.Semaphore, row.Permit = semaphore, permit
 	}
 	switch row.Owner {
@@ -120,18 +121,11 @@ func enough(left []time.Duration, need int) time.Duration {
 	return left[need-1]
 }
 
-// isLock reports whether a hash of one field is a lock: it expires, and the field looks like an owner id of this library
-// or of Redisson.
+// isLock reports whether a hash of one field is a lock.
 func (l *Lock) isLock() bool {
-	for _, a := range l.Nodes {
-		for _, h := range a.holders {
-			client, number, _ := strings.Cut(quorumlock.ParseOwner(h.Owner).ID, ":")
-			if h.TTL != node.NoExpiry && (h.Reads || client != "" && number != "" && strings.Trim(number, "0123456789") == "") {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Nodes, func(a Answer) bool {
+		return slices.ContainsFunc(a.holders, func(h node.Holder) bool { return wire.Holder(h).IsLock() })
+	})
 }
 
 // shown returns the name that the lock's users know.

@@ -73,13 +73,13 @@ func (a *asker) inspectSome(ctx context.Context, names []string) {
 	}
 	there := make([]string, len(names))
 	for i, name := range names {
-		there[i] = onNodes(a.prefix, name)
+		there[i] = wire.WithPrefix(a.prefix, name)
 	}
 	reply := a.holders(ctx, there)
 	switch {
 	case reply.Err == nil:
 		for _, h := range HoldersOf(reply) {
-			h.Name = withoutPrefix(a.prefix, h.Name)
+			h.Name = wire.WithoutPrefix(a.prefix, h.Name)
 			l := a.said.Locks[h.Name]
 			l.Holders = append(l.Holders, h)
 			a.said.Locks[h.Name] = l

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -32,7 +33,7 @@ func (a *asker) count(ctx context.Context, names []string) {
 func (a *asker) countSome(ctx context.Context, names []string, now int64) error {
 	questions := make([][]string, len(names))
 	for i, name := range names {
-		questions[i] = []string{"ZRANGE", queueKey("queue", onNodes(a.prefix, name)), "0", strconv.Itoa(MostWaiters - 1)}
+		questions[i] = []string{"ZRANGE", queueKey("queue", wire.WithPrefix(a.prefix, name)), "0", strconv.Itoa(MostWaiters - 1)}
 	}
 	queues, err := a.lists(ctx, questions)
 	if err != nil {
@@ -41,7 +42,7 @@ func (a *asker) countSome(ctx context.Context, names []string, now int64) error 
 	for i, waiters := range queues {
 		questions[i] = nil
 		if len(waiters) > 0 {
-			questions[i] = []string{"HMGET", queueKey("waiting", onNodes(a.prefix, names[i]))}
+			questions[i] = []string{"HMGET", queueKey("waiting", wire.WithPrefix(a.prefix, names[i]))}
 		}
 		for _, waiter := range waiters {
 			questions[i] = append(questions[i], waiter, "+"+waiter)

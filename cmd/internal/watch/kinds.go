@@ -28,7 +28,7 @@ type Kinds struct {
 // explore asks about the semaphores and the latches of names. It finds the held permits.
 func (a *asker) explore(ctx context.Context, names []string, mostPermits int) {
 	for _, name := range names {
-		if _, _, permit := Permit(name); permit || a.said.Err != nil {
+		if _, _, permit := wire.Permit(name); permit || a.said.Err != nil {
 			continue
 		}
 		a.explorePermits(ctx, wire.PoolName(name), mostPermits)
@@ -54,17 +54,17 @@ func (a *asker) explorePermits(ctx context.Context, pool string, most int) {
 
 // kinds reads keys of the library itself. The scripts that do it would begin the recovery of a node that is new.
 func (a *asker) kinds(ctx context.Context, name string) (k Kinds) {
-	name = onNodes(a.prefix, name)
+	name = wire.WithPrefix(a.prefix, name)
 	answers := a.Ask(ctx,
 		[]string{"HMGET", wire.PoolName(name), "size", "version"},
-		[]string{"HMGET", keyOf("latch", name), "generation", "count"})
+		[]string{"HMGET", wire.Key("latch", name), "generation", "count"})
 	var size, version, generation, count uint64
 	if k.Err = numbers(answers[0], &size, &version); k.Err == nil {
 		k.Err = numbers(answers[1], &generation, &count)
 	}
 	k.Permits, k.Version, k.Generation, k.Count = int(size), version, generation, int(count)
 	if k.Count > 0 && k.Err == nil {
-		k.Counted, k.Err = a.Ask(ctx, []string{"ZRANGE", keyOf("latched", name), "0", "-1"})[0].AsStrSlice() // 1,000 at most
+		k.Counted, k.Err = a.Ask(ctx, []string{"ZRANGE", wire.Key("latched", name), "0", "-1"})[0].AsStrSlice() // 1,000 at most
 	}
 	return k
 }
@@ -117,11 +117,11 @@ func (f *Facts) Latch(name string) (count, counted int) {
 // Permits returns the names of a semaphore's permits among the round's locks, by number.
 func (f *Facts) Permits(semaphore string) (names []string) {
 	for _, name := range f.Names {
-		if of, _, ok := Permit(name); ok && of == semaphore {
+		if of, _, ok := wire.Permit(name); ok && of == semaphore {
 			names = append(names, name)
 		}
 	}
-	number := func(name string) int { _, n, _ := Permit(name); return n }
+	number := func(name string) int { _, n, _ := wire.Permit(name); return n }
 	slices.SortFunc(names, func(a, b string) int { return number(a) - number(b) })
 	return names
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -118,9 +117,4 @@ func (p *Peer) InSlot(key string) string {
 		return key
 	}
 	return key + ":{" + p.Options.Tag + "}"
-}
-
-// lacks reports whether a server denies the user a command, and not only a key.
-func lacks(err error, command string) bool {
-	return err != nil && strings.Contains(err.Error(), "NOPERM") && strings.Contains(strings.ToLower(err.Error()), "'"+command+"'")
 }

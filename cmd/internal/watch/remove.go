@@ -16,7 +16,7 @@ const maxTombstone = 365 * 24 * time.Hour
 // returns a reply for each node. It does not ask nodes again that did not answer in the last round.
 func (w *Watcher) ForceRelease(ctx context.Context, name string, owners []string) []wire.Reply {
 	return w.remove(func(a *asker) wire.Reply {
-		return a.Run(ctx, wire.Op{Kind: wire.ForceRelease, Names: []string{onNodes(w.cfg.Prefix, name)}, TTL: w.tombstone(name), Buried: owners})
+		return a.Run(ctx, wire.Op{Kind: wire.ForceRelease, Names: []string{wire.WithPrefix(w.cfg.Prefix, name)}, TTL: w.tombstone(name), Buried: owners})
 	})
 }
 
@@ -27,13 +27,13 @@ func (w *Watcher) ForceRelease(ctx context.Context, name string, owners []string
 func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permits int) []wire.Reply {
 	there := make([]string, len(names))
 	for i, name := range names {
-		there[i] = onNodes(w.cfg.Prefix, name)
+		there[i] = wire.WithPrefix(w.cfg.Prefix, name)
 	}
 	op := wire.Op{Kind: wire.Release, Names: there, Owner: owner, Reads: true}
-	if semaphore, _, ok := Permit(there[0]); ok {
+	if semaphore, _, ok := wire.Permit(there[0]); ok {
 		op.Reads, op.Pool = false, wire.Pool{Name: wire.PoolName(semaphore), Size: permits}
 		for _, name := range names {
-			_, number, _ := Permit(name)
+			_, number, _ := wire.Permit(name)
 			op.Pool.Size = max(op.Pool.Size, number+1)
 		}
 	}
@@ -41,7 +41,7 @@ func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permi
 		var tombstones [][]string
 		for i, name := range names {
 			ttl := strconv.FormatInt(w.tombstone(name).Milliseconds(), 10)
-			tombstones = append(tombstones, []string{"SET", keyOf("tombstone", there[i]) + ":" + owner, "1", "PX", ttl})
+			tombstones = append(tombstones, []string{"SET", wire.Key("tombstone", there[i]) + ":" + owner, "1", "PX", ttl})
 		}
 		for _, answer := range a.Ask(ctx, tombstones...) {
 			if err := answer.Error(); err != nil {

@@ -407,7 +407,7 @@ func TestPrefix(t *testing.T) {
 	}
 	for _, s := range all {
 		assert.NotContains(t, s.Keys(), slotOnNodes)
-		for _, tombstone := range []string{keyOf("tombstone", slotOnNodes) + ":" + permitLease.Owner(), keyOf("tombstone", "billing:job") + ":" + mine.Owner()} {
+		for _, tombstone := range []string{wire.Key("tombstone", slotOnNodes) + ":" + permitLease.Owner(), wire.Key("tombstone", "billing:job") + ":" + mine.Owner()} {
 			left, err := s.Command("PTTL", tombstone)
 			require.NoError(t, err)
 			ms, err := strconv.Atoi(left)

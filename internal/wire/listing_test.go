@@ -1,21 +1,19 @@
-package watch
+package wire
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 func TestPermits(t *testing.T) {
 	for _, semaphore := range []string{"s", "a{b}c", "{a}", "{a}:0", "with:colon", "s:1", "a}", "a{b", "{", "{}x", ":{a}", ""} {
-		name := wire.SlotName(wire.PoolName(semaphore), 12)
+		name := SlotName(PoolName(semaphore), 12)
 		got, permit, ok := Permit(name)
 		assert.True(t, ok, name)
 		assert.Equal(t, semaphore, got)
 		assert.Equal(t, 12, permit)
-		assert.True(t, mayBeLock(name))
+		assert.True(t, MayBeLock(name))
 	}
 	for _, name := range []string{
 		"", "s", "s:1", "quorumlock:permit:", "quorumlock:permit:1", "quorumlock:permit:1:", "quorumlock:permit:{s}",
@@ -26,7 +24,7 @@ func TestPermits(t *testing.T) {
 		_, _, ok := Permit(name)
 		assert.False(t, ok, name)
 	}
-	assert.False(t, mayBeLock("quorumlock:node"))
-	assert.False(t, mayBeLock(wire.PoolName("s")))
-	assert.True(t, mayBeLock("quorumlock"))
+	assert.False(t, MayBeLock("quorumlock:node"))
+	assert.False(t, MayBeLock(PoolName("s")))
+	assert.True(t, MayBeLock("quorumlock"))
 }

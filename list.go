@@ -1,0 +1,272 @@
+package quorumlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// LockKind says what kind of lock a [LockInfo] is about.
+type LockKind string
+
+// The kinds of locks in a list.
+const (
+	// KindLock: one owner has it. It may be a RedLock, a name of a MultiLock, or the writer of an RWLock.
+	KindLock LockKind = "lock"
+	// KindReaders: the readers of an RWLock have it.
+	KindReaders LockKind = "readers"
+	// KindPermit: it is a permit of a semaphore.
+	KindPermit LockKind = "permit"
+)
+
+// LockInfo is what the nodes say about one lock.
+type LockInfo struct {
+	// Name is the name of the lock, or of the semaphore.
+	Name string
+	Kind LockKind
+	// Slot is the number of the permit; see [Lease.Slots]. It is 0 for other kinds.
+	Slot int
+	// Holders has an entry for each owner, at least one. Those on the most nodes come first.
+	Holders []LockHolder
+}
+
+// LockHolder is an owner of a lock in a list.
+type LockHolder struct {
+	// Owner is the id of the lease; [ParseOwner] and [DescribeOwner] read it.
+	Owner string
+	// Held is set if a majority of the nodes have the lock for the owner. Otherwise it acquires or releases the lock just
+	// now, or too few nodes answered. Nodes counts those that have it.
+	Held  bool
+	Nodes int
+	// Since is the begin of the hold by the clock of the holder. It is zero for readers, and for a holder that is no client
+	// of this library. After a change from one lease of a client to the next it is the begin of the latter.
+	Since time.Time
+	// TTL is how long a majority of the nodes keep the lock without a renewal; if fewer have it, the longest time that one does.
+	TTL time.Duration
+}
+
+// Locks lists the locks, readers and permits that are held, on any client, with names that fit the pattern. In it, each *
+// stands for any text, so "*" fits every name. Permits have the name of their semaphore. It changes nothing on the nodes.
+//
+// A lock that a majority of the nodes hold all the time comes once. Others may be missing, and a lock may come twice
+// if a node fails or a server moves its keys meanwhile. The order is arbitrary. Locks reads the keys of the servers in small steps, so its memory does not
+// grow with their number, and a server serves others between the steps. It still reads all keys, so call it every few seconds
+// at most. It needs the rights +scan and +hlen besides those of a client, see docs/servers.md.
+//
+// If nodes fail, the list goes on, and the last pair has an error that names them, and no lock. While a majority has
+// answered it joins a *node.Error for each, and no lock that a majority holds is missing. Otherwise it is a
+// [*NoQuorumError]. The list ends early with an [*InvalidError], ErrClosed, or the error of ctx.
+//
+// The sequence can be used again, which asks again, and by several goroutines at once.
+func (c *Client) Locks(ctx context.Context, pattern string) iter.Seq2[LockInfo, error] {
+	return func(yield func(LockInfo, error) bool) {
+		s := &listing{
+			client: c, pattern: pattern, need: quorum.Majority().Need(c.nodes.Len()),
+			errs: make([]error, c.nodes.Len()), searched: make([]bool, c.nodes.Len()),
+			yield: func(l LockInfo) bool { return yield(l, nil) },
+		}
+		if err := s.run(ctx); err != nil && !errors.Is(err, errStopped) {
+			yield(LockInfo{}, err)
+		}
+	}
+}
+
+// errStopped ends a list in which its caller has no more interest.
+var errStopped = errors.New("stopped")
+
+// listBatch is how many names a list inspects at once.
+const listBatch = 200
+
+// listing is one run of Locks.
+type listing struct {
+	client  *Client
+	pattern string
+	need    int
+	yield   func(LockInfo) bool
+	// errs has the first failure of each node. searched is set once all keys of a node have been read.
+	errs     []error
+	searched []bool
+}
+
+func (s *listing) run(ctx context.Context) error {
+	if ctx == nil {
+		return invalid(nilContext)
+	}
+	n := len(s.errs)
+	// So many nodes have every lock that a majority holds.
+	for i, left := 0, n-s.need+1; i < n && left > 0; i++ {
+		if err := s.search(ctx, i); err != nil {
+			return err
+		}
+		if s.searched[i] {
+			left--
+		}
+	}
+	e := &NoQuorumError{Op: OpList, Need: s.need, Total: n}
+	for i, err := range s.errs {
+		if err != nil {
+			e.Nodes = append(e.Nodes, NodeError{Node: s.client.nodes.Name(i), Err: err})
+		}
+	}
+	if e.Agreed = n - len(e.Nodes); e.Agreed < s.need {
+		return e
+	}
+	return errors.Join(s.errs...)
+}
+
+// search yields the locks on node i, except those of nodes that have been searched. Failures of nodes go into errs.
+func (s *listing) search(ctx context.Context, i int) error {
+	for cursor := uint64(0); !s.searched[i]; {
+		if ctx.Err() != nil {
+			return lease.ContextError(ctx)
+		}
+		if err := s.client.beginCall(); err != nil {
+			return err
+		}
+		names, next, err := s.step(ctx, i, cursor)
+		s.client.endCall()
+		if err != nil {
+			s.errs[i] = err
+			return nil
+		}
+		for few := range slices.Chunk(names, listBatch) {
+			if err := s.inspect(ctx, i, few); err != nil {
+				return err
+			}
+		}
+		cursor, s.searched[i] = next, next == 0
+	}
+	return nil
+}
+
+// step reads names on node i that fit. The timeout of the node bounds it. The end of ctx would cost the connection, which
+// leases need.
+func (s *listing) step(ctx context.Context, i int, cursor uint64) (names []string, next uint64, err error) {
+	lister, ok := s.client.nodes.Node(i).(wire.Lister)
+	if !ok {
+		return nil, 0, &node.Error{Node: s.client.nodes.Name(i), Op: "list", Reason: node.ErrMisconfigured, Err: errors.ErrUnsupported}
+	}
+	names, next, err = lister.List(context.WithoutCancel(ctx), cursor)
+	prefix := s.client.cfg.Prefix
+	names = slices.DeleteFunc(names, func(name string) bool {
+		short := wire.WithoutPrefix(prefix, name)
+		if semaphore, _, ok := wire.Permit(short); ok {
+			short = semaphore
+		}
+		return !wire.HasPrefix(prefix, name) || !fits(s.pattern, short)
+	})
+	slices.Sort(names)
+	return slices.Compact(names), next, err
+}
+
+// fits reports whether a name fits a pattern, in which each * stands for any text.
+func fits(pattern, name string) bool {
+	first, rest, more := strings.Cut(pattern, "*")
+	name, ok := strings.CutPrefix(name, first)
+	if !ok || !more {
+		return ok && name == ""
+	}
+	for part := ""; ; name = name[len(part):] {
+		part, rest, more = strings.Cut(rest, "*")
+		if !more {
+			return strings.HasSuffix(name, part)
+		}
+		at := strings.Index(name, part)
+		if at < 0 {
+			return false
+		}
+		name = name[at:]
+	}
+}
+
+// inspect asks all nodes for the holders of names that node i has. A node refuses a question with a name that is no lock, or
+// that the user may not read, so inspect then asks about each half.
+func (s *listing) inspect(ctx context.Context, i int, names []string) error {
+	if err := s.client.beginCall(); err != nil {
+		return err
+	}
+	replies, err := s.client.ask(ctx, wire.Op{Kind: wire.Inspect, Names: names, Limits: s.client.cfg.limits()}, nil)
+	s.client.endCall()
+	if err != nil {
+		return err
+	}
+	about := func(r timedReply) bool { return errors.Is(r.Err, node.ErrWrongType) || errors.Is(r.Err, node.ErrAuth) }
+	if len(names) > 1 && slices.ContainsFunc(replies, about) {
+		half := len(names) / 2
+		if err := s.inspect(ctx, i, names[:half]); err != nil {
+			return err
+		}
+		return s.inspect(ctx, i, names[half:])
+	}
+	locks := make(map[string]*LockInfo)
+	ttls := make(map[[2]string][]time.Duration)
+	for j, r := range replies {
+		if r.Err != nil && !about(r) {
+			s.errs[j] = cmp.Or(s.errs[j], r.Err)
+		}
+		for _, h := range r.Holders {
+			if s.searched[j] {
+				locks[h.Name] = nil // it has been listed
+			} else if !h.IsLock() {
+				continue
+			} else if l, ok := locks[h.Name]; !ok || l != nil {
+				locks[h.Name] = s.add(l, h)
+				ttls[[2]string{h.Name, h.Owner}] = append(ttls[[2]string{h.Name, h.Owner}], h.TTL)
+			}
+		}
+	}
+	for _, name := range names {
+		l := locks[name]
+		if l == nil {
+			continue
+		}
+		for k := range l.Holders {
+			h := &l.Holders[k]
+			left := ttls[[2]string{name, h.Owner}]
+			slices.SortFunc(left, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+			h.Nodes, h.Held = len(left), len(left) >= s.need
+			h.TTL = left[0]
+			if h.Held {
+				h.TTL = left[s.need-1]
+			}
+		}
+		slices.SortStableFunc(l.Holders, func(a, b LockHolder) int { return cmp.Compare(b.Nodes, a.Nodes) })
+		if !s.yield(*l) {
+			return errStopped
+		}
+	}
+	return nil
+}
+
+// add adds the holder of a name on one node to a lock, or makes the lock.
+func (s *listing) add(l *LockInfo, h wire.Holder) *LockInfo {
+	if l == nil {
+		l = &LockInfo{Name: wire.WithoutPrefix(s.client.cfg.Prefix, h.Name), Kind: KindLock}
+		if semaphore, slot, ok := wire.Permit(l.Name); ok {
+			l.Name, l.Slot, l.Kind = semaphore, slot, KindPermit
+		}
+	}
+	var since time.Time
+	if h.Reads {
+		l.Kind = KindReaders
+	} else if h.Token > 0 {
+		since = time.UnixMicro(int64(min(h.Token, 1<<62)))
+	}
+	at := slices.IndexFunc(l.Holders, func(other LockHolder) bool { return other.Owner == h.Owner })
+	switch {
+	case at < 0:
+		l.Holders = append(l.Holders, LockHolder{Owner: h.Owner, Since: since})
+	case !since.IsZero() && (l.Holders[at].Since.IsZero() || since.Before(l.Holders[at].Since)):
+		l.Holders[at].Since = since
+	}
+	return l
+}
