@@ -24,7 +24,9 @@ func list(t *testing.T, client *quorumlock.Client, pattern string) (locks []quor
 			locks = append(locks, l)
 		}
 	}
-	slices.SortFunc(locks, func(a, b quorumlock.LockInfo) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Slot, b.Slot)) })
+	slices.SortFunc(locks, func(a, b quorumlock.LockInfo) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Slot, b.Slot))
+	})
 	return locks, failed
 }
 
