@@ -127,9 +127,9 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 	})
 }
 
-// ReleaseOwner takes the lock from one owner, and keeps that lease from renewing. If others hold the lock, they
-// keep it. It is for a lock that one process acquired and another one ends: an HTTP handler acquires it,
-// detaches the lease, and passes the owner id on with the task, and the worker releases it. ReleaseOwner is not for readers.
+// ReleaseOwner takes the lock from one owner, as the writer or one of several readers, and keeps that lease from renewing.
+// Others keep the lock. It is for a lock that one process acquired and another one ends: an HTTP handler acquires it,
+// detaches the lease, and passes the owner id on with the task, and the worker releases it.
 //
 // If the lease lives, it ends with an ErrLost as after a ForceRelease; until then, both this holder and the next
 // one may be at work. So the process that acquired it must not use it any more.
@@ -141,16 +141,58 @@ func (l *Lock) ReleaseOwner(ctx context.Context, owner string) (*Status, error) 
 	if err := l.validate(ctx); err != nil {
 		return nil, err
 	}
-	switch {
-	case owner == "" || owner == node.Readers:
-		return nil, invalid("ReleaseOwner needs the owner id of a lease")
-	case l.spec.Reads:
-		return nil, invalid("ReleaseOwner is not for readers")
+	if owner == "" || owner == node.Readers {
+		return nil, invalid(noOwner)
 	}
 	return l.inspectAll(ctx, wire.Op{
 		Kind: wire.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: l.client.cfg.MaxTTL,
 		Announce: l.client.cfg.Redisson,
 	})
+}
+
+const noOwner = "ReleaseOwner needs the owner id of a lease"
+
+// ReleaseOwner takes all permits of one owner from it, and keeps that lease from renewing, as [Lock.ReleaseOwner] does. The
+// next waiters get them. Others keep theirs: to take all permits by force, call it for each of [SemaphoreStatus.Holders].
+//
+// The status has what was removed, and the errors are those of [Semaphore.Inspect], which it calls first. It is harmless if
+// the owner has no permit. A permit that only nodes have which did not answer stays until its TTL is over.
+func (s *Semaphore) ReleaseOwner(ctx context.Context, owner string) (*SemaphoreStatus, error) {
+	if owner == "" || owner == node.Readers {
+		return nil, invalid(noOwner)
+	}
+	status, failed := s.Inspect(ctx)
+	if status == nil || failed != nil && !errors.Is(failed, ErrNoQuorum) {
+		return nil, failed // it has removed nothing yet
+	}
+	l := s.lockFor(1)
+	size, version := l.spec.Slots.Size()
+	pool := wire.Pool{Name: l.spec.Slots.Pool.Name(), Size: size, Version: version}
+	var slots []string
+	for i := range status.Nodes {
+		for _, h := range status.Nodes[i].Holders {
+			name := wire.WithPrefix(l.client.cfg.Prefix, h.Name)
+			if h.Owner == owner && !slices.Contains(slots, name) {
+				slots = append(slots, name)
+				pool.Size = max(pool.Size, wire.SlotOf(pool.Name, name)+1)
+			}
+		}
+		status.Nodes[i].Holders = nil
+	}
+	if len(slots) == 0 {
+		return status, failed
+	}
+	removed, err := l.inspectAll(ctx, wire.Op{Kind: wire.ForceRelease, Names: slots, Owner: owner, TTL: l.client.cfg.MaxTTL})
+	if removed == nil {
+		return nil, err
+	}
+	status.Nodes = removed.Nodes
+	// The waiters are in the queue of the pool. A release with nothing to remove wakes them.
+	if begun := l.beginInspect(ctx); begun == nil {
+		_, _ = l.client.ask(ctx, wire.Op{Kind: wire.Release, Names: slots, Owner: owner, Pool: pool}, nil)
+		l.client.endCall()
+	}
+	return status, err
 }
 
 // inspectAll sends one operation to every node and waits for all answers.

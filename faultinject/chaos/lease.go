@@ -154,7 +154,7 @@ func (w *worker) watch(ctx context.Context, got *holding, until time.Duration) e
 		return nil
 	}
 	end := until
-	releases := got.Ending == workload.DetachAndRelease && got.Permits == 0 && !got.Reads && !got.Downgrade
+	releases := got.Ending == workload.DetachAndRelease
 	if left := until - clock.System().Now(); releases && left > 0 {
 		end -= w.UpTo(left)
 	}

@@ -228,7 +228,7 @@ func (w *world) leaves(p *process, lease *quorumlock.Lease, t Task, rng *rand.Ra
 	}
 	if until := w.keptUntil(lease); stays && until > w.now() {
 		w.note("the nodes keep %v (%s) until %v", t.Names, w.short(lease.Owner()), until)
-		if t.Ending == workload.DetachAndRelease && t.Permits == 0 && !t.Reads && !t.Downgrade && err == nil {
+		if t.Ending == workload.DetachAndRelease && err == nil {
 			w.apart.Sleep(time.Duration(rng.Int64N(int64(until - w.now()))))
 			w.releaseOwner(lease, t, index)
 		} else {

@@ -70,8 +70,13 @@ func (u Use) ForceRelease(ctx context.Context, c *quorumlock.Client) (*quorumloc
 	return u.Lock(c).ForceRelease(ctx)
 }
 
-// ReleaseOwner releases the lock of an owner, of whichever client.
+// ReleaseOwner releases the lock or the permits of an owner, of whichever client.
 func (u Use) ReleaseOwner(ctx context.Context, c *quorumlock.Client, owner string) error {
+	if u.Permits > 0 {
+		Called("Semaphore.ReleaseOwner")
+		_, err := u.semaphore(c).ReleaseOwner(ctx, owner)
+		return err
+	}
 	Called("Lock.ReleaseOwner")
 	_, err := u.Lock(c).ReleaseOwner(ctx, owner)
 	return err

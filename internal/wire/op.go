@@ -28,8 +28,8 @@ const (
 	Release
 	// Inspect reads who holds the names, and changes nothing.
 	Inspect
-	// ForceRelease removes the names from any holder, or with [Op.Owner] from that one if it holds them as
-	// a writer. It leaves a tombstone for each owner found or listed,
+	// ForceRelease removes the names from any holder, or with [Op.Owner] from that one, also if it is one of several
+	// readers. It leaves a tombstone for each owner found or listed,
 	// so that the owner's next renewal cannot put the names back, and sends [Forced] to the owner's client. It wakes
 	// waiters as Release does.
 	ForceRelease

@@ -14,17 +14,27 @@
 -- removed. Each owner has its own, so that a second forced release does not lift the
 -- first.
 
-local found, only = {}, ARGV[3]
+local found, only, reads, now = {}, ARGV[3], {}, nil
+-- is_reader reports whether the only owner reads a name. Other releases do without the right to TIME.
+local function is_reader(name)
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+  return reading(name, only, now)
+end
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]
+  local function list(owner, left)
+    found[#found + 1] = name
+    found[#found + 1] = owner
+    found[#found + 1] = left
+  end
   if holder and (only == '' or holder == only and holder ~= readers) then
-    local function list(owner, left)
-      found[#found + 1] = name
-      found[#found + 1] = owner
-      found[#found + 1] = left
-    end
     list(holder, redis.call('PTTL', name))
     each(name, holder, list)
+  elseif holder == readers and is_reader(name) then
+    reads[name] = true
+    list(holder, redis.call('PTTL', name))
+    list(only, redis.call('ZSCORE', key('readers', name), only) - now)
   end
 end
 
@@ -44,12 +54,19 @@ for i = only == '' and 4 or 3, #ARGV do
 end
 for i = 1, #found, 3 do
   local name, owner = found[i], found[i + 1]
-  if owner == readers then
-    redis.call('DEL', key('readers', name))
-  else
+  local free
+  if owner ~= readers then
     bury(name, owner, math.max(ARGV[1], found[i + 2]))
   end
-  if redis.call('DEL', name) == 1 and ARGV[2] == '1' then
+  if reads[name] then
+    free = owner == only and settle(name, now, owner)
+  else
+    if owner == readers then
+      redis.call('DEL', key('readers', name))
+    end
+    free = redis.call('DEL', name) == 1
+  end
+  if free and ARGV[2] == '1' then
     announce(name)
   end
 end

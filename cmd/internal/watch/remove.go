@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -22,35 +21,29 @@ func (w *Watcher) ForceRelease(ctx context.Context, name string, owners []string
 
 // Evict takes names from one owner: a lock, which it may hold as a reader, or permits of one semaphore. Other owners
 // keep theirs. It returns a reply for each node.
-//
-// The tombstone comes first: with it, no renewal of the owner can put a name back.
 func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permits int) []wire.Reply {
 	there := make([]string, len(names))
 	for i, name := range names {
 		there[i] = wire.WithPrefix(w.cfg.Prefix, name)
 	}
-	op := wire.Op{Kind: wire.Release, Names: there, Owner: owner, Reads: true}
-	if semaphore, _, ok := wire.Permit(there[0]); ok {
-		op.Reads, op.Pool = false, wire.Pool{Name: wire.PoolName(semaphore), Size: permits}
+	wake := wire.Op{Kind: wire.Release, Names: there, Owner: owner}
+	semaphore, _, ok := wire.Permit(there[0])
+	if ok {
+		wake.Pool = wire.Pool{Name: wire.PoolName(semaphore), Size: permits}
 		for _, name := range names {
 			_, number, _ := wire.Permit(name)
-			op.Pool.Size = max(op.Pool.Size, number+1)
+			wake.Pool.Size = max(wake.Pool.Size, number+1)
 		}
 	}
+	ttl := w.cfg.Limits.MaxTTL
+	for _, name := range names {
+		ttl = max(ttl, w.tombstone(name))
+	}
 	return w.remove(func(a *asker) wire.Reply {
-		var tombstones [][]string
-		for i, name := range names {
-			ttl := strconv.FormatInt(w.tombstone(name).Milliseconds(), 10)
-			tombstones = append(tombstones, []string{"SET", wire.Key("tombstone", there[i]) + ":" + owner, "1", "PX", ttl})
+		reply := a.Run(ctx, wire.Op{Kind: wire.ForceRelease, Names: there, Owner: owner, TTL: ttl})
+		if ok && reply.Err == nil {
+			a.Run(ctx, wake) // the waiters are in the queue of the pool
 		}
-		for _, answer := range a.Ask(ctx, tombstones...) {
-			if err := answer.Error(); err != nil {
-				return wire.Reply{Err: err}
-			}
-		}
-		reply := a.Run(ctx, op)
-		channel, text := wire.ForcedNotice(owner, there[0])
-		a.Ask(ctx, []string{"PUBLISH", channel, text}) // if it fails, the owner learns of it by its next renewal
 		return reply
 	})
 }

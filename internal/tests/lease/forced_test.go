@@ -152,7 +152,7 @@ func TestReleaseOwnerRejects(t *testing.T) {
 			_, err := lock.ReleaseOwner(t.Context(), owner)
 			require.ErrorIs(t, err, quorumlock.ErrInvalid)
 		}
-		_, err := client.RWLock("job").Read().ReleaseOwner(t.Context(), "x")
+		_, err := client.Semaphore("job", 1).ReleaseOwner(t.Context(), "")
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 		_, err = lock.ReleaseOwner(nil, "x") //nolint:staticcheck // the test needs a nil context
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
@@ -160,4 +160,76 @@ func TestReleaseOwnerRejects(t *testing.T) {
 		_, err = lock.ReleaseOwner(t.Context(), "x")
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 	})
+}
+
+// One of several readers is taken, and the others stay. Its renewals do not bring it back, and the writer that waits comes
+// after the last reader.
+func TestReleaseOwnerOfAReader(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RWLock("prices")
+		stays, goes := fleet.MustAcquire(t, lock.Read()), fleet.MustAcquire(t, f.Client().RWLock("prices").Read())
+		writer := fleet.StartAcquire(t.Context(), t, f.Client().RWLock("prices").Write())
+		require.True(t, writer.Waits())
+		f.Nodes[0].Flush() // it forgot the reader, and must refuse it too
+
+		status, err := lock.Read().ReleaseOwner(t.Context(), goes.Owner())
+		require.NoError(t, err)
+		require.Equal(t, []string{goes.Owner()}, status.Owners())
+		require.Equal(t, goes.Owner(), status.Holder())
+		time.Sleep(oneRenewal)
+		require.Equal(t, quorumlock.LossForced, fleet.LossOf(t, goes.Err()).Cause)
+		time.Sleep(time.Minute)
+		require.NoError(t, stays.Err())
+		status, err = lock.Read().Inspect(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{stays.Owner()}, status.Owners())
+		require.True(t, writer.Waits())
+
+		_, err = lock.Write().ReleaseOwner(t.Context(), stays.Owner())
+		require.NoError(t, err)
+		require.NoError(t, writer.Has().Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+// The permits of one owner go to the next waiter, and the others stay.
+func TestReleaseOwnerOfPermits(t *testing.T) {
+	for _, prefix := range []string{"", "billing:"} {
+		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+			change := func(cfg *quorumlock.Config) { cfg.Prefix = prefix }
+			pool := f.Client(change).Semaphore("pool", 3)
+			stays, err := pool.Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			goes, err := pool.Acquire(t.Context(), 2)
+			require.NoError(t, err)
+			next := fleet.Start(t.Context(), t, func(ctx context.Context) (*quorumlock.Lease, error) {
+				return f.Client(change).Semaphore("pool", 3).Acquire(ctx, 2)
+			})
+			fleet.Settle()
+			f.Nodes[0].Flush()
+			f.Stop(1)
+
+			operator := f.Client(change).Semaphore("pool", 3)
+			status, err := operator.ReleaseOwner(t.Context(), goes.Owner())
+			require.NoError(t, err)
+			require.Equal(t, []quorumlock.PermitHolder{{Owner: goes.Owner(), Slots: goes.Slots()}}, status.Holders())
+			fleet.Settle()
+			took := f.Elapsed(func() { <-next.Done })
+			require.NoError(t, next.Err)
+			require.Less(t, took, 10*time.Millisecond, "the next waiter is woken")
+			time.Sleep(oneRenewal)
+			require.Equal(t, quorumlock.LossForced, fleet.LossOf(t, goes.Err()).Cause)
+			f.Start(1)
+			time.Sleep(time.Minute)
+			require.NoError(t, stays.Err())
+			require.NoError(t, next.Lease.Err())
+
+			status, err = operator.ReleaseOwner(t.Context(), goes.Owner())
+			require.NoError(t, err)
+			require.Empty(t, status.Holders(), "it has none any more")
+			f.Stop(0, 1, 2)
+			_, err = operator.ReleaseOwner(t.Context(), stays.Owner())
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		})
+	}
 }
