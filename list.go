@@ -139,7 +139,7 @@ func (s *listing) search(ctx context.Context, i int) error {
 			return nil
 		}
 		for few := range slices.Chunk(names, listBatch) {
-			if err := s.inspect(ctx, i, few); err != nil {
+			if err := s.inspect(ctx, few); err != nil {
 				return err
 			}
 		}
@@ -188,9 +188,9 @@ func fits(pattern, name string) bool {
 	}
 }
 
-// inspect asks all nodes for the holders of names that node i has. A node refuses a question with a name that is no lock, or
+// inspect asks all nodes for the holders of names. A node refuses a question with a name that is no lock, or
 // that the user may not read, so inspect then asks about each half.
-func (s *listing) inspect(ctx context.Context, i int, names []string) error {
+func (s *listing) inspect(ctx context.Context, names []string) error {
 	if err := s.client.beginCall(); err != nil {
 		return err
 	}
@@ -202,10 +202,10 @@ func (s *listing) inspect(ctx context.Context, i int, names []string) error {
 	about := func(r timedReply) bool { return errors.Is(r.Err, node.ErrWrongType) || errors.Is(r.Err, node.ErrAuth) }
 	if len(names) > 1 && slices.ContainsFunc(replies, about) {
 		half := len(names) / 2
-		if err := s.inspect(ctx, i, names[:half]); err != nil {
+		if err := s.inspect(ctx, names[:half]); err != nil {
 			return err
 		}
-		return s.inspect(ctx, i, names[half:])
+		return s.inspect(ctx, names[half:])
 	}
 	locks := make(map[string]*LockInfo)
 	ttls := make(map[[2]string][]time.Duration)

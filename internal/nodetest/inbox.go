@@ -26,7 +26,7 @@ const patience = 30 * time.Second
 // endOf begins the names about which a test is told only that there are no earlier messages.
 const endOf = "end "
 
-// listen opens inboxes of clients: CLIENT or NAME=CLIENT... [-> REASON]
+// listen opens inboxes of clients: CLIENT or NAME=CLIENT... [-> REASON].
 func (x *trial) listen(args []word) error {
 	parts := split(args, "->")
 	for _, w := range parts[0] {
@@ -157,7 +157,7 @@ func (x *trial) gone(client string) error {
 	return err
 }
 
-// follow lets an inbox follow locks: INBOX NAME... [-> REASON]
+// follow lets an inbox follow locks: INBOX NAME... [-> REASON].
 func (x *trial) follow(inbox string, args []word) error {
 	f := x.boxes[inbox].Inbox.(wire.Follower) //nolint:forcetypeassert // it follows
 	parts := split(args, "->")

@@ -202,9 +202,8 @@ func TestReleaseOwnerOfPermits(t *testing.T) {
 			require.NoError(t, err)
 			goes, err := pool.Acquire(t.Context(), 2)
 			require.NoError(t, err)
-			next := fleet.Start(t.Context(), t, func(ctx context.Context) (*quorumlock.Lease, error) {
-				return f.Client(change).Semaphore("pool", 3).Acquire(ctx, 2)
-			})
+			rival := f.Client(change).Semaphore("pool", 3)
+			next := fleet.Start(t.Context(), t, func(ctx context.Context) (*quorumlock.Lease, error) { return rival.Acquire(ctx, 2) })
 			fleet.Settle()
 			f.Nodes[0].Flush()
 			f.Stop(1)

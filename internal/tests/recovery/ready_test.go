@@ -2,7 +2,6 @@ package recovery_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -99,7 +98,7 @@ func TestReadyThatEndsEarly(t *testing.T) {
 		require.NoError(t, client.Close(t.Context()))
 		require.ErrorIs(t, <-closing, quorumlock.ErrClosed)
 		require.Equal(t, quorumlock.ErrClosed, client.Ready(t.Context()))
-		require.True(t, errors.Is(client.Ready(nil), quorumlock.ErrInvalid)) //nolint:staticcheck // it is what the test is about
+		require.ErrorIs(t, client.Ready(nil), quorumlock.ErrInvalid) //nolint:staticcheck // it is what the test is about
 		f.Resume(0, 1)
 	})
 }
