@@ -150,6 +150,10 @@ func (s *listing) search(ctx context.Context, i int) error {
 			return nil
 		}
 		before = server
+		names = slices.DeleteFunc(names, func(name string) bool {
+			_, listed := s.listed[maphash.String(s.seed, name)]
+			return listed
+		})
 		for few := range slices.Chunk(names, listBatch) {
 			if err := s.inspect(ctx, few); err != nil {
 				return err
@@ -246,11 +250,11 @@ func (s *listing) inspect(ctx context.Context, names []string) error {
 		}
 	}
 	for _, name := range names {
-		l, hash := locks[name], maphash.String(s.seed, name)
-		if _, listed := s.listed[hash]; listed || l == nil {
+		l := locks[name]
+		if l == nil {
 			continue
 		}
-		s.listed[hash] = struct{}{}
+		s.listed[maphash.String(s.seed, name)] = struct{}{}
 		for k := range l.Holders {
 			h := &l.Holders[k]
 			left := ttls[[2]string{name, h.Owner}]
