@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"hash/maphash"
 	"iter"
 	"slices"
 	"strings"
@@ -57,9 +58,9 @@ type LockHolder struct {
 // Locks lists the locks, readers and permits that are held, on any client, with names that fit the pattern. In it, each *
 // stands for any text, so "*" fits every name. Permits have the name of their semaphore. It changes nothing on the nodes.
 //
-// A lock that a majority of the nodes hold all the time comes once. Others may be missing, and a lock may come twice
-// if a node fails or a server moves its keys meanwhile. The order is arbitrary. Locks reads the keys of the servers in small steps, so its memory does not
-// grow with their number, and a server serves others between the steps. It still reads all keys, so call it every few seconds
+// A lock that a majority of the nodes hold all the time comes once. Others may be missing. The order is arbitrary. Locks
+// reads the keys of the servers in small steps, so its memory grows by a few bytes for each lock that fits, and a server
+// serves others between the steps. It still reads all keys, so call it every few seconds
 // at most. It needs the rights +scan and +hlen besides those of a client, see docs/servers.md.
 //
 // If nodes fail, the list goes on, and the last pair has an error that names them, and no lock. While a majority has
@@ -72,6 +73,7 @@ func (c *Client) Locks(ctx context.Context, pattern string) iter.Seq2[LockInfo, 
 		s := &listing{
 			client: c, pattern: pattern, need: quorum.Majority().Need(c.nodes.Len()),
 			errs: make([]error, c.nodes.Len()), searched: make([]bool, c.nodes.Len()),
+			seed: maphash.MakeSeed(), listed: make(map[uint64]struct{}),
 			yield: func(l LockInfo) bool { return yield(l, nil) },
 		}
 		if err := s.run(ctx); err != nil && !errors.Is(err, errStopped) {
@@ -95,6 +97,10 @@ type listing struct {
 	// errs has the first failure of each node. searched is set once all keys of a node have been read.
 	errs     []error
 	searched []bool
+	// listed has a hash of each name that has been yielded. That a searched node has a name does not say so: it may have
+	// got the name after the search.
+	seed   maphash.Seed
+	listed map[uint64]struct{}
 }
 
 func (s *listing) run(ctx context.Context) error {
@@ -123,8 +129,9 @@ func (s *listing) run(ctx context.Context) error {
 	return errors.Join(s.errs...)
 }
 
-// search yields the locks on node i, except those of nodes that have been searched. Failures of nodes go into errs.
+// search yields the locks on node i that have not been listed. Failures of nodes go into errs.
 func (s *listing) search(ctx context.Context, i int) error {
+	before := ""
 	for cursor := uint64(0); !s.searched[i]; {
 		if ctx.Err() != nil {
 			return lease.ContextError(ctx)
@@ -134,10 +141,19 @@ func (s *listing) search(ctx context.Context, i int) error {
 		}
 		names, next, err := s.step(ctx, i, cursor)
 		s.client.endCall()
+		server := s.server(i)
+		if err == nil && before != "" && server != before {
+			err = &node.Error{Node: s.client.nodes.Name(i), Op: "list", Reason: node.ErrRejected, Err: errOtherServer}
+		}
 		if err != nil {
 			s.errs[i] = err
 			return nil
 		}
+		before = server
+		names = slices.DeleteFunc(names, func(name string) bool {
+			_, listed := s.listed[maphash.String(s.seed, name)]
+			return listed
+		})
 		for few := range slices.Chunk(names, listBatch) {
 			if err := s.inspect(ctx, few); err != nil {
 				return err
@@ -146,6 +162,17 @@ func (s *listing) search(ctx context.Context, i int) error {
 		cursor, s.searched[i] = next, next == 0
 	}
 	return nil
+}
+
+// errOtherServer ends the search of a node, because a cursor means nothing to another server, which would leave names out.
+var errOtherServer = errors.New("another server answers now, or it restarted, while its keys were read")
+
+// server returns the process that is the server of node i, or "" if that is unknown.
+func (s *listing) server(i int) (process string) {
+	if host, ok := s.client.nodes.Node(i).(wire.Host); ok {
+		_, process = host.Server()
+	}
+	return process
 }
 
 // step reads names on node i that fit. The timeout of the node bounds it. The end of ctx would cost the connection, which
@@ -199,7 +226,9 @@ func (s *listing) inspect(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	about := func(r timedReply) bool { return errors.Is(r.Err, node.ErrWrongType) || errors.Is(r.Err, node.ErrAuth) }
+	about := func(r timedReply) bool { // a node that lets the client in not at all refuses no question
+		return !r.Unsent && (errors.Is(r.Err, node.ErrWrongType) || errors.Is(r.Err, node.ErrAuth))
+	}
 	if len(names) > 1 && slices.ContainsFunc(replies, about) {
 		half := len(names) / 2
 		if err := s.inspect(ctx, names[:half]); err != nil {
@@ -214,12 +243,8 @@ func (s *listing) inspect(ctx context.Context, names []string) error {
 			s.errs[j] = cmp.Or(s.errs[j], r.Err)
 		}
 		for _, h := range r.Holders {
-			if s.searched[j] {
-				locks[h.Name] = nil // it has been listed
-			} else if !h.IsLock() {
-				continue
-			} else if l, ok := locks[h.Name]; !ok || l != nil {
-				locks[h.Name] = s.add(l, h)
+			if h.IsLock() {
+				locks[h.Name] = s.add(locks[h.Name], h)
 				ttls[[2]string{h.Name, h.Owner}] = append(ttls[[2]string{h.Name, h.Owner}], h.TTL)
 			}
 		}
@@ -229,6 +254,7 @@ func (s *listing) inspect(ctx context.Context, names []string) error {
 		if l == nil {
 			continue
 		}
+		s.listed[maphash.String(s.seed, name)] = struct{}{}
 		for k := range l.Holders {
 			h := &l.Holders[k]
 			left := ttls[[2]string{name, h.Owner}]

@@ -11,12 +11,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-const (
-	// listStep is about how many keys one SCAN looks at: the server serves no other client meanwhile.
-	listStep = 1000
-	// listBatch is the number of HLEN in one exchange.
-	listBatch = 200
-)
+// listStep is about how many keys one SCAN looks at: the server serves no other client meanwhile.
+const listStep = 1000
 
 // List implements [wire.Lister]. It asks for the number of fields first, as reading a large hash would burden the server.
 func (r *redisNode) List(ctx context.Context, cursor uint64) (names []string, next uint64, err error) {
@@ -32,23 +28,26 @@ func (r *redisNode) List(ctx context.Context, cursor uint64) (names []string, ne
 			return err
 		}
 		hashes := slices.DeleteFunc(page.Elements, func(key string) bool { return !wire.MayBeLock(key) })
-		for few := range slices.Chunk(hashes, listBatch) {
-			questions := make([]rueidis.Completed, len(few))
-			for i, key := range few {
-				questions[i] = l.client.B().Hlen().Key(key).Build()
-			}
-			for i, answer := range l.call(ctx, questions...) {
-				fields, err := answer.AsInt64()
-				_, answered := rueidis.IsRedisErr(err)
-				switch {
-				case err != nil && !answered:
-					return err
-				case err != nil && strings.Contains(strings.ToLower(err.Error()), "'hlen'"):
-					refusal = err // other refusals are about the key: the user may not read it, or its type has changed
-					return nil
-				case fields == 1:
-					names = append(names, few[i])
-				}
+		if len(hashes) == 0 {
+			next = page.Cursor
+			return nil
+		}
+		questions := make([]rueidis.Completed, len(hashes))
+		for i, key := range hashes {
+			questions[i] = l.client.B().Hlen().Key(key).Build()
+		}
+		// Other calls wait meanwhile, so these are one exchange.
+		for i, answer := range l.call(ctx, questions...) {
+			fields, err := answer.AsInt64()
+			_, answered := rueidis.IsRedisErr(err)
+			switch {
+			case err != nil && !answered:
+				return err
+			case err != nil && strings.Contains(strings.ToLower(err.Error()), "'hlen'"):
+				refusal = err // other refusals are about the key: the user may not read it, or its type has changed
+				return nil
+			case fields == 1:
+				names = append(names, hashes[i])
 			}
 		}
 		next = page.Cursor

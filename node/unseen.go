@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -102,7 +101,10 @@ func (l *link) look(plain string, err error, script string, scriptErr error) (st
 	case scriptErr != nil:
 		reason = fmt.Sprintf("it refuses INFO in scripts (%.200s)", scriptErr)
 	default:
-		plain, reason = cmp.Or(plain, script), "INFO replication has no master_replid in scripts"
+		if err != nil {
+			plain += script
+		}
+		reason = "INFO replication has no master_replid in scripts"
 	}
 	l.unseen.Store(&reason)
 	l.writer.blind = reason != ""

@@ -80,6 +80,7 @@ func TestLookForIdentity(t *testing.T) {
 		"it tells scripts alone":                {allow: true, err: hides, script: whole, info: whole},
 		"it tells no script":                    {allow: true, plain: whole, scriptErr: hides, info: whole, unseen: "it refuses INFO in scripts (unknown command 'INFO')"},
 		"it tells nobody":                       {allow: true, plain: "\n", err: hides, scriptErr: hides, info: "\n", unseen: "it refuses INFO in scripts (unknown command 'INFO')"},
+		"it tells scripts alone, too little":    {allow: true, plain: "\n", err: hides, script: bare, info: "\n" + bare, unseen: "INFO replication has no master_replid in scripts"},
 		"it tells scripts too little":           {allow: true, plain: whole, script: bare, info: whole, unseen: "INFO replication has no master_replid in scripts"},
 		"it does not answer now, allowed":       {allow: true, err: passes, scriptErr: hides, why: "LOADING"},
 		"the script does not answer now":        {allow: true, plain: whole, scriptErr: passes, why: "LOADING"},

@@ -96,3 +96,10 @@ func (s *succession) doubt(r *wire.Reply, now, recovery time.Duration) {
 		r.Recovering, r.HadMarker = left, true
 	}
 }
+
+// doubtMarker changes a marker as doubt changes a grant: the server is not ready if its grants do not count.
+func (s *succession) doubtMarker(m *wire.Marker, now, recovery time.Duration) {
+	r := wire.Reply{Outcome: wire.Granted, Recovering: m.Left, HadMarker: m.HadMarker}
+	s.doubt(&r, now, recovery)
+	m.Left, m.HadMarker = r.Recovering, r.HadMarker
+}

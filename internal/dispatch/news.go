@@ -29,6 +29,9 @@ func (s *sender) inspectLocked(f *flight, now time.Duration) {
 		if kind == wire.Acquire || kind == wire.Renew {
 			s.succession.doubt(r, now, s.nodes.env.Recovery)
 		}
+		if kind == wire.Mark && r.Marker != nil {
+			s.succession.doubtMarker(r.Marker, now, s.nodes.env.Recovery)
+		}
 		switch {
 		case kind != wire.Acquire && kind != wire.Renew && kind != wire.Latch: // other answers say nothing about the node
 		case r.Recovering > 0:

@@ -133,6 +133,9 @@ func (m *moving) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	m.scripted.Do(ctx, ops, replies)
 	for i := range ops {
 		replies[i].Recovering = m.recovering
+		if ops[i].Kind == wire.Mark {
+			replies[i] = wire.Reply{Outcome: wire.Inspected, Marker: &wire.Marker{Left: m.recovering}}
+		}
 	}
 }
 
@@ -158,8 +161,15 @@ func TestTwinVotesOnceTheOtherHasMoved(t *testing.T) {
 	})
 }
 
+// eachInOrder runs a test in which an acquisition comes before a question for the marker, and one in which it comes behind.
+func eachInOrder(t *testing.T, test func(t *testing.T, kinds []wire.Kind)) {
+	for _, kinds := range [][]wire.Kind{{wire.Acquire, wire.Mark}, {wire.Mark, wire.Acquire}} {
+		synctest.Test(t, func(t *testing.T) { test(t, kinds) })
+	}
+}
+
 // A server that has not lost its memory, but comes to an address where another one has answered, may not know of what that
-// one has granted. Its grants count as those of a server that recovers.
+// one has granted. Its grants count as those of a server that recovers, and it is not ready for more.
 func TestAddressMovesToAnotherServer(t *testing.T) {
 	const recovery = 11 * time.Second
 	type step struct {
@@ -190,7 +200,7 @@ func TestAddressMovesToAnotherServer(t *testing.T) {
 		"another process": {{0, "x", 0, 0, "1"}, {time.Second, "y", 0, recovery, "2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eachInOrder(t, func(t *testing.T, kinds []wire.Kind) {
 				nd, a := &moving{}, &answers{}
 				nd.identity.Store("")
 				n := newNodes(&events{}, nd)
@@ -200,9 +210,15 @@ func TestAddressMovesToAnotherServer(t *testing.T) {
 					nd.identity.Store(s.identity)
 					nd.process, nd.recovering = s.process, s.recovering
 					owner := fmt.Sprint(i)
-					require.NoError(t, n.Submit(0, ask(a, owner)))
-					synctest.Wait()
-					require.Equal(t, s.want, a.of(t, owner).Recovering, "step %d", i+1)
+					for _, kind := range kinds {
+						require.NoError(t, n.Submit(0, &Call{Op: &wire.Op{Kind: kind, Names: []string{"a"}, Owner: owner + kind.String()}, To: a}))
+						synctest.Wait()
+						r := a.of(t, owner+kind.String())
+						if kind == wire.Mark {
+							r.Recovering = r.Marker.Left
+						}
+						require.Equal(t, s.want, r.Recovering, "%s in step %d", kind, i+1)
+					}
 				}
 			})
 		})

@@ -86,3 +86,46 @@ func TestRealLocksAreListed(t *testing.T) {
 	require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 	require.Len(t, locks, len(leases))
 }
+
+// A node that does not let the user in has failed. That is no refusal of a name, about which each half would be asked.
+func TestRealLocksBesideANodeWithAnotherPassword(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	client := c.client(undisturbed, func(cfg *quorumlock.Config) {
+		cfg.Addresses[2] = "redis://nobody:wrong@" + cfg.Addresses[2]
+	})
+	leases := make(map[string]*quorumlock.Lease)
+	for i := range 100 {
+		name := fmt.Sprint("job:", i)
+		leases[name] = acquire(t, client.RedLock(name))
+	}
+	before := c.calls(0)
+	var failed error
+	for l, err := range client.Locks(t.Context(), "*") {
+		if failed = err; err == nil {
+			require.Equal(t, leases[l.Name].Owner(), l.Holders[0].Owner)
+		}
+	}
+	require.ErrorIs(t, failed, node.ErrAuth)
+	require.NotErrorIs(t, failed, quorumlock.ErrNoQuorum)
+	require.Less(t, c.calls(0)-before, len(leases))
+}
+
+// A server restarts while its keys are read. Its cursors mean nothing any more, so the list must not end as if it had all.
+func TestRealLocksWhileTheServerRestarts(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 1)
+	c.command(0, "EVAL", `for i = 1, 6000 do redis.call('HSET', 'job:' .. i, 'a:1', 1) redis.call('PEXPIRE', 'job:' .. i, 600000) end`, "0")
+	var failed error
+	seen := 0
+	for _, err := range c.client(undisturbed).Locks(t.Context(), "*") {
+		failed = err
+		if seen++; seen == 1 {
+			c.restart(0)
+		}
+	}
+	require.Greater(t, seen, 1)
+	require.Less(t, seen, 6000)
+	require.ErrorIs(t, failed, node.ErrRejected)
+	require.ErrorIs(t, failed, quorumlock.ErrNoQuorum)
+}

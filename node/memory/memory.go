@@ -5,10 +5,12 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"hash/fnv"
 	"slices"
 	"sync"
 
@@ -166,15 +168,22 @@ func (m *Node) Keys() []string {
 // listStep is how many names a List returns. It is small, so that tests with few locks have several steps.
 const listStep = 10
 
-// List implements [wire.Lister]. The cursor is the number of the next name, which moves if names come or go meanwhile.
+// hash orders the names for List. An order in which names that come or go do not move others lets a cursor find its place.
+func hash(name string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return h.Sum64()
+}
+
+// List implements [wire.Lister]. The cursor is the hash of the next name.
 func (m *Node) List(ctx context.Context, cursor uint64) (names []string, next uint64, err error) {
 	if err := m.ready(ctx); err != nil {
 		return nil, 0, &node.Error{Node: m.name, Op: "list", Reason: err}
 	}
-	names = m.Keys()
-	names = names[min(int(cursor), len(names)):]
+	names = slices.DeleteFunc(m.Keys(), func(name string) bool { return hash(name) < cursor })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(hash(a), hash(b)) })
 	if len(names) > listStep {
-		names, next = names[:listStep], cursor+listStep
+		names, next = names[:listStep], hash(names[listStep])
 	}
 	return names, next, nil
 }

@@ -138,6 +138,44 @@ func TestLocksWhileNodesFail(t *testing.T) {
 	})
 }
 
+// A lock that a majority has all the time is not left out because a node that was searched gets it back meanwhile.
+func TestLocksWhileANodeGetsOneBack(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		f.Free("back", fleet.MustAcquire(t, client.RedLock("back")).Owner(), 0)
+		f.Take("job", "x:1", 0, 1, 2)
+		var names []string
+		for l, err := range client.Locks(t.Context(), "*") {
+			require.NoError(t, err)
+			names = append(names, l.Name)
+			if len(names) == 1 {
+				require.Equal(t, "job", l.Name)
+				time.Sleep(quorumlock.DefaultTTL / 2) // the renewal has put it back
+				require.Contains(t, f.Nodes[0].Keys(), "back")
+			}
+		}
+		require.Equal(t, []string{"job", "back"}, names)
+	})
+}
+
+// Locks that end while the list goes on do not hide others.
+func TestLocksWhileOthersEnd(t *testing.T) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		leases := make(map[string]*quorumlock.Lease)
+		for i := range 40 {
+			name := fmt.Sprint("job ", i)
+			leases[name] = fleet.MustAcquire(t, client.RedLock(name))
+		}
+		for l, err := range client.Locks(t.Context(), "*") {
+			require.NoError(t, err)
+			require.NoError(t, leases[l.Name].Release(t.Context()))
+			delete(leases, l.Name)
+		}
+		require.Empty(t, leases)
+	})
+}
+
 // A lock on a minority is no held one, and a hash of another program is no lock.
 func TestLocksOfSomeNodesOnly(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
