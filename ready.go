@@ -13,7 +13,8 @@ import (
 // up for the client's MaxTTL and MaxClockSkew. It is for readiness probes, takes no lock, and may be called as often as one
 // likes, also by several goroutines. It asks each node once, and returns as soon as a majority is ready.
 // Config.NodeTimeoutMax bounds it, besides the time of a connect, and so does ctx. As any attempt at a lock does, it makes a node that is
-// new, or has lost its memory, begin its recovery. It does not compare clocks.
+// new, or has lost its memory, begin its recovery. It does not compare clocks, and
+// does not see that a node refuses to write, for want of memory or of replicas.
 //
 // The error is a [*NoQuorumError] that names each node that is not ready, and why: errors.Is finds node.ErrRecovering,
 // node.ErrSettings, node.ErrUnreachable and others. If ctx ends first, or the client is closed meanwhile, the error wraps
