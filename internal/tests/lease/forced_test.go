@@ -202,6 +202,8 @@ func TestReleaseOwnerOfPermits(t *testing.T) {
 			require.NoError(t, err)
 			goes, err := pool.Acquire(t.Context(), 2)
 			require.NoError(t, err)
+			fleet.Settle()
+			require.NoError(t, goes.Extend(t.Context()), "so that all nodes have it, also one that had not been asked")
 			rival := f.Client(change).Semaphore("pool", 3)
 			next := fleet.Start(t.Context(), t, func(ctx context.Context) (*quorumlock.Lease, error) { return rival.Acquire(ctx, 2) })
 			fleet.Settle()
