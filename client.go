@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/slots"
 	"github.com/quorumlock/quorumlock/internal/wait"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -86,6 +87,7 @@ func New(cfg Config) (*Client, error) {
 		ConnectTimeout: cfg.ConnectTimeout,
 		Jitter:         cfg.Jitter,
 		Recovery:       cfg.limits().Recovery(),
+		List:           dispatch.List{Key: wire.ListKey(cfg.Prefix), Holder: cfg.Holder},
 		Events:         translator{c},
 	})
 	c.slotPools = slots.NewPools(len(nodes), cfg.Jitter)
@@ -204,6 +206,12 @@ func (c *Client) beginCall() error {
 
 func (c *Client) endCall() { c.pendingCalls.Done() }
 
+// enlist makes the nodes note this client's list of nodes before a call takes something. If one refuses the list, the
+// nodes' errors say so.
+func (c *Client) enlist(ctx context.Context) {
+	c.nodes.Enlist(c.clock.Now(), true, ctx.Done(), c.quit)
+}
+
 // pause waits between two attempts, for longer the more there were. The end of ctx ends it.
 func (c *Client) pause(ctx context.Context, attempts int) {
 	over := make(chan struct{})
@@ -287,6 +295,7 @@ func (cn *connecting) wait(ctx context.Context) error {
 			return lease.GaveUp(cn.failure(), ErrClosed)
 		}
 	}
+	cn.client.nodes.EnlistSoon(cn.client.quit) // so that the first lock need not wait for that
 	return nil
 }
 

@@ -206,6 +206,9 @@ func (l *Latch) runCall(ctx context.Context, op Operation, id string, wrong []st
 	defer l.client.endCall()
 	x := l.client.latches.Call(ctx, l.client.cfg.Prefix+l.name, l.ttl)
 	began := l.client.clock.Now()
+	if op != OpAwaitLatch && op != OpCountLatch {
+		l.client.enlist(ctx)
+	}
 	o := run(x)
 	err = l.outcomeError(ctx, op, &o)
 	if hook := l.client.cfg.Hooks.Latch; hook != nil {

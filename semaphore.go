@@ -333,6 +333,9 @@ type sizeRound struct {
 
 // askSize sends a size to all nodes, and waits for their answers.
 func (l *Lock) askSize(ctx context.Context, p wire.Pool) (*sizeRound, error) {
+	if p.Version > 0 {
+		l.client.enlist(ctx)
+	}
 	replies, err := l.client.ask(ctx, wire.Op{Kind: wire.Resize, Names: []string{p.Name}, Pool: p, Limits: l.client.cfg.limits()}, nil)
 	if err != nil {
 		return nil, err

@@ -23,6 +23,7 @@ var reasons = map[error]string{
 	node.ErrMisconfigured: "misconfigured",
 	node.ErrRecovering:    "recovering",
 	node.ErrSettings:      "settings",
+	node.ErrLists:         "lists",
 	node.ErrClock:         "clock",
 	node.ErrSameServer:    "same_server",
 	node.ErrDown:          "down",

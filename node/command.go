@@ -151,6 +151,8 @@ func (w *writer) call(ops []wire.Op) call {
 	switch {
 	case o.pools:
 		c.pool = op.Pool.Name
+	case op.Kind == wire.Enlist:
+		c.keys = []string{op.List.Key}
 	case len(c.keys) == 0:
 		c.keys = w.ownKeys()
 	}

@@ -35,6 +35,10 @@ var (
 	// ErrSettings: the node was set up for clients with other limits, or the TTL exceeds them. The cause is a
 	// *[SettingsError]. Permanent.
 	ErrSettings = errors.New("settings differ")
+	// ErrLists: another program uses the node with a list of nodes that does not agree with the list of this program. Two
+	// majorities of the lists need not share a node, so two owners could hold one lock. The cause is a *[ListsError].
+	// Permanent: to wait helps only once no program uses the other list.
+	ErrLists = errors.New("lists of nodes differ")
 	// ErrClock: the clocks of this process and of the node are too far apart for fencing tokens. The cause is
 	// a *[ClockError]. It is not Permanent, since clocks get corrected; but Acquire gives up when too many
 	// nodes report it.
@@ -108,7 +112,7 @@ func (e *Error) Unwrap() []error {
 // changed. To ask again does not help before.
 func (e *Error) Permanent() bool {
 	switch e.Reason {
-	case ErrAuth, ErrWrongType, ErrProtocol, ErrMisconfigured, ErrClosed, ErrSettings, ErrSameServer: //nolint:errorlint // a reason is never wrapped
+	case ErrAuth, ErrWrongType, ErrProtocol, ErrMisconfigured, ErrClosed, ErrSettings, ErrLists, ErrSameServer: //nolint:errorlint // a reason is never wrapped
 		return true
 	case ErrDown:
 		var cause *Error

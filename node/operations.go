@@ -68,6 +68,7 @@ var lockOperations = [...]operation{
 			"lib/pool", "refresh"),
 		nameless: true, args: (*writer).refresh, decode: decodeStandings,
 	},
+	wire.Enlist: {script: newScript("lists"), args: (*writer).enlist, decode: decodeList},
 }
 
 var readerOperations = [...]operation{

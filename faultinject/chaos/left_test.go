@@ -38,7 +38,7 @@ func TestKeysMayStayUntilTheAnnouncedEnd(t *testing.T) {
 	}
 	a := &activeRun{resource: r}
 	left, err := a.leftOn(t.Context(), keys{ttl: map[string]string{
-		"quorumlock:node": "-1", "quorumlock:fences": "-1", "quorumlock:permits:gamma": "-1", "quorumlock:latch:{l}": "90000",
+		"quorumlock:node": "-1", "quorumlock:fences": "-1", "quorumlock:permits:gamma": "-1", "quorumlock:latch:{l}": "90000", "quorumlock:lists:": "33000",
 		"quorumlock:permit:1:gamma": "50000", "alpha": "59000", "beta": "59000", "delta": "1", "gone": "-2",
 	}})
 	require.NoError(t, err)

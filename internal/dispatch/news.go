@@ -23,9 +23,17 @@ func (s *sender) inspectLocked(f *flight, now time.Duration) {
 		s.succession.answeredBy(identity, process, f.began, now, s.nodes.env.Recovery)
 		s.weaknessLocked()
 	}
+	for i := range f.replies {
+		if op := f.batch[i].Op; op.Kind == wire.Enlist {
+			s.enlistedLocked(op.List, f.began, now, &f.replies[i])
+		}
+	}
 	twin := cmp.Or(s.twin, before)
 	for i := range f.replies {
 		r, kind := &f.replies[i], f.batch[i].Op.Kind
+		if err := s.unlistedLocked(f.batch[i].Op); err != nil && (r.Err == nil || isAnswer(r.Err)) {
+			*r = wire.Reply{Err: err}
+		}
 		if kind == wire.Acquire || kind == wire.Renew {
 			s.succession.doubt(r, now, s.nodes.env.Recovery)
 		}
@@ -69,6 +77,9 @@ func (s *sender) identifyLocked(identity string) {
 		return
 	}
 	before := s.twin
+	if s.identity != identity {
+		s.forgottenLocked()
+	}
 	s.identity = identity
 	s.twin = s.nodes.identities.claim(s.index, s.node.Name(), identity)
 	if s.twin != "" && s.twin != before {
@@ -115,7 +126,7 @@ func (s *sender) refusesLocked(err error) {
 		return
 	}
 	switch refusal.Reason {
-	case node.ErrSettings, node.ErrClock: //nolint:errorlint // a reason is never wrapped
+	case node.ErrSettings, node.ErrLists, node.ErrClock: //nolint:errorlint // a reason is never wrapped
 		if s.complaint != refusal.Reason { //nolint:errorlint // see above
 			s.complaint = refusal.Reason
 			s.nodes.env.Events.NodeRefuses(s.node.Name(), err)
@@ -138,6 +149,7 @@ func (s *sender) recoveringLocked(began, now time.Duration, r *wire.Reply) {
 		return
 	}
 	s.recoverUntil = now + left
+	s.forgottenLocked()
 	end := env.Clock.Wall().Add(left)
 	env.Events.NodeRecovering(s.node.Name(), end.Add(-max(env.Recovery, left)), end, r.HadMarker)
 }

@@ -33,7 +33,9 @@ type Env struct {
 	Jitter func() float64
 	// Recovery is how long a node recovers that has lost its memory.
 	Recovery time.Duration
-	Events   Events
+	// List says how nodes learn which nodes the client uses.
+	List   List
+	Events Events
 }
 
 // Events get the news of nodes from their senders. All methods are called with the sender's
@@ -68,13 +70,14 @@ type Nodes struct {
 	env        Env
 	senders    []*sender
 	identities identities
+	lists      *lists
 	// goroutines owns every goroutine that talks to a node.
 	goroutines errgroup.Group
 }
 
 // New returns senders for the nodes, in the same order. It starts no goroutine.
 func New(nodes []node.Node, env Env) *Nodes {
-	n := &Nodes{env: env}
+	n := &Nodes{env: env, lists: newLists(nodes)}
 	for i, nd := range nodes {
 		n.senders = append(n.senders, newSender(n, i, len(nodes), nd))
 	}

@@ -76,6 +76,8 @@ type sender struct {
 	recoverUntil   time.Duration
 	// succession knows which servers have answered at this address.
 	succession succession
+	// listing is what the node has said of the client's list of nodes.
+	listing listing
 	// complaint is why the node refuses this client, as reported last.
 	complaint error
 	// timer runs onTimeout at timerAt, while timerSet; retry runs retryKept at retryAt.
@@ -142,9 +144,11 @@ func (s *sender) refusalLocked(c *Call) (reason, err error) {
 		return node.ErrDown, s.health.err
 	case c.Until == 0 && s.queue.length() >= maxQueue:
 		return node.ErrBusy, nil
-	default:
-		return nil, nil
 	}
+	if refusal := s.nodes.lists.refusal.Load(); refusal != nil && c.Until == 0 && takes(c.Op) {
+		return node.ErrLists, refusal
+	}
+	return nil, nil
 }
 
 // pausedLocked reports whether the node is down, and its next probe is not due yet or is under way.
@@ -210,6 +214,7 @@ func (s *sender) take() *flight {
 		s.workers--
 		return nil
 	}
+	s.enlistLocked(f, now)
 	for _, c := range f.batch {
 		s.countRenewalLocked(c, -1)
 		c.Sent, c.late = now, false // an undo that is sent again may have been late before
@@ -292,6 +297,7 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bo
 			s.requeueLocked()
 		}
 		if recovered {
+			s.returnedLocked()
 			s.nodes.env.Events.NodeUp(s.node.Name())
 		}
 		s.mu.Unlock()
@@ -300,6 +306,7 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bo
 	news := false
 	if asked || !s.health.down { // exchanges that were under way together fail together
 		news = s.health.failed(now, failure, s.nodes.env.Jitter())
+		s.listing.silentAt = now
 	}
 	refused := s.refuseQueueLocked(now)
 	if len(s.kept) > 0 {
@@ -340,7 +347,7 @@ func isAnswer(err error) bool {
 		return false
 	}
 	switch nodeErr.Reason {
-	case node.ErrWrongType, node.ErrRejected, node.ErrAuth, node.ErrRecovering, node.ErrSettings, node.ErrClock, node.ErrSameServer: //nolint:errorlint // a reason is never wrapped
+	case node.ErrWrongType, node.ErrRejected, node.ErrAuth, node.ErrRecovering, node.ErrSettings, node.ErrLists, node.ErrClock, node.ErrSameServer: //nolint:errorlint // a reason is never wrapped
 		return true
 	default:
 		return false

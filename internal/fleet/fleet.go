@@ -107,6 +107,15 @@ func (f *Fleet) Client(changes ...func(*quorumlock.Config)) *quorumlock.Client {
 	return c
 }
 
+// Introduce makes a client connect, and tell the nodes its list of nodes, which its first call would wait for.
+func (f *Fleet) Introduce(clients ...*quorumlock.Client) {
+	f.T.Helper()
+	for _, c := range clients {
+		require.NoError(f.T, c.Connect(f.T.Context()))
+	}
+	Settle()
+}
+
 // Keys returns how many locks all nodes hold together.
 func (f *Fleet) Keys() int {
 	total := 0

@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/watchdog"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -229,11 +230,11 @@ func (c *cluster) noKeys() {
 	eventually(c.t, soon, func() bool { return len(left()) == 0 }, "no node has a key; these are left: %v", left)
 }
 
-// locks lists the keys on one server, except its marker and the fences.
+// locks lists the keys on one server, except its marker, the fences, and the lists of nodes in use.
 func (c *cluster) locks(i int) []string {
 	c.t.Helper()
 	return slices.DeleteFunc(c.servers[i].Keys(), func(key string) bool {
-		return key == "quorumlock:node" || key == "quorumlock:fences"
+		return key == "quorumlock:node" || key == "quorumlock:fences" || strings.HasPrefix(key, wire.ListKey(""))
 	})
 }
 

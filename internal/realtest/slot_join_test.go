@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ func TestRealClusterJoins(t *testing.T) {
 	two.open(slotLimits())
 	s.joins(t, nil, func() { s.Move(s.marker, s.OtherMaster(s.marker), nil) })
 	s.open()
+	s.forgetLists()
 	s.joins(t, two.addresses(), func() {
 		s.Failover(s.marker)
 		s.AwaitHealthy()
@@ -90,7 +92,7 @@ func (s *slot) noLocks(but ...string) {
 	s.t.Helper()
 	left := func() []string {
 		return slices.DeleteFunc(s.Owner(s.marker).Keys(), func(key string) bool {
-			return key == s.marker || key == wire.FencesKey(s.tag) || slices.Contains(but, key)
+			return key == s.marker || key == wire.FencesKey(s.tag) || strings.HasPrefix(key, wire.ListKey("")) || slices.Contains(but, key)
 		})
 	}
 	eventually(s.t, soon, func() bool { return len(left()) == 0 }, "the slot has no locks; these are left: %v", left)

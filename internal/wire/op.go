@@ -64,13 +64,16 @@ const (
 	// makes them. For that it does what an Acquire of the waiter in FIFO order does before it takes the names, so it may
 	// wake waiters. It takes nothing. Names are the names of all of them.
 	Refresh
+	// Enlist notes that a client uses a list of nodes, unless one is in use that the client has not compared with its own: see
+	// [ListOp]. It has no names.
+	Enlist
 )
 
 // words are the names of the operations, as errors and logs show them. Connecting and probing have none.
 var words = [...]string{
 	Acquire: "acquire", Renew: "renew", Release: "release", Inspect: "inspect", ForceRelease: "force-release", Mark: "mark",
 	Open: "open", Leave: "leave", Resize: "resize", Latch: "latch", Unlatch: "delete latch", Shorten: "shorten", Once: "once",
-	Refresh: "refresh",
+	Refresh: "refresh", Enlist: "enlist",
 }
 
 // String returns the name of the operation.
@@ -132,6 +135,8 @@ type Op struct {
 	Latch *LatchOp
 	// Waiting are the waiters of a Refresh; nil for the others.
 	Waiting []Waiting
+	// List has the arguments of Enlist; nil for the others.
+	List *ListOp
 }
 
 // End returns the last token of the block, at most the largest possible token. For a reader it is the largest
@@ -175,7 +180,8 @@ const (
 	Released
 	// Absent: there was nothing to remove.
 	Absent
-	// Inspected: [Reply.Holders] has the answer; for Mark it is [Reply.Marker], for Refresh [Reply.Standings].
+	// Inspected: [Reply.Holders] has the answer; for Mark it is [Reply.Marker], for Refresh [Reply.Standings], for Enlist
+	// [Reply.List].
 	Inspected
 )
 
@@ -271,6 +277,8 @@ type Reply struct {
 	Latch *LatchState
 	// Standings is the answer to Refresh: one for each waiter, in their order.
 	Standings []Standing
+	// List is the answer to Enlist.
+	List *ListReply
 	// Err says why the outcome is Unknown. It is always an *node.Error.
 	Err error
 }

@@ -46,6 +46,7 @@ func TestAcquisitionEventHasAllVotes(t *testing.T) {
 				told = append(told, e)
 			}
 		})
+		f.Introduce(client)
 		f.Pause(2) // The third node votes after the call has returned and its lease has ended.
 		ctx := context.WithValue(t.Context(), traceKey{}, "mine")
 		began := f.Clock.Wall()
@@ -75,7 +76,7 @@ func TestAcquisitionEventHasAllVotes(t *testing.T) {
 		late := e.Votes[2]
 		require.Equal(t, "n3", late.Node)
 		require.ErrorIs(t, late.Err, node.ErrTimeout)
-		require.Equal(t, 500*time.Millisecond, late.Took)
+		require.Equal(t, 250*time.Millisecond, late.Took)
 		require.True(t, began.Add(late.Took).Equal(late.At))
 		require.Equal(t, quorumlock.OpAcquire, late.Op)
 		require.Equal(t, lease.Owner(), late.Owner)
@@ -203,6 +204,7 @@ func TestCloseWaitsForAcquisitionEvents(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var told []quorumlock.AcquisitionEvent
 		client := f.Client(acquisitions(&told))
+		f.Introduce(client)
 		f.Pause(2)
 		lease, err := client.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)

@@ -586,7 +586,7 @@ func TestCountDownHasNoEffectAfterReturn(t *testing.T) {
 				late := f.Client(func(cfg *quorumlock.Config) {
 					cfg.NodeTimeoutMax = 3 * time.Second
 					cfg.NodeTimeoutMin = cfg.NodeTimeoutMax
-					cfg.Nodes[2] = &fleet.Spy{Node: f.Nodes[2], Before: func([]wire.Op) { <-answers }}
+					cfg.Nodes[2] = &fleet.Spy{Node: f.Nodes[2], Before: onKind(wire.Latch, answers)}
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
@@ -689,7 +689,7 @@ func TestDeletionLeavesTheNextLatch(t *testing.T) {
 		fleet.Settle() // All nodes have it.
 		c, spies := f.SpiedClient()
 		hangs := make(chan struct{})
-		spies[1].Set(func(s *fleet.Spy) { s.Before = func([]wire.Op) { <-hangs } })
+		spies[1].Set(func(s *fleet.Spy) { s.Before = onKind(wire.Unlatch, hangs) })
 		f.Stop(2)
 		deleted := make(chan error, 1)
 		go func() { deleted <- c.Latch("job").Delete(t.Context()) }()
@@ -724,6 +724,15 @@ func TestDeletionLeavesTheNextLatch(t *testing.T) {
 	})
 }
 
+// onKind makes a hook that holds up operations of a kind until the channel is closed.
+func onKind(kind wire.Kind, pass <-chan struct{}) func([]wire.Op) {
+	return func(ops []wire.Op) {
+		if ops[0].Kind == kind {
+			<-pass
+		}
+	}
+}
+
 // A node is slow to delete the latch. Meanwhile another client passes the deletion on to it, and sets the next latch.
 // When the node then confirms the deletion, it has that latch, which must stay. The deletion is confirmed, also if the
 // third node hangs until its context ends.
@@ -737,10 +746,10 @@ func TestSlowDeletionLeavesTheNextLatch(t *testing.T) {
 			c, spies := f.SpiedClient()
 			slow, hangs := make(chan struct{}), make(chan struct{})
 			defer close(hangs)
-			spies[1].Set(func(s *fleet.Spy) { s.Before = func([]wire.Op) { <-slow } })
+			spies[1].Set(func(s *fleet.Spy) { s.Before = onKind(wire.Unlatch, slow) })
 			ctx := t.Context()
 			if hang {
-				spies[2].Set(func(s *fleet.Spy) { s.Before = func([]wire.Op) { <-hangs } })
+				spies[2].Set(func(s *fleet.Spy) { s.Before = onKind(wire.Unlatch, hangs) })
 				brief, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				defer cancel()
 				ctx = brief

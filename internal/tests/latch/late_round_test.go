@@ -29,6 +29,7 @@ func forEachDelay(t *testing.T, test func(t *testing.T, f *fleet.Fleet, late fun
 				c, wires := f.WiredClient(func(cfg *quorumlock.Config) {
 					cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 3*time.Second, 3*time.Second
 				})
+				f.Introduce(c)
 				wires[0].Severed.Store(true)
 				test(t, f, func() *quorumlock.Latch { return c.Latch("a") }, func(call func() error) {
 					wires[1].Slow.Store(int64(delay))
@@ -131,6 +132,7 @@ func TestCallsOnLongLinksAskTwice(t *testing.T) {
 				c, wires := f.WiredClient(func(cfg *quorumlock.Config) {
 					cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 3*time.Second, 3*time.Second
 				})
+				f.Introduce(c)
 				for _, w := range wires {
 					w.Slow.Store(int64(tc.delay))
 				}

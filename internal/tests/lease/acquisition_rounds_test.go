@@ -20,9 +20,11 @@ import (
 func TestHungMinorityDelaysNoCall(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		down := make(chan string, 100)
-		lock := f.Client(func(cfg *quorumlock.Config) {
+		client := f.Client(func(cfg *quorumlock.Config) {
 			cfg.Hooks.NodeDown = func(node string, _ error) { down <- node }
-		}).RedLock("job")
+		})
+		f.Introduce(client)
+		lock := client.RedLock("job")
 		f.Pause(0, 1)
 		for range 100 {
 			require.Zero(t, f.Elapsed(func() {
@@ -44,9 +46,11 @@ func TestHungMinorityDelaysNoCall(t *testing.T) {
 func TestDenialDecidesEarly(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		f.Take("job", "other", 0, 1, 2)
+		client := f.Client()
+		f.Introduce(client)
 		f.Pause(3, 4)
 		require.Zero(t, f.Elapsed(func() {
-			_, err := f.Client().RedLock("job").TryAcquire(t.Context())
+			_, err := client.RedLock("job").TryAcquire(t.Context())
 			require.ErrorIs(t, err, quorumlock.ErrHeld)
 		}))
 		f.Resume(3, 4)
@@ -271,8 +275,9 @@ func TestValidityCountsFromTheSend(t *testing.T) {
 	// outlive its keys. (node-redlock #369)
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client(func(c *quorumlock.Config) {
-			c.TTL, c.NodeTimeoutMax = 30*time.Millisecond, 10*time.Millisecond
+			c.TTL, c.NodeTimeoutMin, c.NodeTimeoutMax = 30*time.Millisecond, 10*time.Millisecond, 10*time.Millisecond
 		})
+		f.Introduce(client)
 		f.Pause(0, 1, 2)
 		time.AfterFunc(9*time.Millisecond, func() { f.Resume(0, 1, 2) })
 		lease, err := client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())

@@ -146,9 +146,11 @@ func collected(t *testing.T, ended <-chan quorumlock.EndedEvent) quorumlock.Ende
 
 func TestErrorNamesEachNodeAndItsReason(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		f.Introduce(client)
 		f.Stop(0, 2)
 		plant(f, 1)
-		_, err := f.Client().RedLock("job").TryAcquire(t.Context())
+		_, err := client.RedLock("job").TryAcquire(t.Context())
 		// How many nodes had agreed at the decision depends on the order of the answers.
 		text := regexp.MustCompile(`[012] of 5`).ReplaceAllString(err.Error(), "N of 5")
 		text = regexp.MustCompile(`, and [12] not waited for, as even with them there would be too few`).ReplaceAllString(text, "")

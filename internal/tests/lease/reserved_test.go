@@ -56,6 +56,7 @@ func TestReservedLockThatIsTaken(t *testing.T) {
 func TestErrorOfANodeThatReservesTheLock(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client(reserves(2))
+		f.Introduce(client)
 		f.Pause(0, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()

@@ -177,6 +177,7 @@ func TestRecordFollowsTheRuleOfTheLock(t *testing.T) {
 func TestAbandonedQuestionsAreNeverSent(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client, spies := f.SpiedClient()
+		f.Introduce(client)
 		var asked atomic.Int64
 		pass := make(chan struct{})
 		for _, s := range spies {

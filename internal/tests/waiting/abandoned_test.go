@@ -64,6 +64,7 @@ func TestAbandonedCallsAreNeverSent(t *testing.T) {
 			t.Run(fmt.Sprintf("%d calls, try %t", abandoned, try), func(t *testing.T) {
 				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 					c, spies := f.SpiedClient()
+					f.Introduce(c)
 					wires := make([]*heldWire, len(spies))
 					for i, s := range spies {
 						w := &heldWire{pass: make(chan struct{})}

@@ -1,0 +1,519 @@
+package lists_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
+)
+
+// life is how long a node counts a list as in use. Clients tell it again each fleet.RecoveryTime.
+const life = 3 * fleet.RecoveryTime
+
+// on makes a client list some of the nodes, given by their numbers from 1.
+func on(f *fleet.Fleet, numbers ...int) func(*quorumlock.Config) {
+	return func(cfg *quorumlock.Config) {
+		cfg.Nodes = nil
+		for _, n := range numbers {
+			cfg.Nodes = append(cfg.Nodes, f.Nodes[n-1])
+		}
+	}
+}
+
+// refused requires that a node refuses the list of the lock's client, and returns the cause.
+func refused(t *testing.T, lock *quorumlock.Lock) *node.ListsError {
+	t.Helper()
+	err := fleet.MustBeRefused(t, lock)
+	var cause *node.ListsError
+	require.ErrorIs(t, err, node.ErrLists)
+	require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+	require.ErrorAs(t, err, &cause)
+	return cause
+}
+
+func TestProgramsWithOtherListsAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		first, second []int
+		fine          bool
+	}{
+		{[]int{1, 2, 3}, []int{3, 1, 2}, true},
+		{[]int{1, 2, 3}, []int{1, 2, 3, 4}, true},
+		{[]int{1, 2, 3, 4}, []int{1, 2, 3, 4, 5}, true},
+		{[]int{1, 2, 3, 4, 5}, []int{1, 2, 3, 4}, true},
+		{[]int{1}, []int{1, 2}, true},
+		{[]int{1, 2, 3, 4}, []int{1, 2, 3, 5}, true},
+		{[]int{1, 2, 3}, []int{1, 2, 3, 4, 5}, false},
+		{[]int{1, 2, 3, 4, 5}, []int{1, 2, 3}, false},
+		{[]int{1, 2, 3}, []int{1, 2, 4}, false},
+		{[]int{1, 2, 3}, []int{3, 4, 5}, false}, // a majority of the second list never hears of the first one
+		{[]int{1}, []int{1, 2, 3}, false},
+		{[]int{1, 2}, []int{2, 3, 4, 5}, false},
+		{[]int{1, 2, 3}, []int{4, 5, 6}, true}, // no node can know both
+	} {
+		t.Run(fmt.Sprint(c.first, " and ", c.second), func(t *testing.T) {
+			fleet.InVirtualTime(t, 6, func(t *testing.T, f *fleet.Fleet) {
+				first, second := f.Client(on(f, c.first...)), f.Client(on(f, c.second...))
+				lease := fleet.MustAcquire(t, first.RedLock("job"))
+				if c.fine {
+					fleet.AcquireAndRelease(t, second.RedLock("other"))
+					return
+				}
+				cause := refused(t, second.RedLock("other"))
+				require.Len(t, cause.Own, len(c.second))
+				require.Len(t, cause.Other, len(c.first))
+				time.Sleep(time.Hour) // renewals keep the list in use
+				_ = refused(t, second.RedLock("other"))
+				require.ErrorIs(t, second.Latch("a").Set(t.Context(), 1), node.ErrLists)
+				require.ErrorIs(t, second.Once("a", quorumlock.OnceOptions{Window: time.Second}).Do(t.Context(), func(context.Context) error { return nil }), node.ErrLists)
+				_, err := second.Semaphore("a", 2).TryAcquire(t.Context(), 1)
+				require.ErrorIs(t, err, node.ErrLists)
+				require.NoError(t, lease.Err())
+				require.NoError(t, lease.Release(t.Context()))
+			})
+		})
+	}
+}
+
+func TestErrorNamesBothLists(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		first := f.Client(on(f, 1, 2, 3), func(cfg *quorumlock.Config) { cfg.Holder = "billing-7" })
+		var told []error
+		second := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.Acquisition = func(e quorumlock.AcquisitionEvent) { told = append(told, e.Err) }
+		})
+		fleet.AcquireAndRelease(t, first.RedLock("job"))
+		began := f.Clock.Now()
+		_, err := second.RedLock("job").Acquire(t.Context())
+		text := regexp.MustCompile(`quorum: .*? \(`).ReplaceAllString(err.Error(), "quorum: some nodes (") // that depends on the order of the answers
+		require.Equal(t, "quorumlock: acquire \"job\": no quorum: some nodes "+
+			"(n1, n2, n3: acquire: lists of nodes differ: this program lists the nodes n1, n2, n3, n4, n5, and billing-7 lists n1, n2, n3: "+
+			"two majorities of these need not share a node, so each program could get the same lock. Only this one has n4, n5, only the other one none. "+
+			"Correct the list; to change it, add or remove one node at a time, or stop all programs with the other list and wait 34s)", text)
+		require.Equal(t, began, f.Clock.Now(), "a refusal is told at once")
+		require.NoError(t, second.Close(t.Context()))
+		require.Len(t, told, 1)
+	})
+}
+
+// A list counts for as long as a lease that was granted under it may last, and no longer than is said.
+func TestListRunsOut(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		first, second := f.Client(on(f, 1, 2, 3)), f.Client()
+		lease := fleet.MustAcquire(t, first.RedLock("job"))
+		time.Sleep(time.Minute)
+		_, err := lease.Detach()
+		require.NoError(t, err)
+		ended := f.Clock.Now()
+		cause := refused(t, second.RedLock("job"))
+		require.Greater(t, cause.Left, fleet.RecoveryTime, "the locks of a detached lease end in that time")
+		require.LessOrEqual(t, cause.Left, life)
+		time.Sleep(cause.Left - 100*time.Millisecond)
+		_ = refused(t, second.RedLock("job"))
+		time.Sleep(101 * time.Millisecond)
+		fleet.AcquireAndRelease(t, second.RedLock("job"))
+		require.LessOrEqual(t, f.Clock.Now()-ended, life)
+		_ = refused(t, first.RedLock("job"))
+	})
+}
+
+// A client that was idle for longer than its list counts asks all nodes again, before a majority without the node that
+// knows better.
+func TestIdleClientTellsItsListAgain(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		idle, other := f.Client(on(f, 1, 2, 3)), f.Client(on(f, 3, 4, 5))
+		fleet.AcquireAndRelease(t, idle.RedLock("job"))
+		time.Sleep(time.Hour)
+		lease := fleet.MustAcquire(t, other.RedLock("job"))
+		_ = refused(t, idle.RedLock("job"))
+		require.NoError(t, lease.Release(t.Context()))
+		time.Sleep(life)
+		fleet.AcquireAndRelease(t, idle.RedLock("job"))
+		_ = refused(t, other.RedLock("job"))
+	})
+}
+
+// Two programs begin at the same moment. Each of the nodes hears of one of them first. At most one gets a lease.
+func TestProgramsThatBeginTogetherDoNotBothGetALease(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, lists := range [][2][]int{{{1, 2, 3}, {3, 4, 5}}, {{1, 2, 3}, {1, 2, 3, 4, 5}}, {{1, 2, 3}, {1, 2, 4}}, {{1, 2, 3}, {2, 3, 4, 5, 6, 7}}} {
+		for range 40 {
+			fleet.InVirtualTime(t, 7, func(t *testing.T, f *fleet.Fleet) {
+				f.Client() // the nodes are set up
+				var calls sync.WaitGroup
+				var won []*quorumlock.Lease
+				for _, numbers := range lists {
+					client := f.Client(on(f, numbers...), func(cfg *quorumlock.Config) {
+						for i, n := range numbers {
+							cfg.Nodes[i] = &fleet.Spy{Node: f.Nodes[n-1], Way: time.Duration(rng.IntN(60)) * time.Millisecond}
+						}
+					})
+					calls.Go(func() {
+						if lease, err := client.RedLock("job").TryAcquire(t.Context()); err == nil {
+							won = append(won, lease)
+						}
+					})
+				}
+				calls.Wait()
+				require.LessOrEqual(t, len(won), 1)
+			})
+		}
+	}
+}
+
+// A node has lost its memory, and then hears of another list first. The program that was there before gets nothing new,
+// and keeps what it has.
+func TestRefusedProgramKeepsItsLeases(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		first := f.Client(on(f, 1, 2, 3))
+		var refusals []error
+		second := f.Client(on(f, 3, 4, 5), func(cfg *quorumlock.Config) {
+			cfg.Hooks.NodeDown = func(_ string, err error) { refusals = append(refusals, err) }
+		})
+		lease := fleet.MustAcquire(t, first.RedLock("job"))
+		waiter := fleet.StartAcquire(t.Context(), t, first.RedLock("job"))
+		f.Nodes[2].Flush()
+		fleet.AcquireAndRelease(t, second.RedLock("another"))
+		for range 30 {
+			time.Sleep(time.Second)
+			fleet.AcquireAndRelease(t, second.RedLock("another"))
+		}
+		require.NoError(t, lease.Err(), "it was renewed")
+		_ = refused(t, first.RedLock("more"))
+		require.NoError(t, lease.Extend(t.Context()))
+		require.NoError(t, lease.Release(t.Context()))
+		<-waiter.Done
+		require.ErrorIs(t, waiter.Err, node.ErrLists)
+		require.Empty(t, refusals, "a node that refuses a list is not down")
+		f.RequireNoKeys()
+	})
+}
+
+// No program is refused because of what it, or one with the same list, said before.
+func TestNoFalseAlarms(t *testing.T) {
+	names := func(prefix string, f *fleet.Fleet) func(*quorumlock.Config) {
+		return func(cfg *quorumlock.Config) {
+			for i, nd := range f.Nodes {
+				cfg.Nodes[i] = &fleet.Wire{Node: nd, NodeName: fmt.Sprint(prefix, i)}
+			}
+		}
+	}
+	for what, happens := range map[string]func(f *fleet.Fleet){
+		"nothing":                   func(*fleet.Fleet) {},
+		"one node is flushed":       func(f *fleet.Fleet) { f.Nodes[1].Flush() },
+		"one node is restarted":     func(f *fleet.Fleet) { f.Nodes[1].Crash() },
+		"all nodes are flushed":     func(f *fleet.Fleet) { f.Nodes[0].Flush(); f.Nodes[1].Flush(); f.Nodes[2].Flush() },
+		"a majority is restarted":   func(f *fleet.Fleet) { f.Nodes[0].Crash(); f.Nodes[1].Crash() },
+		"a node fails over":         func(f *fleet.Fleet) { f.Nodes[2].Save(); f.Nodes[2].Crash() },
+		"a node is away for a time": func(f *fleet.Fleet) { f.Stop(0); time.Sleep(time.Minute); f.Start(0) },
+		"time passes":               func(*fleet.Fleet) { time.Sleep(time.Hour) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				clients := []*quorumlock.Client{f.Client(), f.Client(names("alias", f)), f.Client(names("10.0.0.", f))}
+				for range 3 {
+					for _, c := range clients {
+						fleet.AcquireAndRelease(t, c.RedLock("job"))
+					}
+					happens(f)
+					for _, c := range append(clients, f.Client(), f.Client(names("alias", f))) {
+						lease, err := c.RedLock("job").Acquire(t.Context()) // which waits for recoveries
+						require.NoError(t, err)
+						require.NoError(t, lease.Release(t.Context()))
+						fleet.Settle()
+					}
+					time.Sleep(fleet.RecoveryTime)
+				}
+			})
+		})
+	}
+}
+
+// A new server at the address of an old one is the same node of a list.
+func TestReplacedServerAtTheSameAddress(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		old := f.Client()
+		fleet.AcquireAndRelease(t, old.RedLock("job"))
+		f.Stop(2)
+		f.Nodes[2] = memory.New("n3", f.Clock)
+		fresh := f.Client()
+		for range 20 {
+			fleet.AcquireAndRelease(t, fresh.RedLock("job"))
+			fleet.AcquireAndRelease(t, old.RedLock("job"))
+			time.Sleep(2 * time.Second)
+		}
+	})
+}
+
+// Applications with prefixes of their own may share nodes whatever else they list.
+func TestPrefixesHaveListsOfTheirOwn(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		prefix := func(p string) func(*quorumlock.Config) {
+			return func(cfg *quorumlock.Config) { cfg.Prefix = p }
+		}
+		fleet.AcquireAndRelease(t, f.Client(on(f, 1, 2, 3), prefix("a:")).RedLock("job"))
+		fleet.AcquireAndRelease(t, f.Client(on(f, 3, 4, 5), prefix("b:")).RedLock("job"))
+		_ = refused(t, f.Client(on(f, 3, 4, 5), prefix("a:")).RedLock("job"))
+	})
+}
+
+// Programs move from list to list, each when all are on the one before, while they work. A step too far is refused.
+func TestNodesChangeOneAtATime(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		steps := [][]int{{1, 2, 3}, {1, 2, 3, 4}, {1, 2, 3, 4, 5}, {2, 3, 4, 5}, {3, 4, 5}, {3, 4}}
+		a, b := f.Client(on(f, steps[0]...)), f.Client(on(f, steps[0]...))
+		for i, step := range steps[1:] {
+			fleet.AcquireAndRelease(t, b.RedLock("job"))
+			lease := fleet.MustAcquire(t, a.RedLock("job"))
+			next := f.Client(on(f, step...))
+			require.ErrorIs(t, fleet.MustBeRefused(t, next.RedLock("job")), quorumlock.ErrHeld)
+			if i%2 == 0 && i+2 < len(steps) { // among lists of an even length, one node may be exchanged
+				_ = refused(t, f.Client(on(f, steps[i+2]...)).RedLock("job"))
+			}
+			require.NoError(t, lease.Release(t.Context()))
+			require.NoError(t, a.Close(t.Context()))
+			fleet.AcquireAndRelease(t, next.RedLock("job"))
+			require.NoError(t, b.Close(t.Context()))
+			a, b = next, f.Client(on(f, step...))
+			for began := f.Clock.Now(); f.Clock.Now()-began < life; time.Sleep(time.Second) {
+				fleet.AcquireAndRelease(t, a.RedLock("job"))
+			}
+		}
+	})
+}
+
+// A thousand leases cost no command more than their own, but for the list: once in a recovery's time on each node.
+func TestListsCostOneCommandInAWhile(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, spies := f.SpiedClient()
+		told := enlisted(spies)
+		var exchanges atomic.Int64
+		for _, s := range spies {
+			s.After = func([]wire.Op) { exchanges.Add(1) }
+		}
+		f.Introduce(client)
+		first, before := told(), exchanges.Load()
+		require.LessOrEqual(t, first, 2*3, "two rounds, as the first one brings the ids of the nodes")
+		began := f.Clock.Now()
+		for range 1000 {
+			fleet.AcquireAndRelease(t, client.RedLock("job"))
+			time.Sleep(100 * time.Millisecond)
+		}
+		intervals := int((f.Clock.Now() - began) / fleet.RecoveryTime)
+		assert.Equal(t, 3*intervals, told()-first)
+		assert.Equal(t, int64(2*1000*3), exchanges.Load()-before, "no exchange more")
+	})
+}
+
+// A hung node delays the first call of a client, until it counts as down, and no other one.
+func TestHungNodeDelaysTheFirstCallOnly(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		f.Pause(2)
+		took := f.Elapsed(func() { fleet.AcquireAndRelease(t, client.RedLock("job")) })
+		assert.LessOrEqual(t, took, 125*time.Millisecond)
+		for range 100 {
+			assert.Zero(t, f.Elapsed(func() {
+				lease, err := client.RedLock("job").TryAcquire(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, lease.Release(t.Context()))
+			}))
+			time.Sleep(time.Second)
+		}
+		f.Resume(2)
+	})
+}
+
+// A call that ends while nodes are told the list ends with its own error, and leaves nothing.
+func TestCallGivenUpBeforeTheListIsKnown(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		for _, closes := range []bool{false, true} {
+			for _, try := range []bool{false, true} {
+				client, _ := f.DistantClient(100 * time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // the votes have come, and the ids have not gone out
+				time.AfterFunc(250*time.Millisecond, func() {
+					if closes {
+						_ = client.Close(context.Background())
+					}
+				})
+				acquire := client.RedLock("job").Acquire
+				if try {
+					acquire = client.RedLock("job").TryAcquire
+				}
+				_, err := acquire(ctx)
+				cancel()
+				require.NotErrorIs(t, err, node.ErrLists)
+				if closes {
+					require.ErrorIs(t, err, quorumlock.ErrClosed)
+				} else {
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+				}
+				time.Sleep(time.Second)
+				f.RequireNoKeys()
+			}
+		}
+	})
+}
+
+// Reads ask nothing of other programs, so they need no list.
+func TestRefusedProgramReads(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		fleet.AcquireAndRelease(t, f.Client(on(f, 1, 2, 3)).RedLock("job"))
+		second, spies := f.SpiedClient()
+		told := enlisted(spies)
+		reads := func() {
+			_, err := second.Latch("a").Count(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
+			_, err = second.RedLock("job").Inspect(t.Context())
+			require.NoError(t, err)
+			_, err = second.Semaphore("s", 2).Permits(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, second.Once("a", quorumlock.OnceOptions{Window: time.Second}).Check(t.Context()))
+		}
+		reads()
+		require.Zero(t, told())
+		_ = refused(t, second.RedLock("job"))
+		reads()
+	})
+}
+
+// enlisted counts the commands that tell a list.
+func enlisted(spies []*fleet.Spy) func() int {
+	var told atomic.Int64
+	for _, s := range spies {
+		s.Set(func(s *fleet.Spy) {
+			s.Before = func(ops []wire.Op) {
+				for _, op := range ops {
+					if op.Kind == wire.Enlist {
+						told.Add(1)
+					}
+				}
+			}
+		})
+	}
+	return func() int { return int(told.Load()) }
+}
+
+// stubborn is a node that refuses to be told lists.
+type stubborn struct{ node.Node }
+
+func (s stubborn) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	s.Node.Do(ctx, ops, replies)
+	for i, op := range ops {
+		if op.Kind == wire.Enlist {
+			replies[i] = wire.Reply{Err: &node.Error{Node: s.Name(), Op: op.Kind.String(), Reason: node.ErrAuth}}
+		}
+	}
+}
+
+// A node that cannot note lists has no vote. Enough others suffice.
+func TestNodesThatCannotNoteLists(t *testing.T) {
+	for n := range 4 {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			client := f.Client(func(cfg *quorumlock.Config) {
+				for i := range n {
+					cfg.Nodes[i] = stubborn{f.Nodes[i]}
+				}
+			})
+			for range 3 {
+				if n < 2 {
+					fleet.AcquireAndRelease(t, client.RedLock("job"))
+					require.NoError(t, client.Latch("a").Set(t.Context(), 1))
+					continue
+				}
+				_, err := client.RedLock("job").Acquire(t.Context())
+				require.ErrorIs(t, err, node.ErrAuth)
+				require.ErrorIs(t, client.Latch("a").Set(t.Context(), 1), node.ErrAuth)
+			}
+		})
+	}
+}
+
+// A program waits through an outage, and its list runs out meanwhile. Another one holds the lock on two of three nodes. When
+// the nodes come back, the first program hears of the other list before it counts the votes of the rest.
+func TestAcquireThatWaitsThroughAnOutageTellsItsListAgain(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		for seed := range 3 {
+			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+				rng := rand.New(rand.NewPCG(uint64(seed), 5))
+				waits, wires := f.WiredClient()
+				fleet.AcquireAndRelease(t, waits.RedLock("job"))
+				for i, w := range wires {
+					if hangs && i%2 == 0 {
+						w.Slow.Store(int64(time.Hour))
+					} else {
+						w.Severed.Store(true)
+					}
+				}
+				call := fleet.StartAcquire(t.Context(), t, waits.RedLock("job"))
+				time.Sleep(2*life + time.Duration(rng.Int64N(int64(time.Second))))
+				holds, others := f.WiredClient(on(f, 1, 2, 3))
+				others[2].Severed.Store(true) // so node 3 cannot warn of its list
+				_ = fleet.MustAcquire(t, holds.RedLock("job"))
+				time.Sleep(time.Duration(rng.Int64N(int64(2 * time.Second))))
+				for _, w := range wires {
+					w.Slow.Store(0)
+					w.Severed.Store(false)
+				}
+				<-call.Done
+				require.ErrorIs(t, call.Err, node.ErrLists)
+			})
+		}
+	}
+}
+
+// Nodes come back while an attempt is under way, which the others have won by then.
+func TestNodeThatComesBackDuringAnAttempt(t *testing.T) {
+	for way := range 10 {
+		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+			client, wires := f.WiredClient()
+			wires[0].Severed.Store(true)
+			wires[1].Severed.Store(true)
+			fleet.AcquireAndRelease(t, client.RedLock("job")) // on 3, 4 and 5
+			holds, others := f.WiredClient(on(f, 1, 2, 3))
+			others[2].Severed.Store(true)
+			_ = fleet.MustAcquire(t, holds.RedLock("job"))
+			time.Sleep(time.Minute)
+			for i, w := range wires {
+				w.Severed.Store(false)
+				w.Slow.Store(int64(time.Duration((2-i)*way) * 5 * time.Millisecond)) // 1 and 2 are the slowest
+			}
+			_, err := client.RedLock("job").TryAcquire(t.Context())
+			require.ErrorIs(t, err, node.ErrLists)
+		})
+	}
+}
+
+// The id of a node lasts, whatever runs out.
+func TestIDsOfNodesLast(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		ids := func() (all []string) {
+			for i := range f.Nodes {
+				all = append(all, f.Do(i, wire.Inspected, wire.Op{Kind: wire.Enlist, List: &wire.ListOp{Key: wire.ListKey("")}}).List.ID)
+			}
+			return all
+		}
+		fleet.AcquireAndRelease(t, f.Client().RedLock("job"))
+		before := ids()
+		require.NotContains(t, before, "")
+		time.Sleep(30 * 24 * time.Hour)
+		fleet.AcquireAndRelease(t, f.Client(func(cfg *quorumlock.Config) { cfg.Prefix = "another:" }).RedLock("job"))
+		require.Equal(t, before, ids())
+		for i := range f.Nodes {
+			f.Nodes[i].Flush()
+		}
+		require.Equal(t, []string{"", "", ""}, ids())
+	})
+}

@@ -1,0 +1,84 @@
+package node_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
+)
+
+// forListNodes runs a test on a node in memory and on a server.
+func forListNodes(t *testing.T, test func(t *testing.T, nd node.Node)) {
+	t.Run("memory", func(t *testing.T) { test(t, memory.New("n", nil)) })
+	t.Run("server", func(t *testing.T) { test(t, open(t, redisproc.Start(t).Addr())) })
+}
+
+func tell(t *testing.T, nd node.Node, prefix string, list wire.ListOp) wire.ListReply {
+	t.Helper()
+	list.Key = wire.ListKey(prefix)
+	replies := make([]wire.Reply, 1)
+	nd.Do(t.Context(), []wire.Op{{Kind: wire.Enlist, List: &list}}, replies)
+	require.NoError(t, replies[0].Err)
+	return *replies[0].List
+}
+
+// listed makes a list for a minute, of nodes with addresses of one letter.
+func listed(addresses string) wire.ListOp {
+	l := wire.ListOp{NewID: "new", Holder: "me", Life: time.Minute}
+	for _, a := range addresses {
+		l.Own = append(l.Own, wire.ListedNode{Address: string(a), ID: "id of " + string(a)})
+	}
+	return l
+}
+
+func TestNodesKeepLists(t *testing.T) {
+	forListNodes(t, func(t *testing.T, nd node.Node) {
+		require.Equal(t, wire.ListReply{}, tell(t, nd, "", wire.ListOp{}), "there is nothing to read")
+		require.Equal(t, wire.ListReply{ID: "new"}, tell(t, nd, "", listed("abc")))
+		other := listed("abcde")
+		other.NewID = "newer"
+		r := tell(t, nd, "", other)
+		assert.Equal(t, "new", r.ID, "the node has an id")
+		require.Len(t, r.Others, 1)
+		assert.Equal(t, listed("abc").Own, r.Others[0].Nodes)
+		assert.Equal(t, "me", r.Others[0].Holder)
+		assert.InDelta(t, time.Minute, r.Others[0].Left, float64(10*time.Second))
+		require.Len(t, tell(t, nd, "", wire.ListOp{}).Others, 1, "the second list was not noted")
+
+		other.Agreed = r.Others
+		require.Empty(t, tell(t, nd, "", other).Others, "it was, beside a list that the client knows")
+		require.Len(t, tell(t, nd, "", wire.ListOp{}).Others, 2)
+		require.Len(t, tell(t, nd, "", listed("abc")).Others, 1, "the first client does not know the second list")
+
+		// The same addresses are the same list, and replace it, with other ids.
+		again := listed("abc")
+		again.Own[1].ID = "a new server"
+		again.Agreed = []wire.List{{Nodes: other.Own}}
+		require.Empty(t, tell(t, nd, "", again).Others)
+		require.Len(t, tell(t, nd, "", other).Others, 1, "with these ids, nobody has compared it")
+		require.Len(t, tell(t, nd, "", wire.ListOp{}).Others, 2)
+
+		require.Empty(t, tell(t, nd, "other:", listed("xyz")).Others, "another prefix has lists of its own")
+	})
+}
+
+// A list ends, and those that have not yet stay. The id of the node lasts.
+func TestListsEnd(t *testing.T) {
+	forListNodes(t, func(t *testing.T, nd node.Node) {
+		short, long := listed("abc"), listed("abcd")
+		short.Life = 50 * time.Millisecond
+		long.Agreed = []wire.List{{Nodes: short.Own}}
+		tell(t, nd, "", short)
+		tell(t, nd, "", long)
+		require.Eventually(t, func() bool { return len(tell(t, nd, "", wire.ListOp{}).Others) == 1 }, time.Minute, 10*time.Millisecond)
+		short.Agreed = []wire.List{{Nodes: long.Own}}
+		require.Empty(t, tell(t, nd, "", short).Others)
+		require.Equal(t, "new", tell(t, nd, "", wire.ListOp{}).ID)
+	})
+}
