@@ -33,6 +33,8 @@ type Case struct {
 	// Demand is set if far more callers want the lock than can have it, most of them for a moment only. What they leave must
 	// not keep a patient one waiting.
 	Demand bool
+	// Short is how many nodes the rival lists; 0 if it lists all.
+	Short int
 	// Permits is the size of the semaphore that some of the tasks use; 0 if none does.
 	Permits int
 	// Sound is the number of nodes, from the first, that never lose their memory.
@@ -59,6 +61,8 @@ type Settings struct {
 	TTL, MaxHold time.Duration
 	Waiting      quorumlock.Waiting
 	Holder       string
+	// First is how many nodes the client lists, from the first; 0 for all.
+	First int
 }
 
 // Weather is how the network treats messages.

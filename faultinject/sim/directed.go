@@ -162,6 +162,26 @@ func (d drawer) movedAddressCase(c *Case) {
 	c.wants(rival, switched+d.UpTo(ttl/4), ttl)
 }
 
+// shortListCase: a rival lists three of the five nodes. The holder is cut off from two of these, a majority of the rival's
+// list, after it has told them its own list.
+func (d drawer) shortListCase(c *Case) {
+	c.Opened, c.Timeout, c.Clients = true, ttl/3, c.Clients[:2]
+	c.Clients[holder].Wall, c.Clients[rival].Wall = 0, 0
+	c.Weather = Weather{Least: c.Weather.Least, Most: c.Weather.Least + d.UpTo(ttl/500)}
+	c.Short = 3
+	c.Tasks, c.Faults = nil, nil
+	began := d.Between(ttl/100, ttl/5)
+	c.Tasks = append(c.Tasks, Task{At: began, Client: holder, Use: workload.Use{Names: []string{"b"}, Patience: 3 * ttl}})
+	cut := began + ttl/5 + d.UpTo(ttl/10)
+	c.breaks(faultinject.Part, cut, cut+2*ttl, 0, holder)
+	c.breaks(faultinject.Part, cut, cut+2*ttl, 1, holder)
+	c.wants(holder, cut+ttl/50, 2*ttl)
+	c.Tasks = append(c.Tasks, Task{At: cut + ttl/2 + d.UpTo(ttl), Client: rival, Use: workload.Use{Names: []string{"a"}, Patience: ttl, Hold: ttl, Try: true}})
+}
+
+// listAll makes all clients list all nodes, for cases in which other operations than those of shortListCase come first.
+func (c *Case) listAll() { c.Short, c.Settings[rival].First = 0, 0 }
+
 // moves reports whether an address leads to another server for a while.
 func (c *Case) moves() bool {
 	return slices.ContainsFunc(c.Faults, func(s faultinject.Step) bool { return s.Fault == faultinject.Readdress })

@@ -80,6 +80,10 @@ func drawLocks(seed uint64) *Case {
 		if len(c.Nodes) == 3 {
 			own.movedAddressCase(c)
 		}
+	case 7:
+		if len(c.Nodes) == 5 {
+			own.shortListCase(c)
+		}
 	case 13:
 		own.demand(c)
 	}
@@ -207,7 +211,8 @@ func (c *Case) extendedLeases() {
 // woken when a lease is over.
 func (d drawer) options(c *Case) {
 	c.Settings = make([]Settings, len(c.Clients))
-	if c.moves() || c.Demand {
+	c.Settings[rival].First = c.Short
+	if c.moves() || c.Demand || c.Short > 0 {
 		return
 	}
 	for i := range c.Settings {
@@ -521,6 +526,7 @@ func drawPermits(seed uint64) *Case {
 	c := drawLocks(seed)
 	d := workload.NewDrawer(seed, 7)
 	c.Kind, c.Permits = OfPermits, 1+d.IntN(4)
+	c.listAll()
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		if t.All || d.IntN(8) == 0 {

@@ -34,6 +34,7 @@ func drawLatches(seed uint64) *Case {
 	c := drawLocks(seed)
 	d := drawer{Drawer: workload.NewDrawer(seed, 9)}
 	c.Kind = OfLatches
+	c.listAll()
 	if c.moves() { // no latch survives that
 		c.Faults = nil
 	}

@@ -44,7 +44,9 @@ func newProcess(w *world, label string, c Clock, settings Settings, paths []*pat
 	cfg.Jitter = lockedRand(seed)
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	for i, s := range w.servers {
-		cfg.Nodes = append(cfg.Nodes, node.Node(newLink(p, s, paths[i], seed+uint64(i)+1)))
+		if settings.First == 0 || i < settings.First {
+			cfg.Nodes = append(cfg.Nodes, node.Node(newLink(p, s, paths[i], seed+uint64(i)+1)))
+		}
 	}
 	workload.Set(cfg)
 	workload.Set(cfg.Handover)

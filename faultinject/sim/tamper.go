@@ -43,6 +43,7 @@ func drawTampering(seed uint64) *Case {
 	c := drawLocks(seed)
 	d := workload.NewDrawer(seed, 9)
 	c.Kind, c.Opened, c.Faults, c.Timeout = OfTampering, true, nil, ttl/3
+	c.listAll()
 	c.Weather = Weather{Least: c.Weather.Least, Most: max(min(c.Weather.Most, mostTampered), c.Weather.Least)}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
