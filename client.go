@@ -209,7 +209,7 @@ func (c *Client) endCall() { c.pendingCalls.Done() }
 // enlist makes the nodes note this client's list of nodes before a call takes something. If one refuses the list, the
 // nodes' errors say so.
 func (c *Client) enlist(ctx context.Context) {
-	c.nodes.Enlist(c.clock.Now(), true, ctx.Done(), c.quit)
+	c.nodes.Enlist(c.clock.Now(), ctx.Done(), c.quit)
 }
 
 // pause waits between two attempts, for longer the more there were. The end of ctx ends it.
@@ -295,7 +295,7 @@ func (cn *connecting) wait(ctx context.Context) error {
 			return lease.GaveUp(cn.failure(), ErrClosed)
 		}
 	}
-	cn.client.nodes.EnlistSoon(cn.client.quit) // so that the first lock need not wait for that
+	cn.client.nodes.KeepListed(cn.client.clock.Now()) // so that the first lock need not wait for that
 	return nil
 }
 

@@ -23,17 +23,9 @@ func (s *sender) inspectLocked(f *flight, now time.Duration) {
 		s.succession.answeredBy(identity, process, f.began, now, s.nodes.env.Recovery)
 		s.weaknessLocked()
 	}
-	for i := range f.replies {
-		if op := f.batch[i].Op; op.Kind == wire.Enlist {
-			s.enlistedLocked(op.List, f.began, now, &f.replies[i])
-		}
-	}
 	twin := cmp.Or(s.twin, before)
 	for i := range f.replies {
 		r, kind := &f.replies[i], f.batch[i].Op.Kind
-		if err := s.unlistedLocked(f.batch[i].Op); err != nil && (r.Err == nil || isAnswer(r.Err)) {
-			*r = wire.Reply{Err: err}
-		}
 		if kind == wire.Acquire || kind == wire.Renew {
 			s.succession.doubt(r, now, s.nodes.env.Recovery)
 		}
@@ -77,7 +69,7 @@ func (s *sender) identifyLocked(identity string) {
 		return
 	}
 	before := s.twin
-	if s.identity != identity {
+	if s.identity != "" && s.identity != identity {
 		s.forgottenLocked()
 	}
 	s.identity = identity

@@ -76,8 +76,10 @@ type sender struct {
 	recoverUntil   time.Duration
 	// succession knows which servers have answered at this address.
 	succession succession
-	// listing is what the node has said of the client's list of nodes.
-	listing listing
+	// told is set once the node has said what it knows of the client's list of nodes, until it fails. unlisted is why it
+	// cannot note that.
+	told     bool
+	unlisted *node.Error
 	// complaint is why the node refuses this client, as reported last.
 	complaint error
 	// timer runs onTimeout at timerAt, while timerSet; retry runs retryKept at retryAt.
@@ -145,10 +147,7 @@ func (s *sender) refusalLocked(c *Call) (reason, err error) {
 	case c.Until == 0 && s.queue.length() >= maxQueue:
 		return node.ErrBusy, nil
 	}
-	if refusal := s.nodes.lists.refusal.Load(); refusal != nil && c.Until == 0 && takes(c.Op) {
-		return node.ErrLists, refusal
-	}
-	return nil, nil
+	return s.listRefusalLocked(c)
 }
 
 // pausedLocked reports whether the node is down, and its next probe is not due yet or is under way.
@@ -214,7 +213,6 @@ func (s *sender) take() *flight {
 		s.workers--
 		return nil
 	}
-	s.enlistLocked(f, now)
 	for _, c := range f.batch {
 		s.countRenewalLocked(c, -1)
 		c.Sent, c.late = now, false // an undo that is sent again may have been late before
@@ -278,6 +276,7 @@ func (s *sender) settle(f *flight) bool {
 // exchange that failed, and needs a probe. It requires s.mu, and unlocks it.
 func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bool) {
 	began, overdue, excused, asked := f.began, f.overdue, f.excused, len(f.batch) == 0
+	works := !asked && f.ops[0].Kind != wire.Enlist
 	s.endLocked(f)
 	connecting := asked && s.connecting
 	if asked {
@@ -296,8 +295,10 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bo
 		if recovered || overdue {
 			s.requeueLocked()
 		}
-		if recovered {
+		if recovered || works && !s.told {
 			s.returnedLocked()
+		}
+		if recovered {
 			s.nodes.env.Events.NodeUp(s.node.Name())
 		}
 		s.mu.Unlock()
@@ -306,7 +307,7 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bo
 	news := false
 	if asked || !s.health.down { // exchanges that were under way together fail together
 		news = s.health.failed(now, failure, s.nodes.env.Jitter())
-		s.listing.silentAt = now
+		s.told = false
 	}
 	refused := s.refuseQueueLocked(now)
 	if len(s.kept) > 0 {

@@ -45,10 +45,18 @@ type Retry struct {
 	FreeAfter time.Duration
 }
 
-// Attempt asks all nodes, and returns as soon as their votes decide, and each node that answers has noted the client's list
-// of nodes. If too many nodes know a larger
+// Attempt asks all nodes, and returns as soon as their votes decide. If too many nodes know a larger
 // token, it asks again with a higher one. A late vote extends the lease, or is undone.
+//
+// Before the first attempt, and after a pause, it waits until the nodes that answer have noted the client's list of nodes.
 func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry, error) {
+	if now, ok := e.Nodes.Enlist(r.Began, ctx.Done(), e.Closing); ok {
+		r.Began = now
+	} else if ctx.Err() != nil {
+		return nil, Retry{CutShort: true}, &pair{e.NotAskedError(s), ": ", ErrCutShort}
+	} else {
+		return nil, Retry{}, ErrClosed
+	}
 	if s.Slots != nil {
 		names, size, ok := s.Slots.Choose(s.Need, r.Hints)
 		if !ok {
@@ -58,33 +66,16 @@ func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry
 		chosen.Names = names
 		s = &chosen
 	}
-	if e.Nodes.Refused() {
-		e.Nodes.Enlist(r.Began, true, ctx.Done(), e.Closing) // the other list may be out of use
-	}
 	a := newAttempt(e, s, r)
 	a.start()
-	cut := false
 	select {
 	case <-a.decided:
-		if !e.Nodes.Listed(r.Began) && a.isWon() {
-			cut = !e.Nodes.Enlist(r.Began, false, ctx.Done(), e.Closing)
-		}
 	case <-ctx.Done():
-		cut = true
-	case <-e.Closing:
-		cut = true
-	}
-	switch {
-	case cut && ctx.Err() != nil:
 		a.rollBack(true)
 		return nil, Retry{CutShort: true}, a.cutShortError()
-	case cut:
+	case <-e.Closing:
 		a.rollBack(true)
 		return nil, Retry{}, ErrClosed
-	case e.Nodes.Refused() && a.isWon():
-		a.rollBack(false)
-		r.Began = e.Clock.Now()
-		return e.Attempt(ctx, s, r) // which tells why
 	}
 	if a.becomeHeld() {
 		return &a.grant.firstLease, Retry{}, nil
@@ -304,13 +295,6 @@ func (a *attempt) proposeHigher() {
 	})
 	a.roundAt = now
 	a.proposeTo(a.nextCalls(), a.proposal.Begin())
-}
-
-// isWon reports whether enough nodes have granted the attempt.
-func (a *attempt) isWon() bool {
-	a.grant.mu.Lock()
-	defer a.grant.mu.Unlock()
-	return a.proposal.Taken().Result() == decision.Won
 }
 
 // becomeHeld turns a won attempt into a lease. It reports false if, at this instant, too few nodes

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // The ends of leases, and two kinds of errors. The public package has them under the same names.
@@ -180,6 +181,13 @@ func (g *Grant) expired(reason string) error {
 	}
 	paused := g.engine.scheduler.pausedFor(g.engine.Clock.Now(), g.spec.TTL)
 	return g.engine.Errors.Lost(Loss{Spec: g.spec, Owner: g.owner, Cause: Unconfirmed, Reason: reason, Paused: paused, Nodes: g.nodeErrors()})
+}
+
+// refused returns the error for a lease of a client whose list of nodes is refused.
+func (g *Grant) refused(why *node.Error) error {
+	return g.engine.Errors.Lost(Loss{
+		Spec: g.spec, Owner: g.owner, Cause: Unconfirmed, Reason: "renewals are refused", Nodes: []NodeError{{why.Node, why}},
+	})
 }
 
 // reportVote tells the hooks and the trace, which may be nil, how a node voted. Requires g.mu.

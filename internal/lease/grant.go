@@ -247,6 +247,8 @@ func (g *Grant) reasonToEnd(now, takes time.Duration) error {
 		return ErrLeaked
 	case g.lease.reachedLimit(now):
 		return ErrHoldLimit
+	case g.engine.Nodes.Refusal() != nil:
+		return g.refused(g.engine.Nodes.Refusal())
 	case now >= g.validUntil && g.spec.Fixed:
 		return g.expired("its TTL expired, and a Fixed lock is not renewed")
 	case now >= g.validUntil:

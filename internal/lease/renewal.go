@@ -27,6 +27,7 @@ func (g *Grant) renew(now time.Duration, done chan<- error) { g.renewFor(now, g.
 
 // renewFor is renew with another TTL. Requires g.mu and stateHeld.
 func (g *Grant) renewFor(now, ttl time.Duration, done chan<- error) {
+	g.engine.Nodes.KeepListed(now)
 	n := g.engine.Nodes.Len()
 	r := &renewalRound{grant: g, sentAt: now, tally: decision.NewTally(n, g.spec.Need), done: done}
 	r.calls.Aim(n, g.renewOp(ttl))

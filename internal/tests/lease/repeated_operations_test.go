@@ -2,7 +2,6 @@ package lease_test
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,14 +26,11 @@ type repeating struct {
 
 func (r *repeating) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	r.Node.Do(ctx, ops, replies)
-	if !slices.ContainsFunc(ops, func(op wire.Op) bool { return op.Kind == wire.Acquire }) || r.times.Add(-1) < 0 {
+	if ops[0].Kind != wire.Acquire || r.times.Add(-1) < 0 {
 		return
 	}
 	r.Node.Do(ctx, ops, replies)
 	for i := range replies {
-		if ops[i].Kind == wire.Enlist {
-			continue
-		}
 		if r.denies {
 			replies[i] = wire.Reply{Outcome: wire.Denied, Holder: wire.Holder{Name: ops[i].Names[0], Owner: "another", TTL: time.Second}}
 		}

@@ -145,37 +145,47 @@ func TestIdleClientTellsItsListAgain(t *testing.T) {
 	})
 }
 
-// Two programs begin at the same moment. Each of the nodes hears of one of them first. At most one gets a lease.
-func TestProgramsThatBeginTogetherDoNotBothGetALease(t *testing.T) {
+// Two programs begin at the same moment, or one after the other, while nodes are slow. At most one gets a lease. If both are
+// refused, that ends: one of them works, as long as it does.
+func TestOneOfTwoProgramsGetsLeases(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, lists := range [][2][]int{{{1, 2, 3}, {3, 4, 5}}, {{1, 2, 3}, {1, 2, 3, 4, 5}}, {{1, 2, 3}, {1, 2, 4}}, {{1, 2, 3}, {2, 3, 4, 5, 6, 7}}} {
-		for range 40 {
+		for i := range 40 {
 			fleet.InVirtualTime(t, 7, func(t *testing.T, f *fleet.Fleet) {
 				f.Client() // the nodes are set up
 				var calls sync.WaitGroup
-				var won []*quorumlock.Lease
-				for _, numbers := range lists {
+				var works [2]atomic.Bool
+				for j, numbers := range lists {
 					client := f.Client(on(f, numbers...), func(cfg *quorumlock.Config) {
-						for i, n := range numbers {
-							cfg.Nodes[i] = &fleet.Spy{Node: f.Nodes[n-1], Way: time.Duration(rng.IntN(60)) * time.Millisecond}
+						for k, n := range numbers {
+							cfg.Nodes[k] = &fleet.Spy{Node: f.Nodes[n-1], Way: time.Duration(rng.IntN(220)) * time.Millisecond}
 						}
 					})
+					began := time.Duration(j*i/20) * time.Duration(rng.IntN(int(time.Second)))
 					calls.Go(func() {
-						if lease, err := client.RedLock("job").TryAcquire(t.Context()); err == nil {
-							won = append(won, lease)
+						time.Sleep(began)
+						for range 300 {
+							if lease, err := client.RedLock("job").TryAcquire(t.Context()); err == nil {
+								works[j].Store(true)
+								require.False(t, works[1-j].Load())
+								_ = lease.Release(t.Context())
+							} else {
+								require.ErrorIs(t, err, node.ErrLists)
+							}
+							time.Sleep(time.Second)
 						}
 					})
 				}
 				calls.Wait()
-				require.LessOrEqual(t, len(won), 1)
+				require.NotEqual(t, works[0].Load(), works[1].Load())
 			})
 		}
 	}
 }
 
-// A node has lost its memory, and then hears of another list first. The program that was there before gets nothing new,
-// and keeps what it has.
-func TestRefusedProgramKeepsItsLeases(t *testing.T) {
+// A node has lost its memory, and then hears of another list first. The program that was there before loses its leases, as
+// the other one may have the same locks.
+func TestRefusalEndsLeases(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		first := f.Client(on(f, 1, 2, 3))
 		var refusals []error
@@ -185,19 +195,56 @@ func TestRefusedProgramKeepsItsLeases(t *testing.T) {
 		lease := fleet.MustAcquire(t, first.RedLock("job"))
 		waiter := fleet.StartAcquire(t.Context(), t, first.RedLock("job"))
 		f.Nodes[2].Flush()
+		began := f.Clock.Now()
 		fleet.AcquireAndRelease(t, second.RedLock("another"))
+		<-lease.Context().Done()
+		require.Less(t, f.Clock.Now()-began, quorumlock.DefaultTTL)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+		require.ErrorIs(t, lease.Err(), node.ErrLists)
+		<-waiter.Done
+		require.ErrorIs(t, waiter.Err, node.ErrLists)
 		for range 30 {
 			time.Sleep(time.Second)
 			fleet.AcquireAndRelease(t, second.RedLock("another"))
 		}
-		require.NoError(t, lease.Err(), "it was renewed")
-		_ = refused(t, first.RedLock("more"))
-		require.NoError(t, lease.Extend(t.Context()))
-		require.NoError(t, lease.Release(t.Context()))
-		<-waiter.Done
-		require.ErrorIs(t, waiter.Err, node.ErrLists)
 		require.Empty(t, refusals, "a node that refuses a list is not down")
 		f.RequireNoKeys()
+	})
+}
+
+// A node that knows of another list cannot be reached at first. Once it can, the lease ends that was taken meanwhile.
+func TestLateRefusalEndsLeases(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		fleet.AcquireAndRelease(t, f.Client(on(f, 1, 2, 3)).RedLock("job"))
+		keeps := fleet.MustAcquire(t, f.Client(on(f, 1, 2, 3)).RedLock("job"))
+		second, wires := f.WiredClient(on(f, 3, 4, 5))
+		wires[0].Severed.Store(true)
+		lease := fleet.MustAcquire(t, second.RedLock("job"))
+		time.Sleep(time.Hour)
+		require.NoError(t, lease.Err())
+		wires[0].Severed.Store(false)
+		time.Sleep(quorumlock.DefaultTTL)
+		require.ErrorIs(t, lease.Err(), node.ErrLists)
+		require.NoError(t, keeps.Err())
+	})
+}
+
+// A program that is refused by one node is noted by none, so it keeps nobody out: not even where a node has lost its memory.
+func TestRefusedListKeepsNobodyOut(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		first, second := f.Client(on(f, 1, 2, 3)), f.Client()
+		lease := fleet.MustAcquire(t, first.RedLock("job"))
+		for range 60 {
+			f.Nodes[2].Flush()
+			_ = refused(t, second.RedLock("more"))
+			time.Sleep(time.Second)
+			require.NoError(t, lease.Err())
+			fleet.AcquireAndRelease(t, first.RedLock("another"))
+		}
+		require.NoError(t, lease.Release(t.Context()))
+		require.NoError(t, first.Close(t.Context()))
+		time.Sleep(life)
+		require.NoError(t, f.Client(on(f, 3, 4, 5)).Latch("a").Set(t.Context(), 1))
 	})
 }
 
@@ -313,7 +360,7 @@ func TestListsCostOneCommandInAWhile(t *testing.T) {
 		}
 		intervals := int((f.Clock.Now() - began) / fleet.RecoveryTime)
 		assert.Equal(t, 3*intervals, told()-first)
-		assert.Equal(t, int64(2*1000*3), exchanges.Load()-before, "no exchange more")
+		assert.LessOrEqual(t, exchanges.Load()-before, int64(2*1000*3+3*intervals))
 	})
 }
 
@@ -323,7 +370,7 @@ func TestHungNodeDelaysTheFirstCallOnly(t *testing.T) {
 		client := f.Client()
 		f.Pause(2)
 		took := f.Elapsed(func() { fleet.AcquireAndRelease(t, client.RedLock("job")) })
-		assert.LessOrEqual(t, took, 125*time.Millisecond)
+		assert.LessOrEqual(t, took, 500*time.Millisecond)
 		for range 100 {
 			assert.Zero(t, f.Elapsed(func() {
 				lease, err := client.RedLock("job").TryAcquire(t.Context())

@@ -165,7 +165,7 @@ func TestBeatsRestoreForgottenEntries(t *testing.T) {
 				var waiter atomic.Value
 				spies[0].Set(func(s *fleet.Spy) {
 					s.Before = func(ops []wire.Op) {
-						if id := ops[len(ops)-1].Waiter.ID; id != "" {
+						if id := ops[0].Waiter.ID; id != "" {
 							waiter.Store(id)
 						}
 					}
