@@ -227,7 +227,7 @@ func TestOwnLateAttemptDoesNotDenyTheNext(t *testing.T) {
 	require.Positive(t, granted)
 }
 
-// forbidding is a node whose server refuses each operation, as its user lacks a right.
+// forbidding is a node whose server refuses operations, as its user lacks a right.
 type forbidding struct {
 	node.Node
 	text  string
@@ -236,7 +236,11 @@ type forbidding struct {
 
 func (n *forbidding) Do(_ context.Context, ops []wire.Op, replies []wire.Reply) {
 	for i, op := range ops {
-		if op.Kind == wire.Release {
+		switch op.Kind {
+		case wire.Enlist:
+			replies[i] = wire.Reply{Outcome: wire.Inspected, List: &wire.ListReply{ID: n.Name()}}
+			continue
+		case wire.Release:
 			n.undos.Add(1)
 		}
 		replies[i] = wire.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind.String(), Reason: node.ErrAuth, Err: errors.New(n.text)}}

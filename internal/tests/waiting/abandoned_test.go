@@ -130,6 +130,7 @@ func TestAbandonedCallIsReported(t *testing.T) {
 				votes = append(votes, e)
 			}
 		})
+		f.Introduce(c)
 		wires := make([]*heldWire, len(spies))
 		for i, s := range spies {
 			wires[i] = &heldWire{pass: make(chan struct{})}
