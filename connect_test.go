@@ -135,7 +135,7 @@ func TestConnectingGoesOnBehindTheCallers(t *testing.T) {
 		client := f.Client(far)
 		lock := client.RedLock("a")
 		var err error
-		took := f.Elapsed(func() { _, err = lock.TryAcquire(t.Context()) })
+		took := f.Elapsed(func() { _, err = lock.Inspect(t.Context()) })
 		assert.Equal(t, 2*time.Second, took, "the default of ConnectTimeout")
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 		require.ErrorIs(t, err, node.ErrTimeout)
@@ -162,12 +162,13 @@ func TestConnectingFails(t *testing.T) {
 		nodes, far := remotely(f, time.Second)
 		nodes[0].set(time.Second, refused)
 		client := f.Client(far)
-		_, err := client.RedLock("a").TryAcquire(t.Context())
+		_, err := client.RedLock("a").Inspect(t.Context())
 		require.ErrorIs(t, err, refused)
 		require.ErrorIs(t, err, node.ErrUnreachable)
 		require.NotErrorIs(t, err, node.ErrDown, "the node was not down before this call")
 		_, err = client.RedLock("a").TryAcquire(t.Context())
 		require.ErrorIs(t, err, node.ErrDown)
+		require.ErrorIs(t, err, refused)
 
 		// Connect asks a node even during its pause after a failure.
 		nodes[0].set(time.Second, nil)
@@ -186,7 +187,7 @@ func TestBrokenConnectionIsNoFailureOfTheNode(t *testing.T) {
 		client := f.Client(far, func(cfg *quorumlock.Config) {
 			cfg.Hooks.NodeDown = func(name string, _ error) { t.Errorf("%s counts as down", name) }
 		})
-		require.NoError(t, client.Connect(t.Context()))
+		f.Introduce(client)
 		nodes[0].mu.Lock()
 		nodes[0].breaks = true
 		nodes[0].mu.Unlock()

@@ -33,6 +33,7 @@ func TestHealCountsOnlyAsReassertion(t *testing.T) {
 		at := func(d time.Duration) { time.Sleep(began + d - f.Clock.Now()) }
 		h, hWires := f.WiredClient(patient)
 		other, otherWires := f.WiredClient(patient)
+		f.Introduce(h, other)
 
 		hWires[2].Severed.Store(true)
 		lease, err := h.RedLock("job").TryAcquire(t.Context()) // on 1 and 2

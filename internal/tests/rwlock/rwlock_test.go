@@ -304,6 +304,7 @@ func TestReaderHealCountsOnlyAsReassertion(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		reading, readWires := f.WiredClient()
 		writing, writeWires := f.WiredClient()
+		f.Introduce(reading, writing)
 		readWires[2].Severed.Store(true)
 		reader := fleet.MustAcquire(t, reading.RWLock("job").Read()) // on nodes 1 and 2
 		fleet.Settle()
