@@ -47,12 +47,12 @@ type lists struct {
 	until atomic.Int64
 	// refusal is why a node refuses the list, or nil.
 	refusal atomic.Pointer[node.Error]
-	// losses counts how often a node may have lost its memory.
-	losses atomic.Int64
+	// own is the list, sorted, with the ids that are known. It belongs to the rounds. It is replaced, never changed.
+	own []wire.ListedNode
 
 	mu sync.Mutex
-	// own is the list, sorted, with the ids that are known. It is replaced, never changed.
-	own []wire.ListedNode
+	// losses counts how often a node may have lost its memory.
+	losses int
 	// refusedUntil is when the lists run out that refuse it.
 	refusedUntil time.Duration
 	// running is set while rounds are under way, and ended is closed when they have ended. It is nil before the first ones.
@@ -109,7 +109,7 @@ func (n *Nodes) startRounds() <-chan struct{} {
 	l := n.lists
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.running && (l.ended == nil || n.env.Clock.Now() >= l.refusedUntil) {
+	if !l.running && n.env.Clock.Now() >= l.refusedUntil {
 		l.running, l.ended = true, make(chan struct{})
 		l.refusal.Store(nil) // it has run out
 		n.goroutines.Go(n.tellList)
@@ -130,22 +130,18 @@ func (n *Nodes) tellList() error {
 			// After an outage all nodes may be back, also those that are not to be probed yet.
 			r.note, r.urgent = true, until == 0
 		}
-		began, losses := n.env.Clock.Now(), l.losses.Load()
+		l.mu.Lock()
+		losses := l.losses
+		l.mu.Unlock()
+		began := n.env.Clock.Now()
 		var heard, noted int
 		heard, noted, news = r.run()
-		if n.compare(r.others) {
-			if r.note { // two programs that began together refuse each other: they must not begin again together
-				l.postpone(time.Duration(n.env.Jitter() * float64(n.env.Recovery)))
-			}
-			break
-		}
-		if heard < majority {
+		if r.refused() || heard < majority {
 			break
 		}
 		l.mu.Lock()
-		if l.losses.Load() != losses {
-			news = true
-		} else if noted >= majority {
+		news = news || l.losses != losses
+		if noted >= majority && l.losses == losses {
 			l.until.Store(int64(began + listTrust*n.env.Recovery))
 		}
 		l.mu.Unlock()
@@ -210,25 +206,12 @@ func (r *listRound) run() (heard, noted int, news bool) {
 			waits = nil
 		}
 	}
-	if left > 0 {
-		n.goroutines.Go(func() error { // a late refusal counts too
-			for range left {
-				a := <-answers
-				others, _ := a.hear()
-				n.compare(others)
-			}
-			return nil
-		})
-	}
 	return heard, noted, news
 }
 
 // op is the question to one node.
 func (r *listRound) op(s *sender) *wire.Op {
-	env, l := &r.nodes.env, r.nodes.lists
-	l.mu.Lock()
-	own := l.own
-	l.mu.Unlock()
+	env, own := &r.nodes.env, r.nodes.lists.own
 	op := &wire.ListOp{Key: env.List.Key, Own: own, Holder: env.List.Holder, NewID: own[s.placeIn(own)].ID}
 	if op.NewID == "" {
 		op.NewID = rand.Text()
@@ -263,8 +246,6 @@ func (a *listAnswer) hear() (others []otherList, news bool) {
 	for _, other := range a.list.Others {
 		others = append(others, otherList{other, s})
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	i := s.placeIn(l.own)
 	renamed := l.own[i].ID != a.list.ID
 	if renamed {
@@ -274,37 +255,30 @@ func (a *listAnswer) hear() (others []otherList, news bool) {
 	return others, renamed || len(others) > 0
 }
 
-// compare reports whether one of these lists refuses the client's, and then makes that known.
-func (n *Nodes) compare(others []otherList) (refused bool) {
-	l := n.lists
-	l.mu.Lock()
-	own := l.own
-	l.mu.Unlock()
-	for _, other := range others {
-		if agree(own, other.Nodes) {
+// refused reports whether a list in use does not agree with the client's, and then makes that known.
+func (r *listRound) refused() (refused bool) {
+	l, env := r.nodes.lists, &r.nodes.env
+	for _, other := range r.others {
+		if agree(l.own, other.Nodes) {
 			continue
 		}
 		refused = true
-		cause := &node.ListsError{Own: wire.Addresses(own), Other: wire.Addresses(other.Nodes), Holder: other.Holder, Left: other.Left}
-		s := other.on
-		refusal := &node.Error{Node: s.node.Name(), Op: wire.Enlist.String(), Reason: node.ErrLists, Err: cause}
+		cause := &node.ListsError{Own: wire.Addresses(l.own), Other: wire.Addresses(other.Nodes), Holder: other.Holder, Left: other.Left}
+		why := &node.Error{Node: other.on.node.Name(), Op: wire.Enlist.String(), Reason: node.ErrLists, Err: cause}
+		lasts := other.Left
+		if r.note { // two programs that began together refuse each other, and must not begin again together
+			lasts += time.Duration(env.Jitter() * float64(env.Recovery))
+		}
 		l.mu.Lock()
-		l.refusal.Store(refusal)
+		l.refusedUntil = max(l.refusedUntil, env.Clock.Now()+lasts)
+		l.refusal.Store(why)
 		l.until.Store(0)
-		l.refusedUntil = max(l.refusedUntil, n.env.Clock.Now()+other.Left)
 		l.mu.Unlock()
-		s.mu.Lock()
-		s.refusesLocked(refusal)
-		s.mu.Unlock()
+		other.on.mu.Lock()
+		other.on.refusesLocked(why)
+		other.on.mu.Unlock()
 	}
 	return refused
-}
-
-// postpone makes a refusal last longer.
-func (l *lists) postpone(by time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.refusedUntil += by
 }
 
 func agree(a, b []wire.ListedNode) bool {
@@ -343,8 +317,11 @@ func (s *sender) listRefusalLocked(c *Call) (reason, err error) {
 // gives it another id.
 func (s *sender) forgottenLocked() {
 	l := s.nodes.lists
-	l.losses.Add(1)
-	if l.until.Swap(0) > 0 {
+	l.mu.Lock()
+	l.losses++
+	listed := l.until.Swap(0) > 0
+	l.mu.Unlock()
+	if listed {
 		s.nodes.startRounds()
 	}
 }

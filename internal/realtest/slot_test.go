@@ -79,7 +79,6 @@ func (s *slot) address(except ...*redisproc.Server) string {
 	return address
 }
 
-// client returns a client of the slot and of other nodes.
 // forgetLists makes the slot forget the lists of nodes in use, as it does by itself when no program has used one for a while.
 func (s *slot) forgetLists() {
 	s.t.Helper()
@@ -87,6 +86,7 @@ func (s *slot) forgetLists() {
 	require.NoError(s.t, err)
 }
 
+// client returns a client of the slot and of other nodes.
 func (s *slot) client(others ...string) *quorumlock.Client {
 	s.t.Helper()
 	return newClient(s.t, withMaxTTL(slotTTL), func(cfg *quorumlock.Config) { cfg.Addresses = append([]string{s.address()}, others...) })
