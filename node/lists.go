@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,30 +43,26 @@ func without(names, others []string) string {
 // enlist adds the ARGV of the script lists.
 func (w *writer) enlist(op *wire.Op) {
 	l := op.List
-	addresses, ids := wire.ListTexts(l.Own)
-	w.add(milliseconds(l.Life), wire.Listable(l.Holder), l.NewID, addresses, ids)
-	for _, other := range l.Agreed {
-		addresses, ids := wire.ListTexts(other.Nodes)
-		w.add(addresses, ids)
+	w.add(milliseconds(l.Own.Left), wire.Listable(l.Own.Holder), l.NewID)
+	for _, list := range append([]wire.List{l.Own}, l.Agreed...) {
+		w.add(strings.Join(list.Addresses, "\n"), strings.Join(list.IDs, "\n"))
 	}
 }
 
 // decodeList decodes {id, addresses, ids, client, left, ...}.
 func decodeList(_ *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
-	values, err := msg.ToArray()
-	if err != nil || len(values)%4 != 1 {
+	texts, err := msg.AsStrSlice()
+	if err != nil || len(texts)%4 != 1 {
 		return wire.Reply{}, errors.Join(err, errForm)
 	}
-	id, err := values[0].ToString()
-	list := &wire.ListReply{ID: id}
-	for values = values[1:]; len(values) > 0 && err == nil; values = values[4:] {
-		addresses, err1 := values[0].ToString()
-		ids, err2 := values[1].ToString()
-		holder, err3 := values[2].ToString()
-		left, err4 := integers(values[3:4])
-		if err = errors.Join(err1, err2, err3, err4); err == nil {
-			list.Others = append(list.Others, wire.List{Nodes: wire.ParseList(addresses, ids), Holder: holder, Left: milli(left[0])})
+	list := &wire.ListReply{ID: texts[0]}
+	for texts = texts[1:]; len(texts) > 0; texts = texts[4:] {
+		left, err := strconv.ParseInt(texts[3], 10, 64)
+		other := wire.List{Addresses: strings.Split(texts[0], "\n"), IDs: strings.Split(texts[1], "\n"), Holder: texts[2], Left: milli(left)}
+		if err != nil || len(other.IDs) != len(other.Addresses) {
+			return wire.Reply{}, errors.Join(err, errForm)
 		}
+		list.Others = append(list.Others, other)
 	}
-	return wire.Reply{Outcome: wire.Inspected, List: list}, err
+	return wire.Reply{Outcome: wire.Inspected, List: list}, nil
 }

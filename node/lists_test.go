@@ -30,11 +30,11 @@ func tell(t *testing.T, nd node.Node, prefix string, list wire.ListOp) wire.List
 
 // listed makes a list for a minute, of nodes with addresses of one letter.
 func listed(addresses string) wire.ListOp {
-	l := wire.ListOp{NewID: "new", Holder: "me", Life: time.Minute}
+	l := wire.List{Holder: "me", Left: time.Minute}
 	for _, a := range addresses {
-		l.Own = append(l.Own, wire.ListedNode{Address: string(a), ID: "id of " + string(a)})
+		l.Addresses, l.IDs = append(l.Addresses, string(a)), append(l.IDs, "id of "+string(a))
 	}
-	return l
+	return wire.ListOp{NewID: "new", Own: l}
 }
 
 func TestNodesKeepLists(t *testing.T) {
@@ -46,7 +46,8 @@ func TestNodesKeepLists(t *testing.T) {
 		r := tell(t, nd, "", other)
 		assert.Equal(t, "new", r.ID, "the node has an id")
 		require.Len(t, r.Others, 1)
-		assert.Equal(t, listed("abc").Own, r.Others[0].Nodes)
+		assert.Equal(t, listed("abc").Own.Addresses, r.Others[0].Addresses)
+		assert.Equal(t, listed("abc").Own.IDs, r.Others[0].IDs)
 		assert.Equal(t, "me", r.Others[0].Holder)
 		assert.InDelta(t, time.Minute, r.Others[0].Left, float64(10*time.Second))
 		require.Len(t, tell(t, nd, "", wire.ListOp{}).Others, 1, "the second list was not noted")
@@ -58,8 +59,8 @@ func TestNodesKeepLists(t *testing.T) {
 
 		// The same addresses are the same list, and replace it, with other ids.
 		again := listed("abc")
-		again.Own[1].ID = "a new server"
-		again.Agreed = []wire.List{{Nodes: other.Own}}
+		again.Own.IDs[1] = "a new server"
+		again.Agreed = []wire.List{other.Own}
 		require.Empty(t, tell(t, nd, "", again).Others)
 		require.Len(t, tell(t, nd, "", other).Others, 1, "with these ids, nobody has compared it")
 		require.Len(t, tell(t, nd, "", wire.ListOp{}).Others, 2)
@@ -72,12 +73,12 @@ func TestNodesKeepLists(t *testing.T) {
 func TestListsEnd(t *testing.T) {
 	forListNodes(t, func(t *testing.T, nd node.Node) {
 		short, long := listed("abc"), listed("abcd")
-		short.Life = 50 * time.Millisecond
-		long.Agreed = []wire.List{{Nodes: short.Own}}
+		short.Own.Left = 50 * time.Millisecond
+		long.Agreed = []wire.List{short.Own}
 		tell(t, nd, "", short)
 		tell(t, nd, "", long)
 		require.Eventually(t, func() bool { return len(tell(t, nd, "", wire.ListOp{}).Others) == 1 }, time.Minute, 10*time.Millisecond)
-		short.Agreed = []wire.List{{Nodes: long.Own}}
+		short.Agreed = []wire.List{long.Own}
 		require.Empty(t, tell(t, nd, "", short).Others)
 		require.Equal(t, "new", tell(t, nd, "", wire.ListOp{}).ID)
 	})

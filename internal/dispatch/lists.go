@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"slices"
@@ -48,7 +49,7 @@ type lists struct {
 	// refusal is why a node refuses the list, or nil.
 	refusal atomic.Pointer[node.Error]
 	// own is the list, sorted, with the ids that are known. It belongs to the rounds. It is replaced, never changed.
-	own []wire.ListedNode
+	own wire.List
 
 	mu sync.Mutex
 	// losses counts how often a node may have lost its memory.
@@ -60,12 +61,17 @@ type lists struct {
 	ended   chan struct{}
 }
 
-func newLists(nodes []node.Node) *lists {
-	names := make([]string, len(nodes))
-	for i, nd := range nodes {
-		names[i] = nd.Name()
+// listOf returns the list of the senders' nodes.
+func listOf(senders []*sender) wire.List {
+	var names []string
+	for _, s := range senders {
+		names = append(names, s.node.Name())
 	}
-	return &lists{own: wire.SortedList(names)}
+	list := wire.NewList(names)
+	for _, s := range senders {
+		s.listed = slices.Index(list.Addresses, wire.Listable(s.node.Name()))
+	}
+	return list
 }
 
 // Enlist makes sure that each node that answers has noted the client's list, for an operation that begins now. If one refuses
@@ -106,7 +112,7 @@ func (n *Nodes) Refusal() *node.Error { return n.lists.refusal.Load() }
 // startRounds starts rounds, unless some are under way or the list is refused. It returns a channel that is closed when they
 // have ended.
 func (n *Nodes) startRounds() <-chan struct{} {
-	l := n.lists
+	l := &n.lists
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.running && n.env.Clock.Now() >= l.refusedUntil {
@@ -119,7 +125,7 @@ func (n *Nodes) startRounds() <-chan struct{} {
 
 // tellList is a goroutine: it asks and tells in rounds, until all is said.
 func (n *Nodes) tellList() error {
-	l, majority := n.lists, quorum.Majority().Need(len(n.senders))
+	l, majority := &n.lists, quorum.Majority().Need(len(n.senders))
 	until := l.until.Load()
 	r := listRound{nodes: n, note: int64(n.env.Clock.Now()) < until} // then the nodes know the list, so none speaks against it
 	if !r.note {
@@ -134,14 +140,14 @@ func (n *Nodes) tellList() error {
 		losses := l.losses
 		l.mu.Unlock()
 		began := n.env.Clock.Now()
-		var heard, noted int
-		heard, noted, news = r.run()
+		var heard, agrees int
+		heard, agrees, news = r.run(majority)
 		if r.refused() || heard < majority {
 			break
 		}
 		l.mu.Lock()
 		news = news || l.losses != losses
-		if noted >= majority && l.losses == losses {
+		if r.note && agrees >= majority && l.losses == losses {
 			l.until.Store(int64(began + listTrust*n.env.Recovery))
 		}
 		l.mu.Unlock()
@@ -158,14 +164,8 @@ type listRound struct {
 	nodes *Nodes
 	// note makes the nodes note the list, urgent asks nodes that are down too.
 	note, urgent bool
-	// others are the lists in use that the nodes have told so far.
-	others []otherList
-}
-
-// otherList is a list in use on a node.
-type otherList struct {
-	wire.List
-	on *sender
+	// answers are those of this round and of the rounds before.
+	answers []listAnswer
 }
 
 // listAnswer is what one node says of the list.
@@ -175,114 +175,103 @@ type listAnswer struct {
 	err  error
 }
 
-// run returns how many nodes have answered and have noted the list, and whether they brought news.
-func (r *listRound) run() (heard, noted int, news bool) {
-	n := r.nodes
-	answers := make(chan listAnswer, len(n.senders))
-	left := 0
-	for _, s := range n.senders {
+// run returns how many nodes have answered, how many of these know no list that is new to the client, and whether there is any
+// news. Once a majority has answered, it waits for the others for a node's timeout.
+func (r *listRound) run(majority int) (heard, agrees int, news bool) {
+	env, own := &r.nodes.env, r.nodes.lists.own
+	own.Holder = env.List.Holder
+	if r.note {
+		own.Left = listLife * env.Recovery
+	}
+	var agreed []wire.List
+	for _, a := range r.answers {
+		agreed = append(agreed, a.list.Others...)
+	}
+	answers, left := make(chan listAnswer, len(r.nodes.senders)), 0
+	for _, s := range r.nodes.senders {
 		to := receiver(func(reply *wire.Reply) { answers <- listAnswer{s, reply.List, reply.Err} })
-		if s.submit(&Call{Op: r.op(s), To: to, Urgent: r.urgent}) == nil {
+		op := &wire.ListOp{Key: env.List.Key, Own: own, Agreed: agreed, NewID: cmp.Or(own.IDs[s.listed], rand.Text())}
+		if s.submit(&Call{Op: &wire.Op{Kind: wire.Enlist, List: op}, To: to, Urgent: r.urgent}) == nil {
 			left++
 		}
 	}
-	patience := make(chan struct{})
-	timer := n.env.Clock.AfterFunc(n.env.TimeoutMax, func() { close(patience) })
-	defer timer.Stop()
-	for waits := patience; left > 0 && (waits != nil || heard < quorum.Majority().Need(len(n.senders))); {
+	over := make(chan struct{})
+	defer env.Clock.AfterFunc(env.TimeoutMax, func() { close(over) }).Stop()
+	for wait := over; left > 0 && (wait != nil || heard < majority); {
 		select {
+		case <-wait:
+			wait = nil
 		case a := <-answers:
 			left--
-			others, fresh := a.hear()
-			r.others = append(r.others, others...)
-			news = news || fresh
-			if a.list != nil {
-				heard++
+			a.from.told(a.list != nil, a.err)
+			if a.list == nil {
+				continue
 			}
-			if a.list != nil && len(others) == 0 && r.note {
-				noted++
+			heard++
+			r.answers = append(r.answers, a)
+			if renamed := r.nodes.lists.learn(a.from.listed, a.list.ID); renamed || len(a.list.Others) > 0 {
+				news = true
 			}
-		case <-waits:
-			waits = nil
+			if len(a.list.Others) == 0 {
+				agrees++
+			}
 		}
 	}
-	return heard, noted, news
+	return heard, agrees, news
 }
 
-// op is the question to one node.
-func (r *listRound) op(s *sender) *wire.Op {
-	env, own := &r.nodes.env, r.nodes.lists.own
-	op := &wire.ListOp{Key: env.List.Key, Own: own, Holder: env.List.Holder, NewID: own[s.placeIn(own)].ID}
-	if op.NewID == "" {
-		op.NewID = rand.Text()
+// learn notes the id of a node, by its place in the list, and reports whether it is another one than before.
+func (l *lists) learn(place int, id string) (renamed bool) {
+	if l.own.IDs[place] == id {
+		return false
 	}
-	if r.note {
-		op.Life = listLife * env.Recovery
-	}
-	for _, other := range r.others {
-		op.Agreed = append(op.Agreed, other.List)
-	}
-	return &wire.Op{Kind: wire.Enlist, List: op}
+	l.own.IDs = slices.Clone(l.own.IDs)
+	l.own.IDs[place] = id
+	return true
 }
 
-// placeIn returns the place of the node in the client's list.
-func (s *sender) placeIn(own []wire.ListedNode) int {
-	return slices.IndexFunc(own, func(nd wire.ListedNode) bool { return nd.Address == wire.Listable(s.node.Name()) })
-}
-
-// hear records an answer. It returns the other lists on the node, and whether the answer has any news.
-func (a *listAnswer) hear() (others []otherList, news bool) {
-	s, l := a.from, a.from.nodes.lists
-	var refused *node.Error
+// told records whether the node has told what it knows of the list, or why it cannot.
+func (s *sender) told(knows bool, err error) {
 	s.mu.Lock()
-	if s.unlisted = nil; errors.As(a.err, &refused) && isAnswer(refused) && refused.Permanent() && !errors.Is(refused, node.ErrSameServer) {
+	defer s.mu.Unlock()
+	var refused *node.Error
+	s.unlisted = nil
+	if errors.As(err, &refused) && isAnswer(refused) && refused.Permanent() && !errors.Is(refused, node.ErrSameServer) {
 		s.unlisted = refused
 	}
-	s.told = a.list != nil || s.unlisted != nil
-	s.mu.Unlock()
-	if a.list == nil {
-		return nil, false
-	}
-	for _, other := range a.list.Others {
-		others = append(others, otherList{other, s})
-	}
-	i := s.placeIn(l.own)
-	renamed := l.own[i].ID != a.list.ID
-	if renamed {
-		l.own = slices.Clone(l.own)
-		l.own[i].ID = a.list.ID
-	}
-	return others, renamed || len(others) > 0
+	s.hasTold = knows || s.unlisted != nil
 }
 
 // refused reports whether a list in use does not agree with the client's, and then makes that known.
 func (r *listRound) refused() (refused bool) {
-	l, env := r.nodes.lists, &r.nodes.env
-	for _, other := range r.others {
-		if agree(l.own, other.Nodes) {
-			continue
+	for _, a := range r.answers {
+		for _, other := range a.list.Others {
+			if own := r.nodes.lists.own; !decision.ListsAgree(len(own.IDs), len(other.IDs), wire.CommonNodes(own, other)) {
+				refused = true
+				r.refuse(a.from, other)
+			}
 		}
-		refused = true
-		cause := &node.ListsError{Own: wire.Addresses(l.own), Other: wire.Addresses(other.Nodes), Holder: other.Holder, Left: other.Left}
-		why := &node.Error{Node: other.on.node.Name(), Op: wire.Enlist.String(), Reason: node.ErrLists, Err: cause}
-		lasts := other.Left
-		if r.note { // two programs that began together refuse each other, and must not begin again together
-			lasts += time.Duration(env.Jitter() * float64(env.Recovery))
-		}
-		l.mu.Lock()
-		l.refusedUntil = max(l.refusedUntil, env.Clock.Now()+lasts)
-		l.refusal.Store(why)
-		l.until.Store(0)
-		l.mu.Unlock()
-		other.on.mu.Lock()
-		other.on.refusesLocked(why)
-		other.on.mu.Unlock()
 	}
 	return refused
 }
 
-func agree(a, b []wire.ListedNode) bool {
-	return decision.ListsAgree(len(a), len(b), wire.CommonNodes(a, b))
+// refuse makes known that a node has another list with which the client's does not agree.
+func (r *listRound) refuse(s *sender, other wire.List) {
+	l, env := &r.nodes.lists, &r.nodes.env
+	cause := &node.ListsError{Own: l.own.Addresses, Other: other.Addresses, Holder: other.Holder, Left: other.Left}
+	refusal := &node.Error{Node: s.node.Name(), Op: wire.Enlist.String(), Reason: node.ErrLists, Err: cause}
+	lasts := other.Left
+	if r.note { // two programs that began together refuse each other, and must not begin again together
+		lasts += time.Duration(env.Jitter() * float64(env.Recovery))
+	}
+	l.mu.Lock()
+	l.refusedUntil = max(l.refusedUntil, env.Clock.Now()+lasts)
+	l.refusal.Store(refusal)
+	l.until.Store(0)
+	l.mu.Unlock()
+	s.mu.Lock()
+	s.refusesLocked(refusal)
+	s.mu.Unlock()
 }
 
 // takes reports whether an operation asks for a right that needs a list which agrees with others.
@@ -316,7 +305,7 @@ func (s *sender) listRefusalLocked(c *Call) (reason, err error) {
 // forgottenLocked records that the node may have forgotten the list and its own id. It is told at once, before another client
 // gives it another id.
 func (s *sender) forgottenLocked() {
-	l := s.nodes.lists
+	l := &s.nodes.lists
 	l.mu.Lock()
 	l.losses++
 	listed := l.until.Swap(0) > 0

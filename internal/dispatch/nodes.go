@@ -70,17 +70,18 @@ type Nodes struct {
 	env        Env
 	senders    []*sender
 	identities identities
-	lists      *lists
+	lists      lists
 	// goroutines owns every goroutine that talks to a node.
 	goroutines errgroup.Group
 }
 
 // New returns senders for the nodes, in the same order. It starts no goroutine.
 func New(nodes []node.Node, env Env) *Nodes {
-	n := &Nodes{env: env, lists: newLists(nodes)}
+	n := &Nodes{env: env}
 	for i, nd := range nodes {
 		n.senders = append(n.senders, newSender(n, i, len(nodes), nd))
 	}
+	n.lists.own = listOf(n.senders)
 	return n
 }
 

@@ -76,9 +76,10 @@ type sender struct {
 	recoverUntil   time.Duration
 	// succession knows which servers have answered at this address.
 	succession succession
-	// told is set once the node has said what it knows of the client's list of nodes, until it fails. unlisted is why it
-	// cannot note that.
-	told     bool
+	// listed is the place of the node in the client's list. hasTold is set once the node has told what it knows of that, until
+	// it fails. unlisted is why it cannot note that.
+	listed   int
+	hasTold  bool
 	unlisted *node.Error
 	// complaint is why the node refuses this client, as reported last.
 	complaint error
@@ -295,7 +296,7 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bo
 		if recovered || overdue {
 			s.requeueLocked()
 		}
-		if recovered || works && !s.told {
+		if recovered || works && !s.hasTold {
 			s.returnedLocked()
 		}
 		if recovered {
@@ -307,7 +308,7 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bo
 	news := false
 	if asked || !s.health.down { // exchanges that were under way together fail together
 		news = s.health.failed(now, failure, s.nodes.env.Jitter())
-		s.told = false
+		s.hasTold = false
 	}
 	refused := s.refuseQueueLocked(now)
 	if len(s.kept) > 0 {

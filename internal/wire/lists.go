@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -11,27 +10,26 @@ import (
 // slot of a cluster has it in that slot, since the prefix has its hash tag.
 func ListKey(prefix string) string { return "quorumlock:lists:" + prefix }
 
-// ListOp has the arguments of an [Enlist]: the list of nodes that a client uses.
+// List is a list of nodes that a client uses.
+type List struct {
+	// Addresses are the names of the nodes, sorted: see node.Node. IDs are the ids that these have in their markers, or "" where
+	// the client does not know it. Two nodes are the same if their addresses are equal, or their ids.
+	Addresses, IDs []string
+	// Holder names the client that has used it last, to people. Left is how long it counts as in use.
+	Holder string
+	Left   time.Duration
+}
+
+// ListOp has the arguments of an [Enlist].
 type ListOp struct {
 	// Key is the key of the lists, by [ListKey].
 	Key string
-	// Own is the client's list.
-	Own []ListedNode
+	// Own is the client's list. The node does not note it if its Left is 0.
+	Own List
 	// Agreed are lists in use that the client has compared with its own.
 	Agreed []List
 	// NewID is the id that the node gets if it has none; empty for none.
 	NewID string
-	// Holder names the client to people. Life is how long the list counts as in use; 0 only reads the others.
-	Holder string
-	Life   time.Duration
-}
-
-// ListedNode is one node in a list. Two are the same if their addresses are equal, or their ids.
-type ListedNode struct {
-	// Address is the name of the node: see node.Node.
-	Address string
-	// ID is the id that the node has in its marker, or "" if the client does not know it.
-	ID string
 }
 
 // ListReply is the answer to an [Enlist].
@@ -42,81 +40,40 @@ type ListReply struct {
 	Others []List
 }
 
-// List is a list of nodes in use.
-type List struct {
-	Nodes []ListedNode
-	// Holder is the client that has used it last, and Left how long it still counts as in use.
-	Holder string
-	Left   time.Duration
-}
-
-// lineBreak separates the addresses of a list, and its ids.
-const lineBreak = "\n"
-
-// SortedList returns the list of the nodes with these names.
-func SortedList(names []string) (list []ListedNode) {
+// NewList returns the list of the nodes with these names.
+func NewList(names []string) List {
+	l := List{IDs: make([]string, len(names))}
 	for _, name := range names {
-		list = append(list, ListedNode{Address: Listable(name)})
+		l.Addresses = append(l.Addresses, Listable(name))
 	}
-	slices.SortFunc(list, func(a, b ListedNode) int { return cmp.Compare(a.Address, b.Address) })
-	return list
+	slices.Sort(l.Addresses)
+	return l
 }
 
-// Listable returns an address as it stands in a list.
-func Listable(address string) string { return strings.ReplaceAll(address, lineBreak, " ") }
-
-// ListTexts returns the addresses and the ids of a list as nodes keep them.
-func ListTexts(nodes []ListedNode) (addresses, ids string) {
-	all := make([]string, len(nodes))
-	for i, n := range nodes {
-		all[i] = n.ID
-	}
-	return strings.Join(Addresses(nodes), lineBreak), strings.Join(all, lineBreak)
-}
-
-// ParseList is the inverse of ListTexts.
-func ParseList(addresses, ids string) (nodes []ListedNode) {
-	all := strings.Split(ids, lineBreak)
-	for i, address := range strings.Split(addresses, lineBreak) {
-		n := ListedNode{Address: address}
-		if i < len(all) {
-			n.ID = all[i]
-		}
-		nodes = append(nodes, n)
-	}
-	return nodes
-}
-
-// Addresses returns the addresses of a list.
-func Addresses(nodes []ListedNode) []string {
-	names := make([]string, len(nodes))
-	for i, n := range nodes {
-		names[i] = n.Address
-	}
-	return names
-}
+// Listable returns a text as it stands in a list on a node, where line breaks separate.
+func Listable(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 
 // CommonNodes counts the nodes that two lists may have in common at most: an unknown id may be any.
-func CommonNodes(a, b []ListedNode) int {
-	rest := slices.Clone(b)
-	sure, left, unknown := 0, 0, 0
-	for _, x := range a {
-		i := slices.IndexFunc(rest, func(y ListedNode) bool { return x.Address == y.Address || x.ID != "" && x.ID == y.ID })
+func CommonNodes(a, b List) int {
+	sure, unknown, used := 0, 0, make([]bool, len(b.IDs))
+	for i, id := range a.IDs {
+		same := func(j int) bool { return !used[j] && (a.Addresses[i] == b.Addresses[j] || id != "" && id == b.IDs[j]) }
+		j := 0
+		for j < len(used) && !same(j) {
+			j++
+		}
 		switch {
-		case i >= 0:
-			rest = slices.Delete(rest, i, i+1)
+		case j < len(used):
+			used[j] = true
 			sure++
-		case x.ID == "":
-			unknown++
-			fallthrough
-		default:
-			left++
-		}
-	}
-	for _, y := range rest {
-		if y.ID == "" {
+		case id == "":
 			unknown++
 		}
 	}
-	return sure + min(left, len(rest), unknown)
+	for j, id := range b.IDs {
+		if !used[j] && id == "" {
+			unknown++
+		}
+	}
+	return sure + min(unknown, len(a.IDs)-sure, len(b.IDs)-sure)
 }

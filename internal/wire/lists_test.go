@@ -1,26 +1,23 @@
 package wire
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 )
 
 // listOf makes a list of nodes, each an address of one letter and an id of one digit, or '?' if it is unknown.
-func listOf(texts ...string) (nodes []ListedNode) {
+func listOf(texts ...string) (l List) {
 	for _, t := range texts {
-		n := ListedNode{Address: t[:1], ID: t[1:]}
-		if n.ID == "?" {
-			n.ID = ""
-		}
-		nodes = append(nodes, n)
+		l.Addresses, l.IDs = append(l.Addresses, t[:1]), append(l.IDs, strings.Trim(t[1:], "?"))
 	}
-	return nodes
+	return l
 }
 
 func TestCommonNodes(t *testing.T) {
 	for _, c := range []struct {
-		a, b   []ListedNode
+		a, b   List
 		common int
 	}{
 		{listOf("a1", "b2", "c3"), listOf("a1", "b2", "c3"), 3},
@@ -38,10 +35,6 @@ func TestCommonNodes(t *testing.T) {
 	}
 }
 
-func TestTextsOfLists(t *testing.T) {
-	for _, list := range [][]ListedNode{listOf("a1"), listOf("a?"), listOf("a1", "b?", "c3"), listOf("a?", "b?")} {
-		assert.Equal(t, list, ParseList(ListTexts(list)))
-	}
-	assert.Equal(t, listOf("a?", "b?"), ParseList("a\nb", "")) // as far as a broken text goes
-	assert.Equal(t, listOf("a?", "b?"), SortedList([]string{"b", "a"}))
+func TestNewList(t *testing.T) {
+	assert.Equal(t, listOf("a?", "b?"), NewList([]string{"b", "a"}))
 }

@@ -6,7 +6,7 @@
 -- ARGV[2]    the client, for people
 -- ARGV[3]    the id that the node gets if it has none, or ''
 -- ARGV[4]    the addresses of the list: a line each
--- ARGV[5]    the ids of its nodes: a line each, empty if the client does not know it
+-- ARGV[5]    the ids of these: a line each, empty if the client does not know it
 -- ARGV[6...] addresses and ids of other lists: the client knows that they agree with its own
 -- Reply      {id, addresses, ids, client, left, ...}: the id of the node, and the lists in use that the
 --            client does not know, each with how long it still counts, in ms. The list is noted if there are none
@@ -42,7 +42,7 @@ for i, field in ipairs(fields) do
     longest = math.max(longest, left)
     if not known[field .. '\t' .. ids] then
       local n = #reply
-      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = field, ids, string.sub(value, first + 1, second - 1), left
+      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = field, ids, string.sub(value, first + 1, second - 1), left .. ''
     end
   end
 end
