@@ -543,24 +543,74 @@ func TestNodeThatComesBackDuringAnAttempt(t *testing.T) {
 	}
 }
 
-// The id of a node lasts, whatever runs out.
-func TestIDsOfNodesLast(t *testing.T) {
+// forgetful is a node that always tells of a list which agrees with the client's, and notes nothing.
+type forgetful struct {
+	node.Node
+	asked atomic.Int64
+}
+
+func (n *forgetful) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	n.Node.Do(ctx, ops, replies)
+	for i, op := range ops {
+		if op.Kind == wire.Enlist {
+			n.asked.Add(1)
+			replies[i].List.Others = []wire.List{op.List.Own}
+		}
+	}
+}
+
+// A faulty node that brings news again and again is not asked without end, and stops nobody.
+func TestNodeThatNeverNotesLists(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		ids := func() (all []string) {
-			for i := range f.Nodes {
-				all = append(all, f.Do(i, wire.Inspected, wire.Op{Kind: wire.Enlist, List: &wire.ListOp{Key: wire.ListKey("")}}).List.ID)
-			}
-			return all
-		}
+		faulty := &forgetful{Node: f.Nodes[0]}
+		client := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[0] = faulty })
+		fleet.AcquireAndRelease(t, client.RedLock("job"))
+		require.Less(t, faulty.asked.Load(), int64(10))
+	})
+}
+
+// A refusal ends when the other list is no longer in use, also for a client of one node.
+func TestLoneClientIsServedOnceTheOtherListHasRunOut(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		fleet.AcquireAndRelease(t, f.Client().RedLock("job"))
-		before := ids()
-		require.NotContains(t, before, "")
-		time.Sleep(30 * 24 * time.Hour)
-		fleet.AcquireAndRelease(t, f.Client(func(cfg *quorumlock.Config) { cfg.Prefix = "another:" }).RedLock("job"))
-		require.Equal(t, before, ids())
-		for i := range f.Nodes {
-			f.Nodes[i].Flush()
-		}
-		require.Equal(t, []string{"", "", ""}, ids())
+		lone := f.Client(on(f, 1))
+		_ = refused(t, lone.RedLock("job"))
+		time.Sleep(time.Hour)
+		fleet.AcquireAndRelease(t, lone.RedLock("job"))
+	})
+}
+
+// A node that refused, and then went down for a time or for ever, keeps the client out no longer than the other list counts.
+func TestRefusalByANodeThatIsDownRunsOut(t *testing.T) {
+	for _, returns := range []bool{false, true} {
+		t.Run(fmt.Sprint(returns), func(t *testing.T) {
+			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+				fleet.AcquireAndRelease(t, f.Client(on(f, 1, 2, 3)).RedLock("job"))
+				second := f.Client()
+				_ = refused(t, second.RedLock("job"))
+				f.Stop(0)
+				_ = refused(t, second.RedLock("job"))
+				time.Sleep(time.Hour)
+				if returns {
+					f.Start(0)
+				}
+				fleet.AcquireAndRelease(t, second.RedLock("job"))
+			})
+		})
+	}
+}
+
+// All were idle until the nodes forgot their ids. A new program with other names comes first, and the nodes get other ids.
+func TestNewNamesAfterATimeWithoutUse(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		old := f.Client()
+		fleet.AcquireAndRelease(t, old.RedLock("job"))
+		time.Sleep(time.Hour)
+		fleet.AcquireAndRelease(t, f.Client(func(cfg *quorumlock.Config) {
+			for i, nd := range f.Nodes {
+				cfg.Nodes[i] = &fleet.Wire{Node: nd, NodeName: fmt.Sprint("alias", i)}
+			}
+		}).RedLock("job"))
+		fleet.AcquireAndRelease(t, old.RedLock("job"))
 	})
 }
