@@ -59,8 +59,11 @@ func (w *willing) Close() error                { return nil }
 func (w *willing) Do(_ context.Context, ops []wire.Op, replies []wire.Reply) {
 	for i, op := range ops {
 		replies[i] = wire.Reply{Outcome: wire.Granted}
-		if op.Kind == wire.Release {
+		switch op.Kind {
+		case wire.Release:
 			replies[i].Outcome = wire.Released
+		case wire.Enlist:
+			replies[i].List = &wire.ListReply{ID: w.name}
 		}
 	}
 }
