@@ -191,6 +191,9 @@ func (r *listRound) run(majority int) (heard, agrees int, news bool) {
 	for _, s := range r.nodes.senders {
 		to := receiver(func(reply *wire.Reply) { answers <- listAnswer{s, reply.List, reply.Err} })
 		op := &wire.ListOp{Key: env.List.Key, Own: own, Agreed: agreed, NewID: cmp.Or(own.IDs[s.listed], rand.Text())}
+		s.mu.Lock()
+		s.hasTold = false // and if it does not answer in time, it is asked again when it does
+		s.mu.Unlock()
 		if s.submit(&Call{Op: &wire.Op{Kind: wire.Enlist, List: op}, To: to, Urgent: r.urgent}) == nil {
 			left++
 		}
@@ -260,7 +263,7 @@ func (r *listRound) refuse(s *sender, other wire.List) {
 	l, env := &r.nodes.lists, &r.nodes.env
 	cause := &node.ListsError{Own: l.own.Addresses, Other: other.Addresses, Holder: other.Holder, Left: other.Left}
 	refusal := &node.Error{Node: s.node.Name(), Op: wire.Enlist.String(), Reason: node.ErrLists, Err: cause}
-	lasts := other.Left
+	lasts := min(other.Left, listLife*env.Recovery) // a clock may have been set back
 	if r.note { // two programs that began together refuse each other, and must not begin again together
 		lasts += time.Duration(env.Jitter() * float64(env.Recovery))
 	}

@@ -349,7 +349,7 @@ func isAnswer(err error) bool {
 		return false
 	}
 	switch nodeErr.Reason {
-	case node.ErrWrongType, node.ErrRejected, node.ErrAuth, node.ErrRecovering, node.ErrSettings, node.ErrLists, node.ErrClock, node.ErrSameServer: //nolint:errorlint // a reason is never wrapped
+	case node.ErrWrongType, node.ErrRejected, node.ErrAuth, node.ErrRecovering, node.ErrSettings, node.ErrClock, node.ErrSameServer: //nolint:errorlint // a reason is never wrapped
 		return true
 	default:
 		return false

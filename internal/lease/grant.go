@@ -240,6 +240,7 @@ func (g *Grant) onDue(takes time.Duration) {
 // reasonToEnd returns why the lease must end now, or nil. If it need not end, a due renewal is
 // sent. Requires g.mu.
 func (g *Grant) reasonToEnd(now, takes time.Duration) error {
+	refusal := g.engine.Nodes.Refusal()
 	switch {
 	case g.state != stateHeld:
 		return nil
@@ -247,8 +248,8 @@ func (g *Grant) reasonToEnd(now, takes time.Duration) error {
 		return ErrLeaked
 	case g.lease.reachedLimit(now):
 		return ErrHoldLimit
-	case g.engine.Nodes.Refusal() != nil:
-		return g.refused(g.engine.Nodes.Refusal())
+	case refusal != nil:
+		return g.refused(refusal)
 	case now >= g.validUntil && g.spec.Fixed:
 		return g.expired("its TTL expired, and a Fixed lock is not renewed")
 	case now >= g.validUntil:
