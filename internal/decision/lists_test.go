@@ -4,36 +4,13 @@ import (
 	"math/bits"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-func TestListsAgree(t *testing.T) {
-	for _, c := range []struct {
-		a, b, common int
-		agree        bool
-	}{
-		{3, 3, 3, true},
-		{3, 4, 3, true},
-		{4, 5, 4, true},
-		{1, 2, 1, true},
-		{2, 3, 2, true},
-		{3, 5, 3, false},
-		{3, 3, 2, false},
-		{4, 4, 3, true},
-		{5, 5, 4, false},
-		{5, 7, 5, false},
-		{1, 3, 1, false},
-		{1, 1, 0, false},
-		{3, 3, 0, false},
-		{5, 5, 3, false},
-		{7, 7, 6, false},
-	} {
-		assert.Equal(t, c.agree, ListsAgree(c.a, c.b, c.common), c)
-		assert.Equal(t, c.agree, ListsAgree(c.b, c.a, c.common), c)
-	}
+func TestListsOfAnyLengthAgreeWithOneNodeMore(t *testing.T) {
 	for n := 1; n <= 64; n++ {
 		require.True(t, ListsAgree(n, n, n) && ListsAgree(n, n+1, n), n)
+		require.Equal(t, n%2 == 0, ListsAgree(n, n+2, n), n)
 	}
 }
 

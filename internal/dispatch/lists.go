@@ -247,34 +247,38 @@ func (s *sender) told(knows bool, err error) {
 
 // refused reports whether a list in use does not agree with the client's, and then makes that known.
 func (r *listRound) refused() (refused bool) {
+	l := &r.nodes.lists
 	for _, a := range r.answers {
 		for _, other := range a.list.Others {
-			if own := r.nodes.lists.own; !decision.ListsAgree(len(own.IDs), len(other.IDs), wire.CommonNodes(own, other)) {
-				refused = true
-				r.refuse(a.from, other)
+			if decision.ListsAgree(len(l.own.IDs), len(other.IDs), wire.CommonNodes(l.own, other)) {
+				continue
 			}
+			refused = true
+			cause := &node.ListsError{Own: l.own.Addresses, Other: other.Addresses, Holder: other.Holder, Left: other.Left}
+			refusal := &node.Error{Node: a.from.node.Name(), Op: wire.Enlist.String(), Reason: node.ErrLists, Err: cause}
+			r.refuse(refusal, other.Left)
+			a.from.mu.Lock()
+			a.from.refusesLocked(refusal)
+			a.from.mu.Unlock()
 		}
 	}
 	return refused
 }
 
-// refuse makes known that a node has another list with which the client's does not agree.
-func (r *listRound) refuse(s *sender, other wire.List) {
+// refuse ends what the client may do with its list, until the other list runs out.
+func (r *listRound) refuse(refusal *node.Error, left time.Duration) {
 	l, env := &r.nodes.lists, &r.nodes.env
-	cause := &node.ListsError{Own: l.own.Addresses, Other: other.Addresses, Holder: other.Holder, Left: other.Left}
-	refusal := &node.Error{Node: s.node.Name(), Op: wire.Enlist.String(), Reason: node.ErrLists, Err: cause}
-	lasts := min(other.Left, listLife*env.Recovery) // a clock may have been set back
-	if r.note { // two programs that began together refuse each other, and must not begin again together
-		lasts += time.Duration(env.Jitter() * float64(env.Recovery))
+	// It is no longer than any list counts, also if the clock of a node was set back.
+	left = min(left, listLife*env.Recovery)
+	if r.note {
+		// Two programs that began together refuse each other. They must not begin again together.
+		left += time.Duration(env.Jitter() * float64(env.Recovery))
 	}
 	l.mu.Lock()
-	l.refusedUntil = max(l.refusedUntil, env.Clock.Now()+lasts)
+	defer l.mu.Unlock()
+	l.refusedUntil = max(l.refusedUntil, env.Clock.Now()+left)
 	l.refusal.Store(refusal)
 	l.until.Store(0)
-	l.mu.Unlock()
-	s.mu.Lock()
-	s.refusesLocked(refusal)
-	s.mu.Unlock()
 }
 
 // takes reports whether an operation asks for a right that needs a list which agrees with others.
