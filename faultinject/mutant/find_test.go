@@ -24,6 +24,8 @@ var (
 	pattern = flag.String("mutant", "", "a regular expression: TestMutants and TestOverlays take only mutants whose names match")
 	nightly = flag.Bool("nightly", false, "whether TestMutants also looks for mutants that may take minutes")
 	budget  = flag.Int("budget", 0, "how many seeds TestMutants runs at most for each mutant; 0 skips it")
+	part    = flag.Uint64("part", 1, "TestMutants plays one of so many parts of the mutants")
+	from    = flag.Uint64("from", 0, "any number: it selects the part, so that runs with other numbers play the others")
 	to      = flag.String("to", "", "the directory in which TestOverlays leaves the overlays, one directory for each mutant")
 )
 
@@ -42,8 +44,12 @@ func TestMutants(t *testing.T) {
 	var found results
 	t.Cleanup(func() { found.print(t) })
 	turns := make(chan struct{}, min(atOnce, runtime.NumCPU()))
+	place := *from
 	for _, m := range selected(t) {
 		if m.Real || m.Nightly && !*nightly {
+			continue
+		}
+		if place++; place%*part != 0 {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
