@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -223,8 +224,11 @@ func (s *Server) Command(args ...string) (string, error) {
 
 // Do is [Server.Command], bounded by ctx alone.
 func (s *Server) Do(ctx context.Context, args ...string) (string, error) {
-	r, err := s.doContext(ctx, args...)
-	return r.text(), err
+	commands := [][]string{args}
+	if s.conf.password != "" {
+		commands = [][]string{{"AUTH", s.conf.password}, args}
+	}
+	return Exchange(ctx, "unix", s.Socket(), commands...)
 }
 
 // Config changes a setting of the running server (CONFIG SET), such as "maxmemory" to "1mb". A
@@ -240,24 +244,11 @@ func (s *Server) configSet(name, value string) error {
 	return nil
 }
 
-// Keys returns all keys of database 0, sorted.
+// Keys returns all keys of database 0, sorted. No key may be empty, or have a line break.
 func (s *Server) Keys() []string {
-	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
-	defer cancel()
-	r, err := s.doContext(ctx, "KEYS", "*")
+	text, err := s.Command("KEYS", "*")
 	s.must("list the keys", err)
-	keys := make([]string, 0, len(r.elems))
-	for _, e := range r.elems {
-		keys = append(keys, e.text())
-	}
+	keys := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
 	slices.Sort(keys)
 	return keys
-}
-
-func (s *Server) doContext(ctx context.Context, args ...string) (reply, error) {
-	commands := [][]string{args}
-	if s.conf.password != "" {
-		commands = [][]string{{"AUTH", s.conf.password}, args}
-	}
-	return exchangeContext(ctx, "unix", s.Socket(), commands)
 }
