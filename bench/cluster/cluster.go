@@ -127,8 +127,10 @@ func (c *Cluster) all(ctx context.Context, command ...string) (replies []string,
 }
 
 // lasting are the prefixes of this library's keys that remain by design, until they expire or forever: the marker,
-// fences, latches, and tombstones of owners that were forced off.
-var lasting = []string{"quorumlock:node", "quorumlock:fences", "quorumlock:latch:", "quorumlock:latched:", "quorumlock:tombstone:"}
+// fences, the lists of nodes in use, latches, and tombstones of owners that were forced off.
+var lasting = []string{
+	"quorumlock:node", "quorumlock:fences", "quorumlock:lists:", "quorumlock:latch:", "quorumlock:latched:", "quorumlock:tombstone:",
+}
 
 // Keys counts the locks, permits and queue entries on the nodes.
 func (c *Cluster) Keys(ctx context.Context) (n int, err error) {
