@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -73,12 +72,6 @@ const forcedText = "forced"
 
 // InboxPrefix begins the channels of all inboxes.
 const InboxPrefix = "quorumlock:inbox:"
-
-// ForcedNotice returns the channel and the text that tell an owner's client, as [Forced], of a forced release of a
-// lock. It is for a program that removes locks by commands of its own.
-func ForcedNotice(owner, name string) (channel, text string) {
-	return InboxPrefix + Waiter{ID: owner}.client(), fmt.Sprintf("%s 0 %d %s%s", forcedText, len(owner), owner, name)
-}
 
 // Published decodes a message that a script has published. client is the one whose inboxes get it, or empty: then it is
 // for the followers of a lock, and says so for each lock that the channel may stand for.

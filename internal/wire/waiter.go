@@ -31,12 +31,6 @@ type Waiter struct {
 	Keep time.Duration
 }
 
-// client returns the part of the id that names the inbox.
-func (w Waiter) client() string {
-	client, _, _ := strings.Cut(w.ID, ":")
-	return client
-}
-
 // WaiterID makes the id of a waiter. The argument id is the id of the client, a colon, and a text that is
 // unique in the client. A free lock is left to a woken waiter for the duration patience: whole
 // milliseconds, from 50 to 500. A waiter far from the nodes needs more.
