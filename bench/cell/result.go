@@ -20,10 +20,8 @@ type Outcome struct {
 	Unfinished   int64  `json:"unfinished"`
 	// GaveUp counts calls whose patience ended.
 	GaveUp int64 `json:"gaveUp"`
-	// Violations counts grants of a lock that another caller still held, and Switches grants to another caller than
-	// the last one.
+	// Violations counts grants of a lock that another caller still held.
 	Violations int64 `json:"violations"`
-	Switches   int64 `json:"switches"`
 	// Grants counts the grants of each caller in the measured time.
 	Grants []int64 `json:"grants"`
 
@@ -52,8 +50,7 @@ func (o *Outcome) Add(x Outcome) {
 	o.Seconds = max(o.Seconds, x.Seconds)
 	o.Ops, o.AllOps, o.GaveUp = o.Ops+x.Ops, o.AllOps+x.AllOps, o.GaveUp+x.GaveUp
 	o.Failures, o.Unfinished = o.Failures+x.Failures, o.Unfinished+x.Unfinished
-	o.Violations, o.Switches = o.Violations+x.Violations, o.Switches+x.Switches
-	o.Mallocs, o.CPU = o.Mallocs+x.Mallocs, o.CPU+x.CPU
+	o.Violations, o.Mallocs, o.CPU = o.Violations+x.Violations, o.Mallocs+x.Mallocs, o.CPU+x.CPU
 	o.Goroutines, o.Heap = o.Goroutines+x.Goroutines, o.Heap+x.Heap
 	o.Renewals, o.Lost = o.Renewals+x.Renewals, o.Lost+x.Lost
 	o.Grants = append(o.Grants, x.Grants...)

@@ -47,20 +47,16 @@ func (c *Cluster) Snapshot(ctx context.Context) Snapshot {
 
 // ask returns nil for a server that does not answer.
 func ask(ctx context.Context, server *redisproc.Server) *Counters {
-	var text strings.Builder
-	for _, section := range []string{"server", "cpu", "commandstats"} {
-		part, err := server.Do(ctx, "INFO", section)
-		if err != nil {
-			return nil
-		}
-		text.WriteString(part + "\n")
+	text, err := server.Do(ctx, "INFO", "all")
+	if err != nil {
+		return nil
 	}
-	return parseInfo(text.String())
+	return parseInfo(text)
 }
 
 // own is the number of INFO calls that a pair of snapshots itself causes: commandstats does not include the current
 // call.
-const own = 3
+const own = 1
 
 // parseInfo parses the reply of INFO.
 func parseInfo(text string) *Counters {

@@ -21,7 +21,7 @@ func TestInfoIsRead(t *testing.T) {
 func TestWorkBetweenSnapshots(t *testing.T) {
 	before := parseInfo(infoBefore)
 	after := parseInfo("used_cpu_sys:2.5\r\nused_cpu_user:2.0\r\ncmdstat_evalsha:calls=15,usec=1\r\n" +
-		"cmdstat_set:calls=7,usec=1\r\ncmdstat_client|setinfo:calls=3,usec=1\r\ncmdstat_info:calls=10,usec=1\r\n" +
+		"cmdstat_set:calls=7,usec=1\r\ncmdstat_client|setinfo:calls=3,usec=1\r\ncmdstat_info:calls=8,usec=1\r\n" +
 		"cmdstat_ping:calls=1,usec=1\r\n")
 	after.Calls["client"] = 4
 	w := Snapshot{after, nil}.Since(Snapshot{before, before}, nil)

@@ -42,7 +42,7 @@ func TestShortNumbers(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	r := cell.Result{Cell: cell.Cell{Load: cell.Pass, Callers: 4, Nodes: 5}, Passed: 4 * time.Second}
-	r.Outcome = cell.Outcome{Seconds: 2, Ops: 20, AllOps: 40, Switches: 8, Mallocs: 80, CPU: 0.002, Grants: []int64{5, 5, 2, 8}}
+	r.Outcome = cell.Outcome{Seconds: 2, Ops: 20, AllOps: 40, Mallocs: 80, CPU: 0.002, Grants: []int64{5, 5, 2, 8}}
 	r.Work = cluster.Work{Servers: 5, CPU: 4 * time.Millisecond, Commands: 400, Scripts: 200, Sent: 240}
 	held := cell.Result{Cell: cell.Cell{Load: cell.Hold, Callers: 10}, Work: cluster.Work{Servers: 2, Sent: 20}}
 	held.Heap, held.Renewals = 1000, 50

@@ -18,7 +18,7 @@ func TestMergedResult(t *testing.T) {
 	encoded, err := h.Encode()
 	require.NoError(t, err)
 	outcome := cell.Outcome{
-		Seconds: 2, Ops: 10, AllOps: 20, Violations: 1, Switches: 4, Mallocs: 40, CPU: 0.001, Goroutines: 3, GaveUp: 5,
+		Seconds: 2, Ops: 10, AllOps: 20, Violations: 1, Mallocs: 40, CPU: 0.001, Goroutines: 3, GaveUp: 5,
 		Grants: []int64{5, 5}, AcquireTimes: encoded, ReleaseTimes: encoded, DelayTimes: encoded,
 	}
 	other := outcome
@@ -31,7 +31,6 @@ func TestMergedResult(t *testing.T) {
 	assert.Equal(t, int64(20), r.Ops)
 	assert.Equal(t, int64(40), r.AllOps)
 	assert.InDelta(t, 2, r.Seconds, 1e-9)
-	assert.Equal(t, int64(8), r.Switches)
 	assert.Equal(t, uint64(80), r.Mallocs)
 	assert.InDelta(t, 0.002, r.CPU, 1e-9)
 	assert.Equal(t, []int64{5, 5, 2, 8}, r.Grants)

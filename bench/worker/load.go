@@ -33,7 +33,7 @@ type load struct {
 	measured atomic.Bool
 	running  atomic.Int64
 
-	ops, all, failures, gaveUp, violations, switches atomic.Int64
+	ops, all, failures, gaveUp, violations atomic.Int64
 
 	mu      sync.Mutex
 	failure error // the first error of a caller
@@ -109,7 +109,7 @@ func (l *load) measure() *cell.Outcome {
 func (l *load) sum(o *cell.Outcome) error {
 	o.AllOps, o.GaveUp = l.all.Load(), l.gaveUp.Load()
 	o.Failures, o.Unfinished = l.failures.Load(), l.running.Load()
-	o.Violations, o.Switches = l.violations.Load(), l.switches.Load()
+	o.Violations = l.violations.Load()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failure != nil {
@@ -208,7 +208,7 @@ func (c *caller) operate(ctx, lasting context.Context) (number int64, err error)
 		return 0, err
 	}
 	acquired := time.Now()
-	g := c.witness.enter(c.slot, c.number)
+	g := c.witness.enter(c.slot)
 	if !g.allowed {
 		c.violations.Add(1)
 	}
@@ -230,8 +230,9 @@ func (c *caller) operate(ctx, lasting context.Context) (number int64, err error)
 	if g.sinceRelease > 0 && c.Cell.Load.Contended() {
 		c.delay.Record(time.Duration(g.sinceRelease))
 	}
-	if c.measured.Load() {
-		c.count(g)
+	if c.measured.Load() { // it ended in the measured time
+		c.ops.Add(1)
+		c.grants.Add(1)
 	}
 	return g.number, nil
 }
@@ -252,15 +253,6 @@ func (c *caller) ask(ctx context.Context) error {
 		c.ops.Add(1)
 	}
 	return nil
-}
-
-// count records an operation that ended in the measured time.
-func (c *caller) count(g grant) {
-	c.ops.Add(1)
-	c.grants.Add(1)
-	if g.switched {
-		c.switches.Add(1)
-	}
 }
 
 // usage is the resources that this process has used so far.

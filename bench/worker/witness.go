@@ -22,9 +22,8 @@ type Witness struct {
 type slot struct {
 	holders  atomic.Int64
 	grants   atomic.Int64
-	last     atomic.Int64 // the last holder, counted from 1
 	released atomic.Int64 // when the last holder began its release, by [cell.Now]; 0 for never
-	_        [4]int64
+	_        [5]int64
 }
 
 const slotSize = int(unsafe.Sizeof(slot{}))
@@ -62,8 +61,6 @@ func (w *Witness) Close() error { return unix.Munmap(w.memory) }
 type grant struct {
 	// allowed is false if another caller still holds the lock.
 	allowed bool
-	// switched is set if the last holder was another caller.
-	switched bool
 	// number counts the grants of this lock so far.
 	number int64
 	// sinceRelease is the time in nanoseconds since the last holder began its release; 0 if there was none.
@@ -71,14 +68,12 @@ type grant struct {
 }
 
 // enter records that a caller acquired the lock.
-func (w *Witness) enter(lock, caller int) grant {
+func (w *Witness) enter(lock int) grant {
 	s := &w.slots[lock]
 	g := grant{allowed: s.holders.Add(1) == 1, number: s.grants.Add(1)}
 	if released := s.released.Load(); released != 0 {
 		g.sinceRelease = cell.Now() - released
 	}
-	last := s.last.Swap(int64(caller) + 1)
-	g.switched = last != 0 && last != int64(caller)+1
 	return g
 }
 

@@ -20,21 +20,18 @@ func TestWitness(t *testing.T) {
 	// Two openings stand for two processes.
 	here, there := open(), open()
 
-	first := here.enter(1, 0)
+	first := here.enter(1)
 	assert.True(t, first.allowed)
-	assert.False(t, first.switched, "there was no holder before")
 	assert.Zero(t, first.sinceRelease)
-	assert.True(t, here.enter(0, 5).allowed, "another lock")
+	assert.True(t, here.enter(0).allowed, "another lock")
 
-	second := there.enter(1, 1)
+	second := there.enter(1)
 	assert.False(t, second.allowed, "the first caller still holds it")
-	assert.True(t, second.switched)
 	there.leave(1)
 	here.leave(1)
 
-	third := there.enter(1, 1)
+	third := there.enter(1)
 	assert.True(t, third.allowed)
-	assert.False(t, third.switched, "the same caller held it last")
 	assert.Positive(t, third.sinceRelease)
 	assert.Equal(t, int64(3), third.number)
 	assert.Equal(t, int64(3), here.grantsOf(1))

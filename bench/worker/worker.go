@@ -160,7 +160,7 @@ func (w *worker) hold() error {
 	for i := range n {
 		w.leases = append(w.leases, w.client.Lock(cell.LockName(w.First+i), peer.NoCaller))
 		if w.Holder {
-			w.witness.enter(i, w.Cell.Callers)
+			w.witness.enter(i)
 		}
 	}
 	return w.eachLease(func(lock peer.Lock) error { return lock.Acquire(context.Background()) })
