@@ -25,7 +25,6 @@ func TestMeasuredOperations(t *testing.T) {
 	require.NoError(t, CreateWitness(file, 1))
 	witness, err := OpenWitness(file)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, witness.Close()) })
 	l := newLoad(&worker{Job: Job{Cell: cell.Cell{Duration: time.Second}}, witness: witness})
 	during := func() {}
 	c := &caller{load: l, lock: freeLock{func() { during() }}}

@@ -13,10 +13,7 @@ import (
 )
 
 // Witness records the holders of locks, in memory that all workers of a cell share. It has one slot for each lock.
-type Witness struct {
-	memory []byte
-	slots  []slot
-}
+type Witness struct{ slots []slot }
 
 // slot is the state of one lock. It fills a cache line.
 type slot struct {
@@ -33,7 +30,7 @@ func CreateWitness(path string, locks int) error {
 	return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, int64(locks*slotSize)))
 }
 
-// OpenWitness maps a file that CreateWitness made. The caller must close the witness.
+// OpenWitness maps a file that CreateWitness made, until this process ends.
 func OpenWitness(path string) (*Witness, error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -48,14 +45,8 @@ func OpenWitness(path string) (*Witness, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
-	return &Witness{
-		memory: memory,
-		slots:  unsafe.Slice((*slot)(unsafe.Pointer(&memory[0])), len(memory)/slotSize),
-	}, nil
+	return &Witness{unsafe.Slice((*slot)(unsafe.Pointer(&memory[0])), len(memory)/slotSize)}, nil
 }
-
-// Close unmaps the file. No other method may be called after Close.
-func (w *Witness) Close() error { return unix.Munmap(w.memory) }
 
 // grant describes a grant as the witness saw it.
 type grant struct {
