@@ -89,6 +89,15 @@ func (a *asker) lists(ctx context.Context, questions [][]string) ([][]string, er
 	return lists, nil
 }
 
+// queueKey returns the key of one of the sorted sets of a name's queue: see node/scripts/lib/queue.lua. Waiters for
+// permits are in the queue of their pool.
+func queueKey(kind, name string) string {
+	if semaphore, _, ok := wire.Permit(name); ok {
+		name = wire.PoolName(semaphore)
+	}
+	return wire.Key(kind, name)
+}
+
 // heldBy reports whether a client holds the lock. A woken waiter keeps its place in the queue for a while after it
 // acquired, in case it releases at once. Such a client no longer waits.
 func (l *Lock) heldBy(client string) bool {
