@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
 )
 
 // chapters are the demo. Each step checks its own claim.
@@ -14,9 +15,9 @@ var chapters = []struct {
 	title string
 	steps []func(*stage)
 }{
-	{"Five nodes, one lock, two clients", []func(*stage){(*stage).introduce, (*stage).takes, (*stage).isRefused, (*stage).waits, (*stage).renewsA}},
+	{"Five nodes, one lock, two clients", []func(*stage){(*stage).introduce, (*stage).takes, (*stage).isRefused, (*stage).waits, (*stage).renews}},
 	{"Two nodes die while the lock is held", []func(*stage){(*stage).loseTwo}},
-	{"A hands over", []func(*stage){(*stage).handsOver, (*stage).renewsB}},
+	{"A hands over", []func(*stage){(*stage).handsOver, (*stage).renews}},
 	{"A third node dies: no majority is left", []func(*stage){(*stage).loseThird, (*stage).ends}},
 	{"The nodes come back, and three lose their memory while the lock is held", []func(*stage){
 		(*stage).comeBack, (*stage).takes, (*stage).forget, (*stage).isKeptOut, (*stage).waits, (*stage).heals, (*stage).outlives, (*stage).finish,
@@ -33,19 +34,19 @@ func (s *stage) takes() {
 	lease, err := s.a.RedLock(name).TryAcquire(s.ctx)
 	s.succeeds("A gets the free lock", err)
 	took := time.Since(began)
-	s.granted(lease)
-	s.a.tell("takes %q in %v, valid for %v unless renewed; its token is %d", name, round(took), round(lease.Remaining()), lease.Token())
+	s.granted(s.a, lease)
+	s.a.tell("takes %q in %v, valid for %v unless renewed; its token is %d", name, text.Rounded(took), text.Rounded(lease.Remaining()), lease.Token())
 	s.eventually("all nodes back A's lease", func() bool { return backing(lease) == total })
 	s.a.tell("all %d nodes back the lease", total)
 }
 
 // granted keeps the next lease of the lock. Its token must be larger than the tokens of all earlier leases.
-func (s *stage) granted(lease *quorumlock.Lease) {
+func (s *stage) granted(holder *actor, lease *quorumlock.Lease) {
 	token := lease.Token()
 	for _, before := range s.tokens {
 		s.expect("tokens grow", token > before, fmt.Errorf("%d follows %d", token, before))
 	}
-	s.tokens, s.held = append(s.tokens, token), lease
+	s.tokens, s.holder, s.held = append(s.tokens, token), holder, lease
 }
 
 // isRefused: B learns that A has the lock.
@@ -53,7 +54,7 @@ func (s *stage) isRefused() {
 	_, err := s.b.RedLock(name).TryAcquire(s.ctx)
 	var by *quorumlock.HeldError
 	s.expect("B is told that A holds the lock", errors.As(err, &by) && by.Owner == s.held.Owner(), err)
-	s.b.tell("is refused: held by %.6s…, which is A, for another %v unless renewed", by.Owner, round(by.TTL))
+	s.b.tell("is refused: held by %.6s…, which is A, for another %v unless renewed", by.Owner, text.Rounded(by.TTL))
 }
 
 // waits starts B's wait for the lock.
@@ -75,22 +76,18 @@ func (s *stage) stillWaits() {
 	}
 }
 
-func (s *stage) renewsA() { s.renews(s.a, "A") }
-
-func (s *stage) renewsB() { s.renews(s.b, "B") }
-
 // renews waits for the next renewal of the lease, and prints it. Nodes that are stopped may still back the lease.
-func (s *stage) renews(a *actor, who string) {
+func (s *stage) renews() {
 	var e quorumlock.RenewedEvent
 	for e.Owner != s.held.Owner() {
-		e = receive(s, a.renewed, who+" renews")
+		e = receive(s, s.holder.renewed, "the holder renews")
 	}
 	have := backing(s.held)
 	said := fmt.Sprintf("%d of %d nodes", have, total)
 	if before := have - (total - s.stopped); before > 0 {
 		said += fmt.Sprintf(" (%d by what they confirmed before)", before)
 	}
-	a.tell("renews: valid for another %v, backed by %s", round(e.Remaining), said)
+	s.holder.tell("renews: valid for another %v, backed by %s", text.Rounded(e.Remaining), said)
 }
 
 // loseTwo: the lease survives the loss of two nodes.
@@ -98,7 +95,7 @@ func (s *stage) loseTwo() {
 	s.stop(4, 5)
 	s.tellNodes("their last confirmation counts until its TTL is over")
 	for backing(s.held) > 3 {
-		s.renewsA()
+		s.renews()
 	}
 	s.expect("A's lease lives on with 3 nodes", backing(s.held) == 3 && s.held.Err() == nil, s.held.Err())
 	s.stillWaits()
@@ -112,14 +109,14 @@ func (s *stage) handsOver() {
 	s.a.tell("releases the lock, and %d nodes confirm it", 3)
 	s.handOver = s.gets().Sub(released)
 	s.expect("B gets the lock after A's release", s.handOver > 0, nil)
-	s.b.tell("has it %v after A let go, backed by %d of %d nodes; its token is %d, which is larger", round(s.handOver), backing(s.held), total, s.held.Token())
+	s.b.tell("has it %v after A let go, backed by %d of %d nodes; its token is %d, which is larger", text.Rounded(s.handOver), backing(s.held), total, s.held.Token())
 }
 
 // gets waits for the lease that B waits for, and returns the time of the grant.
 func (s *stage) gets() time.Time {
 	got := receive(s, s.waiting, "B gets the lock")
 	s.succeeds("B gets the lock", got.err)
-	s.granted(got.lease)
+	s.granted(s.b, got.lease)
 	return got.at
 }
 
@@ -128,7 +125,7 @@ func (s *stage) loseThird() {
 	s.stop(3)
 	failed := receive(s, s.b.failed, "B's renewal fails")
 	s.expect("B cannot renew for three nodes", slices.Equal(silent(failed.Err), []string{"node-3", "node-4", "node-5"}), failed.Err)
-	s.b.tell("cannot renew, as node-3, node-4 and node-5 do not answer, and tries again in the %v that are left", round(failed.Remaining))
+	s.b.tell("cannot renew, as node-3, node-4 and node-5 do not answer, and tries again in the %v that are left", text.Rounded(failed.Remaining))
 }
 
 // ends: the lease of B ends before its keys expire. No renewal moves the end any more: nodes 4 and 5 do not have the
@@ -148,10 +145,10 @@ func (s *stage) ends() {
 	receive(s, s.held.Context().Done(), "B's lease ends")
 	var lost *quorumlock.LostError
 	s.expect("B's lease is lost", errors.As(s.held.Err(), &lost), s.held.Err())
-	s.b.tell("lost the lease, and its context ended %v after the time: %s", round(time.Since(until)), lost.Reason)
+	s.b.tell("lost the lease, and its context ended %v after the time: %s", text.Rounded(time.Since(until)), lost.Reason)
 	s.early = receive(s, keyGone, "the key of node-3 runs out").Sub(until)
 	s.expect("the lease ends before the key", s.early > 0, nil)
-	s.tellNodes("node-3 kept its key for B %v longer than the lease lasted: the holder knows first", round(s.early))
+	s.tellNodes("node-3 kept its key for B %v longer than the lease lasted: the holder knows first", text.Rounded(s.early))
 	err := s.held.Release(s.ctx)
 	s.expect("a release tells B that the lease was lost", errors.Is(err, quorumlock.ErrLost), err)
 }
@@ -185,7 +182,7 @@ func (s *stage) isKeptOut() {
 	s.expect("B is refused", errors.Is(err, quorumlock.ErrHeld) || errors.Is(err, quorumlock.ErrNoQuorum), err)
 	nodes, left := s.recovering()
 	s.expect("three nodes know that they have forgotten something", slices.Equal(nodes, forgetful), nil)
-	s.b.tell("is refused all the same: the three know that they have forgotten something, and give no locks for %v", round(left))
+	s.b.tell("is refused all the same: the three know that they have forgotten something, and give no locks for %v", text.Rounded(left))
 }
 
 // heals: A's next renewal puts the lock back on the nodes that forgot it.
@@ -203,7 +200,7 @@ func (s *stage) heals() {
 // lease.
 func (s *stage) outlives() {
 	for nodes, _ := s.recovering(); len(nodes) > 0; nodes, _ = s.recovering() {
-		s.renewsA()
+		s.renews()
 	}
 	status, err := s.a.RedLock(name).Inspect(s.ctx)
 	s.expect("A's lease lives on, backed by all nodes",

@@ -42,7 +42,7 @@ func Play(ctx context.Context, w io.Writer, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("the demo failed: %w", err)
 	}
-	fmt.Fprintf(w, summary, round(s.handOver), round(s.early), len(s.tokens))
+	fmt.Fprintf(w, summary, text.Rounded(s.handOver), text.Rounded(s.early), len(s.tokens))
 	return nil
 }
 
@@ -74,8 +74,9 @@ type stage struct {
 	// stopped counts the nodes that do not answer.
 	stopped int
 
-	// held is the current lease of the lock, and waiting receives the result of B's wait for the next.
+	// held is the current lease of the lock, and holder has it. waiting receives the result of B's wait for the next.
 	held    *quorumlock.Lease
+	holder  *actor
 	waiting <-chan granted
 	// tokens are the tokens of the lock's leases, in the order of the grants.
 	tokens []uint64
@@ -216,14 +217,6 @@ func silent(err error) (names []string) {
 		}
 	}
 	return names
-}
-
-// round makes a duration short enough to read.
-func round(d time.Duration) time.Duration {
-	if d < 10*time.Millisecond {
-		return d.Round(10 * time.Microsecond)
-	}
-	return d.Round(time.Millisecond)
 }
 
 // timeline prints events with the time since its start and their actor. It is for one goroutine.

@@ -113,7 +113,7 @@ func TestDemoNotices(t *testing.T) {
 			}
 			s.takes()
 		}, "expected that A gets the free lock, but: "},
-		"a token that does not grow": {func(s *stage) { s.takes(); s.granted(s.held) }, "expected that tokens grow, but: "},
+		"a token that does not grow": {func(s *stage) { s.takes(); s.granted(s.a, s.held) }, "expected that tokens grow, but: "},
 		"an open node that forgot":   {(*stage).isKeptOut, "expected that B is refused"}, // without a recovery, B would get A's lock
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
 	"github.com/quorumlock/quorumlock/internal/rights"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
@@ -37,7 +38,7 @@ func (j *judge) marker(n *Node) {
 			"It may have forgotten locks that are still held.",
 			"Wait, and do not run quorumlock init. Find the cause, if it was not you (docs/on-call.md, \"Unexplained recoveries\").")
 	case m.Value.Left > 0:
-		j.find(n, Warning, fmt.Sprintf("the node recovers, and gives no new locks for another %v", roundUp(m.Value.Left)),
+		j.find(n, Warning, fmt.Sprintf("the node recovers, and gives no new locks for another %v", text.Span(m.Value.Left)),
 			"It is new, or may have forgotten locks that are still held.",
 			"Wait: the recovery ends by itself. Find out why the server restarted or was flushed, if it was not you.")
 	}
@@ -210,7 +211,7 @@ func (j *judge) clock(n *Node) {
 		j.unknown(n, n.Clock.Err, "TIME")
 		return
 	case o.Error > skew/2:
-		j.unknown(n, nil, "answers are slow, so its clock is known only to within %v", rounded(o.Error))
+		j.unknown(n, nil, "answers are slow, so its clock is known only to within %v", text.Rounded(o.Error))
 		return
 	case o.Ahead < 0 && o.Least() > skew:
 		found = fmt.Sprintf("the clock is behind this machine's by more than MaxClockSkew (%v)", skew)
@@ -243,7 +244,7 @@ func (j *judge) trips(n *Node) {
 		return
 	}
 	j.find(n, severity,
-		fmt.Sprintf("an answer takes %v, and %v at worst of %d; programs wait for %v", rounded(usual), rounded(slowest), len(n.Trips), j.Timeout),
+		fmt.Sprintf("an answer takes %v, and %v at worst of %d; programs wait for %v", text.Rounded(usual), text.Rounded(slowest), len(n.Trips), j.Timeout),
 		"An answer that comes too late does not count, and its effects are undone.",
 		fmt.Sprintf("Find out what is slow: the network, a busy server, swapping, or forks. If the delay is normal, raise NodeTimeoutMax "+
 			"(--node-timeout) to %v, in all programs, with TTLs of at least three times that.", roundUp(4*slowest)),
@@ -301,20 +302,6 @@ func commandsOf(rules []string) string {
 		names[i] = strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(r, "+"), "|", " "))
 	}
 	return strings.Join(names, ", ")
-}
-
-// rounded rounds a time to about three digits.
-func rounded(d time.Duration) time.Duration {
-	switch {
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond)
-	case d >= 10*time.Millisecond:
-		return d.Round(time.Millisecond)
-	case d >= time.Millisecond:
-		return d.Round(10 * time.Microsecond)
-	default:
-		return d.Round(time.Microsecond)
-	}
 }
 
 // roundUp makes a time readable, and never shorter.

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ func PrintJSON(w io.Writer, f *Facts, r *Report) error {
 	return text.PrintJSON(w, out)
 }
 
+// nodeReport is what both reports say of a node. A time is nil if it is unknown.
 type nodeReport struct {
 	Node       string   `json:"node"`
 	Reached    bool     `json:"reached"`
@@ -56,7 +58,7 @@ func Print(w io.Writer, f *Facts, r *Report) error {
 	p := &printer{nodes: len(f.Nodes)}
 	nodes := text.NewTable("NODE", "SERVER", "ROLE", "CLOCK", "ROUND TRIP", "SLOWEST")
 	for i := range f.Nodes {
-		nodes.Add(row(&f.Nodes[i])...)
+		nodes.Add(newNodeReport(&f.Nodes[i]).row()...)
 	}
 	p.WriteString(nodes.String())
 	for _, s := range []Severity{Error, Warning, Note} {
@@ -75,27 +77,26 @@ func Print(w io.Writer, f *Facts, r *Report) error {
 	return err
 }
 
-func row(n *Node) []string {
-	if n.Unreached != nil {
-		return []string{n.Name, "-", "-", "-", "-", "-"}
+// row is the node's row of the table.
+func (d nodeReport) row() []string {
+	clock := "-"
+	if d.Clock != nil {
+		ahead := math.Round(*d.Clock*10)/10 + 0 // or a little behind would be -0.0
+		clock = fmt.Sprintf("%+.1fms ±%.1f", ahead, *d.ClockError)
 	}
-	clock, usual, slowest := "-", "-", "-"
-	if n.Clock.Known() {
-		ahead := n.Clock.Value.Ahead.Round(100 * time.Microsecond) // or a little behind would be -0.0
-		clock = fmt.Sprintf("%+.1fms ±%.1f", text.Milliseconds(ahead), text.Milliseconds(n.Clock.Value.Error))
-	}
-	if a, b, ok := n.roundTrips(); ok {
-		usual, slowest = briefly(a), briefly(b)
-	}
-	return []string{n.Name, text.OrDash(n.version()), text.OrDash(n.Info.Value.role()), clock, usual, slowest}
+	return []string{d.Node, text.OrDash(d.Version), text.OrDash(d.Role), clock, briefly(d.RoundTrip), briefly(d.Slowest)}
 }
 
 // briefly formats a time for a table. A time that is too short for the format is still shown as more than 0.
-func briefly(d time.Duration) string {
-	if d < 100*time.Microsecond {
+func briefly(ms *float64) string {
+	switch {
+	case ms == nil:
+		return "-"
+	case *ms < 0.1:
 		return "<0.1ms"
+	default:
+		return fmt.Sprintf("%.1fms", *ms)
 	}
-	return fmt.Sprintf("%.1fms", text.Milliseconds(d))
 }
 
 type printer struct {

@@ -112,5 +112,19 @@ func Span(d time.Duration) string {
 	return (d + unit - 1).Truncate(unit).String()
 }
 
+// Rounded rounds a measured time to about three digits.
+func Rounded(d time.Duration) time.Duration {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond)
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond)
+	default:
+		return d.Round(time.Microsecond)
+	}
+}
+
 // Milliseconds is a time for JSON, to the microsecond.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
