@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -103,10 +104,6 @@ var outside = map[string]bool{
 // Since returns the work since an earlier snapshot. The plain commands are the commands that clients send outside
 // of their scripts.
 func (s Snapshot) Since(before Snapshot, plain []string) (w Work) {
-	sent := map[string]bool{}
-	for _, p := range plain {
-		sent[p] = true
-	}
 	for i, now := range s {
 		then := before[i]
 		if now == nil || then == nil {
@@ -124,7 +121,7 @@ func (s Snapshot) Since(before Snapshot, plain []string) (w Work) {
 			if scriptCalls[command] {
 				w.Scripts += n
 			}
-			if scriptCalls[command] || outside[command] || sent[command] {
+			if scriptCalls[command] || outside[command] || slices.Contains(plain, command) {
 				w.Sent += n
 			}
 		}

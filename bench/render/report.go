@@ -66,16 +66,6 @@ func (r *Report) rowsOf(scenario string) (rs []*Row) {
 	return rs
 }
 
-// inOrder returns the different words, in the order in which they first occur.
-func inOrder(words []string) (different []string) {
-	for _, w := range words {
-		if !slices.Contains(different, w) {
-			different = append(different, w)
-		}
-	}
-	return different
-}
-
 // conditions describes the conditions of the measurement.
 func (r *Report) conditions() string {
 	var b strings.Builder
@@ -110,8 +100,8 @@ func (r *Report) versions() (versions []string) {
 	}
 	versions = append(versions, runtime.Version())
 	for _, x := range r.Results {
-		if x.Work.Version != "" {
-			versions = append(versions, x.Work.Version)
+		if v := x.Work.Version; v != "" && !slices.Contains(versions, v) {
+			versions = append(versions, v)
 		}
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -123,5 +113,5 @@ func (r *Report) versions() (versions []string) {
 			}
 		}
 	}
-	return inOrder(versions)
+	return versions
 }
