@@ -51,7 +51,7 @@ func (s *stage) play() {
 		if i > 0 {
 			receive(s, time.After(pause), "the demo goes on")
 		}
-		s.chapter(c.title)
+		fmt.Fprintf(s.w, "\n%s\n", c.title)
 		for _, step := range c.steps {
 			step(s)
 		}
@@ -67,7 +67,8 @@ Next: quorumlock run --help, for locks on your own servers; README.md and docs/,
 
 // stage is the state of the demo. Its methods are steps, and end the attempt if anything unexpected happens.
 type stage struct {
-	*timeline
+	w     io.Writer
+	began time.Time
 	ctx   context.Context //nolint:containedctx // it lives as long as the demo, whose context it is
 	nodes []*memory.Node
 	a, b  *actor
@@ -101,7 +102,7 @@ type actor struct {
 }
 
 func newStage(ctx context.Context, w io.Writer, log *slog.Logger) (*stage, error) {
-	s := &stage{timeline: &timeline{w, time.Now()}, ctx: ctx}
+	s := &stage{w: w, began: time.Now(), ctx: ctx}
 	cfg := quorumlock.Config{TTL: ttl, MaxTTL: ttl, MaxClockSkew: skew, Logger: log}
 	for i := range total {
 		s.nodes = append(s.nodes, memory.New(fmt.Sprintf("node-%d", i+1), nil))
@@ -219,20 +220,9 @@ func silent(err error) (names []string) {
 	return names
 }
 
-// timeline prints events with the time since its start and their actor. It is for one goroutine.
-type timeline struct {
-	w     io.Writer
-	began time.Time
+// tell prints an event of an actor, with the time since the start.
+func (s *stage) tell(actor, format string, args ...any) {
+	fmt.Fprintf(s.w, "%6.2f s  %-5s  %s\n", time.Since(s.began).Seconds(), actor, fmt.Sprintf(format, args...))
 }
 
-func (t *timeline) tell(actor, format string, args ...any) {
-	fmt.Fprintf(t.w, "%6.2f s  %-5s  %s\n", time.Since(t.began).Seconds(), actor, fmt.Sprintf(format, args...))
-}
-
-func (t *timeline) tellNodes(format string, args ...any) {
-	t.tell("nodes", format, args...)
-}
-
-func (t *timeline) chapter(title string) {
-	fmt.Fprintf(t.w, "\n%s\n", title)
-}
+func (s *stage) tellNodes(format string, args ...any) { s.tell("nodes", format, args...) }
