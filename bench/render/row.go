@@ -20,23 +20,14 @@ type Row struct {
 }
 
 // rows gathers the results of each cell, in the order of the plan.
-func rows(results []cell.Result, order []cell.Cell) (measured []*Row) {
-	byName := map[string]*Row{}
-	var all []*Row
-	row := func(c cell.Cell) *Row {
-		r := byName[c.String()]
-		if r == nil {
-			r = &Row{Cell: c}
-			byName[c.String()] = r
-			all = append(all, r)
-		}
-		return r
-	}
-	for _, c := range order {
-		row(c)
-	}
+func rows(results []cell.Result, plan []cell.Cell) (all []*Row) {
 	for _, result := range results {
-		r := row(result.Cell)
+		i := slices.IndexFunc(all, func(r *Row) bool { return r.String() == result.String() })
+		if i < 0 {
+			i = len(all)
+			all = append(all, &Row{Cell: result.Cell})
+		}
+		r := all[i]
 		if result.Error == "" {
 			r.results = append(r.results, result)
 			continue
@@ -45,12 +36,11 @@ func rows(results []cell.Result, order []cell.Cell) (measured []*Row) {
 			r.Error = result.Error
 		}
 	}
-	for _, r := range all {
-		if len(r.results)+r.Failed > 0 {
-			measured = append(measured, r)
-		}
+	place := func(r *Row) int {
+		return slices.IndexFunc(plan, func(c cell.Cell) bool { return c.String() == r.String() })
 	}
-	return measured
+	slices.SortStableFunc(all, func(a, b *Row) int { return place(a) - place(b) })
+	return all
 }
 
 // stat returns a figure of the cell, over the rounds.
