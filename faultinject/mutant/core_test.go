@@ -22,7 +22,7 @@ func TestMutantsOfTheCore(t *testing.T) {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
-			overlay, err := m.Apply(root, t.TempDir())
+			overlay, err := m.apply(root, t.TempDir())
 			require.NoError(t, err)
 			command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", overlay, "-run", "^TestEveryOrderOfEvents$", "./internal/decision")
 			command.Dir = root

@@ -1,9 +1,9 @@
 // Package mutant lists broken variants of the protocol. Its test shows that the simulation of package sim finds each
 // of them. Only then does a run without a violation mean something: a protocol that lacks a rule must not pass.
 //
-// A [Mutant] is a few edits of the source. The files in rules list the mutants by subject, with their edits as diffs.
+// A mutant is a few edits of the source. The files in rules list the mutants by subject, with their edits as diffs.
 // The edits are made in copies, and built with the flag -overlay of the go command. So the released code has no hooks
-// for them. [All] returns the mutants. To run them, from the directory faultinject:
+// for them. To run them, from the directory faultinject:
 //
 //	go test ./mutant -run TestMutants -v -args -budget=10000
 //	go test ./mutant -run TestMutants -v -args -mutant='^no-drift$'

@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/quorumlock/quorumlock/faultinject/mutant"
 )
 
 var (
@@ -77,7 +75,7 @@ func TestOverlays(t *testing.T) {
 	for _, m := range selected(t) {
 		dir := filepath.Join(*to, m.Name)
 		require.NoError(t, os.MkdirAll(dir, 0o755))
-		overlay, err := m.Apply(root, dir)
+		overlay, err := m.apply(root, dir)
 		require.NoError(t, err)
 		t.Log(overlay)
 	}
@@ -87,12 +85,12 @@ func TestOverlays(t *testing.T) {
 const root = "../.."
 
 // selected are the mutants whose names match the flag.
-func selected(t *testing.T) []mutant.Mutant {
+func selected(t *testing.T) []mutant {
 	t.Helper()
 	names, err := regexp.Compile(*pattern)
 	require.NoError(t, err)
-	var some []mutant.Mutant
-	for _, m := range mutant.All() {
+	var some []mutant
+	for _, m := range mutants() {
 		if names.MatchString(m.Name) {
 			some = append(some, m)
 		}
@@ -106,10 +104,10 @@ func selected(t *testing.T) []mutant.Mutant {
 const quickly = "-gcflags=github.com/quorumlock/quorumlock/...=-dwarf=false -l"
 
 // build makes the test binary of the simulation with a mutant in it.
-func build(t *testing.T, m mutant.Mutant) (binary string) {
+func build(t *testing.T, m mutant) (binary string) {
 	t.Helper()
 	dir := t.TempDir()
-	overlay, err := m.Apply(root, dir)
+	overlay, err := m.apply(root, dir)
 	require.NoError(t, err)
 	binary = filepath.Join(dir, "sim.test")
 	command := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-vet=off", quickly, "-ldflags=-s -w", "-o", binary, "./sim")
@@ -121,7 +119,7 @@ func build(t *testing.T, m mutant.Mutant) (binary string) {
 
 // result is the result of one mutant.
 type result struct {
-	mutant            mutant.Mutant
+	mutant            mutant
 	seeds             int // until it was found; 0 if it was not
 	promise           string
 	building, running time.Duration
@@ -170,7 +168,7 @@ func (r *results) print(t *testing.T) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	fmt.Fprintln(w, "mutant\tseeds\tbroken promise\ts to build\ts to find")
-	for _, m := range mutant.All() {
+	for _, m := range mutants() {
 		one, ok := by[m.Name]
 		if !ok {
 			continue

@@ -13,7 +13,7 @@ import (
 
 const defaultSeeds = 1000
 
-// TestSeedReplaysItsHistory plays cases of each kind twice, every other one as Shrink leaves it. Without equal histories, a
+// TestSeedReplaysItsHistory plays cases of each kind twice, every other one as shrink leaves it. Without equal histories, a
 // failure could not be replayed. (The race detector deliberately runs goroutines in random order.)
 //
 // On a busy machine, the runtime interrupts a goroutine that waits for a processor for 10 ms, and others of the same virtual
@@ -22,13 +22,8 @@ const defaultSeeds = 1000
 func TestSeedReplaysItsHistory(t *testing.T) {
 	const cases, again, alike = 80, 20, 14
 	for i := range cases {
-		c := sim.Kinds[i%len(sim.Kinds)].Draw(*from + uint64(i))
-		if i/len(sim.Kinds)%2 == 1 {
-			var err error
-			c, err = sim.ParseCase(c.String() + "/calm")
-			require.NoError(t, err)
-		}
-		play := func() string { return strings.Join(sim.Run(t, c, true).History, "\n") }
+		c := reduced{seed: *from + uint64(i), kind: sim.Kinds[i%len(sim.Kinds)], calm: i/len(sim.Kinds)%2 == 1}
+		play := func() string { return strings.Join(sim.Run(t, c.draw(), true).History, "\n") }
 		first := play()
 		require.NotEmpty(t, first)
 		if play() == first {

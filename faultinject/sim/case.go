@@ -1,10 +1,7 @@
 package sim
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -45,9 +42,6 @@ type Case struct {
 
 	// Tampers are interventions that take locks away from their holders.
 	Tampers []Tamper
-
-	// dropped has the parts that Shrink removed from the drawn case.
-	dropped dropped
 }
 
 // Clock is the error of a clock: its rate, and the offset of its wall clock.
@@ -85,6 +79,9 @@ type Weather struct {
 
 // Task is one attempt of a client to acquire a lock or permits, and its use of them.
 type Task struct {
+	// Number is its number in the case that was drawn. What it does depends on that, and stays the same when a test drops
+	// other tasks.
+	Number int
 	At     time.Duration
 	Client int
 	workload.Use
@@ -105,142 +102,10 @@ type Task struct {
 	Latch *workload.LatchCall
 }
 
-// dropped is the parts that [Shrink] has removed from a case.
-type dropped struct {
-	// faults and tasks have the indices of the remaining ones; nil means all.
-	faults, tasks []int
-	// calm removes the weather, exact the clock errors.
-	calm, exact bool
-}
-
-// String encodes the case for ParseCase.
-func (c *Case) String() string {
-	parts := []string{fmt.Sprintf("%#x", c.Seed)}
-	if c.Kind != OfLocks {
-		parts = append(parts, string(c.Kind))
-	}
-	if c.dropped.faults != nil {
-		parts = append(parts, "faults="+numbers(c.dropped.faults))
-	}
-	if c.dropped.tasks != nil {
-		parts = append(parts, "tasks="+numbers(c.dropped.tasks))
-	}
-	if c.dropped.calm {
-		parts = append(parts, "calm")
-	}
-	if c.dropped.exact {
-		parts = append(parts, "exact")
-	}
-	return strings.Join(parts, "/")
-}
-
-func numbers(list []int) string {
-	words := make([]string, len(list))
-	for i, n := range list {
-		words[i] = strconv.Itoa(n)
-	}
-	return strings.Join(words, ",")
-}
-
-// ParseCase draws the case that String has encoded.
-func ParseCase(text string) (*Case, error) {
-	parts := strings.Split(text, "/")
-	seed, err := strconv.ParseUint(parts[0], 0, 64)
-	if err != nil {
-		return nil, fmt.Errorf("sim: the case %q must begin with a seed: %w", text, err)
-	}
-	var d dropped
-	kind := OfLocks
-	for _, part := range parts[1:] {
-		word, list, _ := strings.Cut(part, "=")
-		switch word {
-		case "faults":
-			d.faults, err = parseNumbers(list)
-		case "tasks":
-			d.tasks, err = parseNumbers(list)
-		case "calm":
-			d.calm = true
-		case "exact":
-			d.exact = true
-		default:
-			if kind = Kind(part); draws[kind] == nil {
-				err = fmt.Errorf("%q means nothing", part)
-			}
-		}
-		if err != nil {
-			return nil, fmt.Errorf("sim: the case %q: %w", text, err)
-		}
-	}
-	return kind.Draw(seed).without(d)
-}
-
-func parseNumbers(list string) ([]int, error) {
-	numbers := []int{}
-	if list == "" {
-		return numbers, nil
-	}
-	for word := range strings.SplitSeq(list, ",") {
-		n, err := strconv.Atoi(word)
-		if err != nil {
-			return nil, err
-		}
-		numbers = append(numbers, n)
-	}
-	return numbers, nil
-}
-
-// without returns a freshly drawn case without the dropped parts.
-func (c *Case) without(d dropped) (*Case, error) {
-	less := *c
-	less.dropped = d
-	var err error
-	if d.faults != nil {
-		less.Faults, err = pick(c.Faults, d.faults)
-	}
-	if d.tasks != nil && err == nil {
-		less.Tasks, err = pick(c.Tasks, d.tasks)
-	}
-	if d.calm {
-		// The times differ, because no two messages may arrive at one instant.
-		less.Weather = Weather{Least: time.Millisecond, Most: 2 * time.Millisecond}
-	}
-	if d.exact {
-		less.exact()
-	}
-	return &less, err
-}
-
-// exact sets all clocks right.
-func (c *Case) exact() {
+// Exact sets all clocks right.
+func (c *Case) Exact() {
 	c.Nodes = slices.Repeat([]Clock{{Rate: 1}}, len(c.Nodes))
 	c.Clients = slices.Repeat([]Clock{{Rate: 1}}, len(c.Clients))
-}
-
-// number returns the number of a task when the case was drawn. The actions of the task depend on it, and must not
-// change when others are dropped.
-func (c *Case) number(task int) int {
-	if c.dropped.tasks == nil {
-		return task
-	}
-	return c.dropped.tasks[task]
-}
-
-func pick[T any](all []T, indices []int) ([]T, error) {
-	some := make([]T, 0, len(indices))
-	for _, i := range indices {
-		if i < 0 || i >= len(all) {
-			return nil, fmt.Errorf("there is no number %d of %d", i, len(all))
-		}
-		some = append(some, all[i])
-	}
-	return some, nil
-}
-
-// Describe lists what was drawn, except for faults and tasks: the history tells of these.
-func (c *Case) Describe() string {
-	return fmt.Sprintf("TTL and MaxTTL %v, MaxClockSkew %v\nnodes: %+v\nclients: %+v\nsettings: %+v\nweather: %+v\nhand-over: %+v\n"+
-		"opened %v, timeout %v, demand %v, permits %d, sound nodes %d\n%v\n",
-		ttl, maxSkew, c.Nodes, c.Clients, c.Settings, c.Weather, c.Handover, c.Opened, c.Timeout, c.Demand, c.Permits, c.Sound, c.Tampers)
 }
 
 // Kind is the difference between a case and one of plain locks.
@@ -264,73 +129,10 @@ var draws = map[Kind]func(seed uint64) *Case{
 }
 
 // Draw draws the case of a seed.
-func (k Kind) Draw(seed uint64) *Case { return draws[k](seed) }
-
-// shrinkRuns bounds the work to shrink a case.
-const shrinkRuns = 600
-
-// Shrink removes from a failing case everything that it fails without: weather, clock errors, tasks and faults. fails
-// reports whether a case still fails in the same way. The case is drawn anew from its seed, so manual changes are
-// lost.
-func Shrink(c *Case, fails func(*Case) bool) *Case {
-	s := shrinker{full: c.Kind.Draw(c.Seed), best: c, fails: fails, left: shrinkRuns}
-	d := c.dropped
-	if d.tasks == nil {
-		d.tasks = upTo(len(s.full.Tasks))
+func (k Kind) Draw(seed uint64) *Case {
+	c := draws[k](seed)
+	for i := range c.Tasks {
+		c.Tasks[i].Number = i
 	}
-	if d.faults == nil {
-		d.faults = upTo(len(s.full.Faults))
-	}
-	s.try(&d, func(d *dropped) { d.calm = true })
-	s.try(&d, func(d *dropped) { d.exact = true })
-	for before := -1; before != len(d.tasks)+len(d.faults) && s.left > 0; {
-		before = len(d.tasks) + len(d.faults)
-		s.dropRuns(&d, func(d *dropped) *[]int { return &d.tasks })
-		s.dropRuns(&d, func(d *dropped) *[]int { return &d.faults })
-	}
-	s.try(&d, func(d *dropped) { d.calm = true })
-	s.try(&d, func(d *dropped) { d.exact = true })
-	return s.best
-}
-
-type shrinker struct {
-	full, best *Case
-	fails      func(*Case) bool
-	left       int
-}
-
-// try changes the dropped parts, if the case still fails then.
-func (s *shrinker) try(d *dropped, change func(*dropped)) bool {
-	next := *d
-	change(&next)
-	c, err := s.full.without(next)
-	if err != nil || s.left == 0 {
-		return false
-	}
-	s.left--
-	if !s.fails(c) {
-		return false
-	}
-	*d, s.best = next, c
-	return true
-}
-
-// dropRuns drops shorter and shorter runs of a list, as long as the case fails.
-func (s *shrinker) dropRuns(d *dropped, list func(*dropped) *[]int) {
-	for size := (len(*list(d)) + 1) / 2; size > 0; size /= 2 {
-		for at := 0; at < len(*list(d)); {
-			end := min(at+size, len(*list(d)))
-			if !s.try(d, func(d *dropped) { *list(d) = slices.Delete(slices.Clone(*list(d)), at, end) }) {
-				at += size
-			}
-		}
-	}
-}
-
-func upTo(n int) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
-	}
-	return all
+	return c
 }

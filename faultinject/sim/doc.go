@@ -33,6 +33,6 @@
 //
 // Package mutant shows that the simulation finds protocols which lack a rule.
 //
-// [Shrink] removes from a failing case everything that it fails without. The history of the rest is short enough to
-// read.
+// The test of the package removes from a failing case everything that it fails without. The history of the rest is short
+// enough to read.
 package sim

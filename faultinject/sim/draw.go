@@ -104,7 +104,7 @@ type drawer struct {
 // differ by all of it. The wall clocks of nodes differ by a part of MaxClockSkew.
 func (d drawer) clocks(c *Case, exact bool) {
 	if exact {
-		c.exact()
+		c.Exact()
 		return
 	}
 	for i := range c.Nodes {

@@ -42,13 +42,13 @@ func TestSimulation(t *testing.T) {
 	}
 	var sum counts
 	for i := *skip; i < *seeds; i += *step {
-		c := sim.Kind(*kind).Draw(first + uint64(i))
+		c := reduced{seed: first + uint64(i), kind: sim.Kind(*kind)}
 		fmt.Println("at", c)
 		stuck := time.AfterFunc(runtimeLimit, func() {
 			fmt.Println("a run does not come to an end")
 			os.Exit(4)
 		})
-		v := sim.Run(t, c, false)
+		v := sim.Run(t, c.draw(), false)
 		stuck.Stop()
 		if len(v.Violations) > 0 {
 			fmt.Printf("failed after %d seeds: %v\n", i+1, v.Violations[0])
@@ -196,36 +196,41 @@ func TestReplay(t *testing.T) {
 	if *replay == "" {
 		t.Skip("no case: run it with -args -case=...")
 	}
-	c, err := sim.ParseCase(*replay)
+	r, err := parseCase(*replay)
 	require.NoError(t, err)
 	var v sim.Verdict
 	for range 10 { // a busy machine may have interrupted a run in which the case failed
-		if v = sim.Run(t, c, true); len(v.Violations) > 0 {
+		if v = sim.Run(t, r.draw(), true); len(v.Violations) > 0 {
 			break
 		}
 	}
-	tell(c, v)
+	tell(r, v)
 	require.Empty(t, v.Violations)
 }
 
 // report shrinks a failing case, and prints how to replay it.
-func report(t *testing.T, c *sim.Case, promise sim.Promise) {
+func report(t *testing.T, r reduced, promise sim.Promise) {
 	if !*history {
-		tell(c, sim.Run(t, c, false))
+		tell(r, sim.Run(t, r.draw(), false))
 		return
 	}
-	small := sim.Shrink(c, func(c *sim.Case) bool {
+	small := shrink(r, func(c *sim.Case) bool {
 		v := sim.Run(t, c, false)
 		return len(v.Violations) > 0 && v.Violations[0].Promise == promise
 	})
+	whole := r.draw()
 	fmt.Printf("seed %#x fails; shortened to %d of %d tasks and %d of %d faults:\n",
-		c.Seed, len(small.Tasks), len(c.Tasks), len(small.Faults), len(c.Faults))
-	tell(small, sim.Run(t, small, true))
+		r.seed, len(small.tasks), len(whole.Tasks), len(small.faults), len(whole.Faults))
+	tell(small, sim.Run(t, small.draw(), true))
 	fmt.Printf("to replay it: go test ./faultinject/sim -run TestReplay -args -case='%s'\n", small)
 }
 
-func tell(c *sim.Case, v sim.Verdict) {
-	fmt.Print(c.Describe(), c.Faults)
+// tell prints what was drawn, except for the tasks, which the history tells of.
+func tell(r reduced, v sim.Verdict) {
+	c := r.draw()
+	fmt.Print(c.Faults)
+	c.Faults, c.Tasks = nil, nil
+	fmt.Printf("%+v\n", *c)
 	if len(v.History) > 0 {
 		fmt.Println(strings.Join(v.History, "\n"))
 	}

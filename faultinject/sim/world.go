@@ -117,8 +117,8 @@ func play(c *Case, traced bool) *world {
 		w.Go(func() { w.tamper(t) })
 	}
 	var tasks sync.WaitGroup
-	for i, task := range c.Tasks {
-		tasks.Go(func() { w.perform(c.number(i), task) })
+	for _, task := range c.Tasks {
+		tasks.Go(func() { w.perform(task.Number, task) })
 	}
 	done := make(chan struct{})
 	w.Go(func() { w.watchWaits(done) })

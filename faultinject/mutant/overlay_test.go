@@ -1,4 +1,4 @@
-package mutant
+package mutant_test
 
 import (
 	"encoding/json"
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Mutant is one wrong variant of the protocol.
-type Mutant struct {
+// mutant is one wrong variant of the protocol.
+type mutant struct {
 	// Name is short, in lower case with hyphens, and unique.
 	Name string
 	// Rule is the rule that the mutant lacks, and Then the consequence.
@@ -25,29 +25,29 @@ type Mutant struct {
 	// Kind is the kind of cases that find it, as sim.Kind; plain locks if it is empty.
 	Kind string
 	// Edits turn the source into the mutant.
-	Edits []Edit
+	Edits []edit
 }
 
-// Edit replaces a piece of the source.
-type Edit struct {
+// edit replaces a piece of the source.
+type edit struct {
 	// File is a hint: the path of the file in which to look first, from the root of the repository, with slashes. It
 	// is empty if Old occurs only once in the source, so that code can move between files and packages.
 	File string
 	// Old is the text, and New its replacement. Old must occur exactly once in File, or else exactly once in the
-	// source that the mutant may change; see [Mutant.Apply].
+	// source that the mutant may change; see [mutant.apply].
 	Old, New string
 }
 
-// Apply writes the changed copies of the files to an existing directory, with an overlay, whose path it returns. `go
+// apply writes the changed copies of the files to an existing directory, with an overlay, whose path it returns. `go
 // build -overlay` and `go test -overlay` build the mutant with it, and the source stays as it is. root is the root of
 // the repository.
 //
 // A mutant of the world changes the Go files and scripts below faultinject, any other mutant those outside of it.
 // Tests, hidden directories and this package are never changed.
 //
-// Apply fails if an edit does not fit the source any more. Then the mutant must be updated, because its rule must
-// still be tested. Apply may be repeated.
-func (m Mutant) Apply(root, dir string) (overlay string, err error) {
+// apply fails if an edit does not fit the source any more. Then the mutant must be updated, because its rule must
+// still be tested. apply may be repeated.
+func (m mutant) apply(root, dir string) (overlay string, err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {
 		return "", fmt.Errorf("faultinject: mutant %s: %w", m.Name, err)
@@ -65,7 +65,7 @@ func (m Mutant) Apply(root, dir string) (overlay string, err error) {
 
 // change makes the edits, one after another, and returns the changed files. An edit may change the result of an
 // earlier one.
-func (m Mutant) change(root string) (map[string]string, error) {
+func (m mutant) change(root string) (map[string]string, error) {
 	s, err := newSource(root, m.World)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package mutant
+package mutant_test
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 
 // source is the code that the edits of one mutant may change.
 type source struct {
-	// world is set for a mutant of the world: see [Mutant.Apply].
+	// world is set for a mutant of the world: see [mutant.apply].
 	world bool
 	// text has the files, by their paths from the root, with slashes. changed has the files that edits have changed.
 	text, changed map[string]string
@@ -49,7 +49,7 @@ func (s *source) change(file, text string) {
 
 // find returns the file in which an edit fits: the file that it names, or else the only file that has its text, and
 // has it once.
-func (s *source) find(e Edit) (file string, err error) {
+func (s *source) find(e edit) (file string, err error) {
 	if e.Old == "" {
 		return "", errors.New("it replaces nothing")
 	}
