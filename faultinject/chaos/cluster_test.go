@@ -64,7 +64,7 @@ func TestScenarioClusterAlone(t *testing.T) {
 	scenarioOnCluster(t, "cluster", cfg, func(r *chaos.Report) (lacks []string) {
 		for _, span := range [][2]time.Duration{{2, 8}, {11, 15}, {21, 28}, {33, 60}} {
 			from, to := span[0]*time.Second, span[1]*time.Second
-			lacks = append(lacks, unless(r.Grants("", from, to) > 0, "locks are acquired between %v and %v", from, to)...)
+			lacks = append(lacks, unless(grants(r, "", from, to) > 0, "locks are acquired between %v and %v", from, to)...)
 		}
 		return lacks
 	})
@@ -77,7 +77,7 @@ func TestScenarioClusterAmongNodes(t *testing.T) {
 	scenarioOnCluster(t, "mixed", cfg, func(r *chaos.Report) (lacks []string) {
 		lacks = unless(r.Counts.Lost == 0, "%d leases were lost, and none needs to be", r.Counts.Lost)
 		for _, client := range []string{"c1", "c2", "c3"} {
-			lacks = append(lacks, unless(r.Grants(client, time.Second, 28*time.Second) > 0, "%s gets locks all the time", client)...)
+			lacks = append(lacks, unless(grants(r, client, time.Second, 28*time.Second) > 0, "%s gets locks all the time", client)...)
 		}
 		return lacks
 	})

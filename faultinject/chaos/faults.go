@@ -32,8 +32,7 @@ func (a *activeRun) noteLag(due time.Duration) {
 	late := clock.System().Now() - a.report.Began - due
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.report.Lag = max(a.report.Lag, late)
-	a.report.lags[due] = max(a.report.lags[due], late)
+	a.report.Lags[due] = max(a.report.Lags[due], late)
 }
 
 // End implements [faultinject.Subject].

@@ -45,7 +45,7 @@ func (a *activeRun) blame(h *history.History, result *history.Result) {
 		case tokensOnly && v.Kind == history.Unexplained: // an overlap may be why
 		case v.Forgetful() && a.forgotten(h, of):
 		default:
-			a.report.violatedBy(kindOf(of), "%v%s", v, proof(h, v))
+			a.report.violated("%s: %v%s", kindOf(of), v, proof(h, v))
 		}
 	}
 	if len(result.Undecided) > 0 {

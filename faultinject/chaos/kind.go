@@ -1,9 +1,7 @@
 package chaos
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/quorumlock/quorumlock/faultinject/history"
 )
@@ -28,21 +26,6 @@ const (
 
 // Kinds are all that there are.
 func Kinds() []Kind { return []Kind{Lock, Semaphore, RWLock, Latch, Join} }
-
-// ParseKinds parses names of kinds, separated by commas.
-func ParseKinds(text string) ([]Kind, error) {
-	var kinds []Kind
-	for word := range strings.SplitSeq(text, ",") {
-		kind := Kind(strings.TrimSpace(word))
-		if !slices.Contains(Kinds(), kind) {
-			return nil, fmt.Errorf("chaos: no kind is called %q; there are %v", word, Kinds())
-		}
-		if !slices.Contains(kinds, kind) {
-			kinds = append(kinds, kind)
-		}
-	}
-	return kinds, nil
-}
 
 // The objects of each kind. Latches are not among them, because each is new.
 var objects = map[Kind][]history.Object{

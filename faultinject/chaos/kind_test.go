@@ -1,12 +1,30 @@
 package chaos
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/faultinject/history"
 )
+
+// ParseKinds parses names of kinds, separated by commas.
+func ParseKinds(text string) ([]Kind, error) {
+	var kinds []Kind
+	for word := range strings.SplitSeq(text, ",") {
+		kind := Kind(strings.TrimSpace(word))
+		if !slices.Contains(Kinds(), kind) {
+			return nil, fmt.Errorf("chaos: no kind is called %q; there are %v", word, Kinds())
+		}
+		if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds, nil
+}
 
 func TestParseKinds(t *testing.T) {
 	kinds, err := ParseKinds("latch, lock,latch")

@@ -83,13 +83,8 @@ const clientsEnd = 20 * time.Second
 // Everything that Run starts ends with it, and on Linux with the program.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	cfg = cfg.withDefaults()
-	report := &Report{
-		Faults: make(map[faultinject.Fault]int), Kinds: make(map[Kind]*Tally), lags: make(map[time.Duration]time.Duration),
-	}
+	report := &Report{Granted: make(map[Kind]int), Lags: make(map[time.Duration]time.Duration)}
 	a := &activeRun{Config: cfg, report: report, began: time.Now()}
-	for _, step := range cfg.Plan {
-		a.report.Faults[step.Fault]++
-	}
 	if err := errors.Join(cfg.Plan.Check(len(cfg.Servers), cfg.Clients), a.prepare()); err != nil {
 		return a.report, err
 	}
@@ -103,7 +98,6 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		// Observations before a failure are checked as well.
 		err = errors.Join(err, a.judge(whole))
 	}
-	a.report.Took = time.Since(a.began)
 	return a.report, err
 }
 

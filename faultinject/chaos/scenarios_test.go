@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/chaos"
+	"github.com/quorumlock/quorumlock/faultinject/history"
 	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
@@ -33,7 +35,7 @@ func scenario(t *testing.T, cfg chaos.Config, unseen func(r *chaos.Report, late 
 	for range 3 {
 		cfg.Out, cfg.Patient = t.Output(), true
 		report := run(t, cfg)
-		lag = report.Lag
+		lag = slices.Max(slices.Collect(maps.Values(report.Lags)))
 		lacks = append(slices.Clone(report.Slow), unseen(report, strain.Worst())...)
 		if len(lacks) == 0 {
 			return
@@ -46,6 +48,28 @@ func scenario(t *testing.T, cfg chaos.Config, unseen func(r *chaos.Report, late 
 		stall = 0
 	}
 	strain.Missing(t, stall, "%s; a fault began or ended %v late", strings.Join(lacks, "; "), lag)
+}
+
+// grants counts the leases that clients whose name starts with a prefix got between two instants of the plan.
+func grants(r *chaos.Report, client string, from, to time.Duration) (n int) {
+	for _, e := range r.History.Events() {
+		at := e.Return - r.Began
+		if e.Kind == history.Acquire && e.Token != 0 && strings.HasPrefix(e.Client, client) && from <= at && at <= to {
+			n++
+		}
+	}
+	return n
+}
+
+// refusals are why clients got no lease between two instants of the plan, each reason once.
+func refusals(r *chaos.Report, from, to time.Duration) (reasons []string) {
+	for _, e := range r.History.Events() {
+		at := e.Return - r.Began
+		if e.Kind == history.Acquire && e.Error != "" && from <= at && at <= to && !slices.Contains(reasons, e.Error) {
+			reasons = append(reasons, e.Error)
+		}
+	}
+	return reasons
 }
 
 // unless returns an empty list if seen is true, and otherwise one with the message.
@@ -78,7 +102,7 @@ func TestScenarioWhatCanBeSpared(t *testing.T) {
 	`)}, func(r *chaos.Report, _ time.Duration) (lacks []string) {
 		lacks = unless(r.Counts.Lost == 0, "%d leases were lost, and none needs to be", r.Counts.Lost)
 		for _, client := range []string{"c1", "c2", "c3"} {
-			lacks = append(lacks, unless(r.Grants(client, time.Second, 11500*time.Millisecond) > 0, "%s gets locks all the time", client)...)
+			lacks = append(lacks, unless(grants(r, client, time.Second, 11500*time.Millisecond) > 0, "%s gets locks all the time", client)...)
 		}
 		return lacks
 	})
@@ -105,16 +129,16 @@ func TestScenarioWithoutAMajority(t *testing.T) {
 			10 * time.Second: 14 * time.Second,
 			17 * time.Second: 19*time.Second + 3*time.Second,
 		} {
-			moment := 500*time.Millisecond + r.LagAt(from) + late
-			require.Zero(t, r.Grants("", from+moment, to-moment), "no client gets a lock between %v and %v", from, to)
-			refusals := r.Refusals(from+moment, to-moment)
-			lacks = append(lacks, unless(len(refusals) > 0, "clients are refused between %v and %v", from, to)...)
-			for _, why := range refusals {
+			moment := 500*time.Millisecond + r.Lags[from] + late
+			require.Zero(t, grants(r, "", from+moment, to-moment), "no client gets a lock between %v and %v", from, to)
+			reasons := refusals(r, from+moment, to-moment)
+			lacks = append(lacks, unless(len(reasons) > 0, "clients are refused between %v and %v", from, to)...)
+			for _, why := range reasons {
 				require.Regexp(t, `no quorum: \d of 5 nodes agreed|is held by|gave up`, why)
 			}
 		}
-		lacks = append(lacks, unless(r.Grants("", 7*time.Second, 10*time.Second) > 0, "a lock is acquired between the first and the second loss")...)
-		return append(lacks, unless(r.Grants("", 14*time.Second, 17*time.Second) > 0, "a lock is acquired between the second and the third loss")...)
+		lacks = append(lacks, unless(grants(r, "", 7*time.Second, 10*time.Second) > 0, "a lock is acquired between the first and the second loss")...)
+		return append(lacks, unless(grants(r, "", 14*time.Second, 17*time.Second) > 0, "a lock is acquired between the second and the third loss")...)
 	})
 }
 
@@ -131,13 +155,13 @@ func TestScenarioPartitionedClient(t *testing.T) {
 		17s     deafen c1- for 6s
 	`)}, func(r *chaos.Report, late time.Duration) (lacks []string) {
 		for _, at := range []time.Duration{1, 9, 17} {
-			from, to := at*time.Second+300*time.Millisecond+r.LagAt(at*time.Second)+late, (at+6)*time.Second-100*time.Millisecond
-			require.Zero(t, r.Grants("c1", from, to), "c1 gets nothing from %v on", from)
+			from, to := at*time.Second+300*time.Millisecond+r.Lags[at*time.Second]+late, (at+6)*time.Second-100*time.Millisecond
+			require.Zero(t, grants(r, "c1", from, to), "c1 gets nothing from %v on", from)
 			for _, other := range []string{"c2", "c3"} {
-				lacks = append(lacks, unless(r.Grants(other, from, to) > 0, "%s goes on from %v on", other, from)...)
+				lacks = append(lacks, unless(grants(r, other, from, to) > 0, "%s goes on from %v on", other, from)...)
 			}
 		}
-		return append(lacks, unless(r.Grants("c1", 23*time.Second, time.Hour) > 0, "c1 gets locks again")...)
+		return append(lacks, unless(grants(r, "c1", 23*time.Second, time.Hour) > 0, "c1 gets locks again")...)
 	})
 }
 
@@ -155,7 +179,7 @@ func TestScenarioLateRequests(t *testing.T) {
 	`)}, func(r *chaos.Report, _ time.Duration) (lacks []string) {
 		lacks = unless(r.Counts.Lost == 0, "%d leases were lost, and none needs to be", r.Counts.Lost)
 		for _, client := range []string{"c1", "c2", "c3"} {
-			lacks = append(lacks, unless(r.Grants(client, time.Second, time.Hour) > 0, "%s gets locks", client)...)
+			lacks = append(lacks, unless(grants(r, client, time.Second, time.Hour) > 0, "%s gets locks", client)...)
 		}
 		return lacks
 	})
