@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"sync"
 	"time"
 )
 
@@ -168,4 +171,59 @@ func End(ctx context.Context, s Server, step Step) error {
 
 func notOfServer(s Server, step Step) error {
 	return fmt.Errorf("faultinject: %s: %q is not about a server alone", s.Name(), step)
+}
+
+// Nodes is a [Subject] that consists of servers only, for tests of a service in the test's own process. Its plans
+// concern nodes, and ways that are cut for all clients at once. A [Nemesis] without clients draws such plans.
+type Nodes []Server
+
+// Begin implements [Subject].
+func (n Nodes) Begin(ctx context.Context, s Step) error { return n.befall(ctx, s, Begin) }
+
+// End implements [Subject].
+func (n Nodes) End(ctx context.Context, s Step) error { return n.befall(ctx, s, End) }
+
+func (n Nodes) befall(ctx context.Context, s Step, do func(context.Context, Server, Step) error) error {
+	if s.Node < 0 || s.Node >= len(n) {
+		return fmt.Errorf("there is no such node among %d", len(n))
+	}
+	return do(ctx, n[s.Node], s)
+}
+
+// Group is servers that were started together.
+type Group struct{ servers []Server }
+
+// StartGroup starts n servers in parallel, named n1 to n<n>. It returns once all have started, or have all been
+// closed again because one failed.
+func StartGroup(n int, start func(name string) (Server, error)) (*Group, error) {
+	servers, errs := make([]Server, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { servers[i], errs[i] = start("n" + strconv.Itoa(i+1)) })
+	}
+	wg.Wait()
+	g := new(Group)
+	for i, s := range servers {
+		if errs[i] == nil {
+			g.servers = append(g.servers, s)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
+	return g, nil
+}
+
+// Servers returns the servers in the order of their names.
+func (g *Group) Servers() []Server { return slices.Clone(g.servers) }
+
+// Close closes all servers. It may be called more than once.
+func (g *Group) Close() error {
+	errs := make([]error, len(g.servers))
+	var wg sync.WaitGroup
+	for i, s := range g.servers {
+		wg.Go(func() { errs[i] = s.Close() })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }

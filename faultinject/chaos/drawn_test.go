@@ -28,9 +28,7 @@ func TestEveryOperationIsDrawn(t *testing.T) {
 			break
 		}
 	}
-	for _, name := range drawn.Rarest() {
-		t.Logf("%8d %s", drawn[name], name)
-	}
+	t.Log(drawn)
 	if missing := drawn.Undrawn(undrawn...); len(missing) > 0 {
 		strain.Missing(t, time.Second, "chaos does not draw these, or they are exceptions that do not exist: %v", missing)
 	}

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -289,19 +287,6 @@ func (w *world) readsInTheEnd(newcomer *process) {
 			return
 		}
 	}
-}
-
-// latchState formats a node's answer about a latch for the history.
-func latchState(s *wire.LatchState) string {
-	ids := ""
-	if s.Size > 0 {
-		ids = fmt.Sprintf(", %d ids %s", s.Size, strings.Join(s.IDs, " "))
-	}
-	whole := ""
-	if s.Whole {
-		whole = ", given back"
-	}
-	return fmt.Sprintf("latch of %d since %d in generation %d%s%s", s.Count, s.Since, s.Generation, ids, whole)
 }
 
 // latchMemory is the nodes' knowledge of the latch, and their losses of it. It decides which promises hold.

@@ -235,7 +235,7 @@ func (s *server) end(fault faultinject.Fault) {
 // inflict begins and ends one fault.
 func (w *world) inflict(step faultinject.Step) {
 	w.apart.Sleep(step.At)
-	w.note("%s %s begins%s", step.Fault, step.Target(), length(step))
+	w.note("begins: %v", step)
 	switch step.Fault {
 	case faultinject.Freeze:
 		p := w.process(step.Client)
@@ -259,18 +259,7 @@ func (w *world) inflict(step faultinject.Step) {
 		w.servers[step.Node].end(step.Fault)
 	}
 	if step.For > 0 {
-		w.note("%s %s ends", step.Fault, step.Target())
-	}
-}
-
-func length(step faultinject.Step) string {
-	switch {
-	case step.For == 0:
-		return ""
-	case step.Amount != 0:
-		return fmt.Sprintf(", by %v for %v", step.Amount, step.For)
-	default:
-		return fmt.Sprintf(", for %v", step.For)
+		w.note("ends: %v", step)
 	}
 }
 

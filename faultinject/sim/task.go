@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -81,7 +80,7 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 		patience, cancel = context.WithTimeout(context.Background(), min(t.Patience, span-w.now()+taskOffset(index)))
 	}
 	defer cancel()
-	w.note("%s wants %v%s", p.label, t.Names, waitingOf(t))
+	w.note("%s wants %v (reads %t, tries %t, waits %v, handed over %t)", p.label, t.Names, t.Reads, t.Try, t.Waiting, !t.NoHandover)
 	var one *waiting
 	if !t.Try && t.Permits == 0 {
 		one = w.waits(p, t, cancel)
@@ -107,19 +106,6 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 		context.AfterFunc(lease.Context(), func() { w.turnOver(lease) })
 	}
 	return lease
-}
-
-func waitingOf(t Task) string {
-	switch {
-	case t.Reads:
-		return fmt.Sprintf(", to read (%v)", t.Waiting)
-	case t.Try:
-		return ", now"
-	case t.NoHandover:
-		return fmt.Sprintf(" (%v, nothing handed over)", t.Waiting)
-	default:
-		return fmt.Sprintf(" (%v)", t.Waiting)
-	}
 }
 
 // acquireNested acquires a lock again within its lease, and releases one of the two. It returns the remaining one.

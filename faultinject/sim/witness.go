@@ -378,7 +378,8 @@ func (w *world) ran(l *link, x *exchange) {
 		return
 	}
 	for i, op := range x.ops {
-		w.note("%s asks %s to %s %v%s for %s%s: %s", l.process.label, l.Name(), op.Kind, op.Names, reader(op), w.short(op.Owner), tokenOf(op), w.answer(x.replies[i]))
+		w.note("%s asks %s to %s %v for %s (reads %t, token %d): %s",
+			l.process.label, l.Name(), op.Kind, op.Names, w.short(op.Owner), op.Reads, op.Token, w.answer(x.replies[i]))
 	}
 }
 
@@ -393,34 +394,13 @@ func (w *world) heard(l *link, m wire.Message) {
 	}
 }
 
-func reader(op wire.Op) string {
-	if op.Reads {
-		return ", to read,"
-	}
-	return ""
-}
-
-func tokenOf(op wire.Op) string {
-	if op.Token == 0 || op.Kind != wire.Acquire {
-		return ""
-	}
-	return fmt.Sprintf(" with token %d", op.Token)
-}
-
 func (w *world) answer(r wire.Reply) string {
-	text := r.Outcome.String()
 	switch {
 	case r.Err != nil:
-		text = r.Err.Error()
+		return r.Err.Error()
 	case r.Latch != nil:
-		text += ", " + latchState(r.Latch)
-	case r.Outcome == wire.Denied:
-		text += fmt.Sprintf(" by %s for %v", w.short(r.Holder.Owner), r.Holder.TTL)
-	case r.Token != 0:
-		text += fmt.Sprintf(", but knows token %d", r.Token)
+		return fmt.Sprintf("%v, %+v", r.Outcome, *r.Latch)
+	default:
+		return fmt.Sprintf("%v, holder %s for %v, token %d, recovering for %v", r.Outcome, w.short(r.Holder.Owner), r.Holder.TTL, r.Token, r.Recovering)
 	}
-	if r.Recovering > 0 && r.Err == nil {
-		text += fmt.Sprintf(" (recovering for %v)", r.Recovering)
-	}
-	return text
 }

@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -106,13 +105,6 @@ func exported(of reflect.Type) (names []string) {
 		}
 	}
 	return names
-}
-
-// Rarest lists all names with a count, the rarest first.
-func (t Tally) Rarest() []string {
-	return slices.SortedFunc(maps.Keys(t), func(a, b string) int {
-		return cmp.Or(cmp.Compare(t[a], t[b]), cmp.Compare(a, b))
-	})
 }
 
 // Add adds other counts.
