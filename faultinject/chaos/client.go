@@ -28,9 +28,9 @@ func Client() (was bool, err error) {
 	if !was {
 		return false, nil
 	}
-	s, err := decodeSettings(text)
-	if err != nil {
-		return true, err
+	var s settings
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return true, fmt.Errorf("chaos: %s: %w", environment, err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -184,19 +184,6 @@ func (s settings) differ(cfg *quorumlock.Config) {
 
 // environment is the environment variable with the settings.
 const environment = "QUORUMLOCK_CHAOS_CLIENT"
-
-func (s settings) encode() (string, error) {
-	text, err := json.Marshal(s)
-	return environment + "=" + string(text), err
-}
-
-func decodeSettings(text string) (settings, error) {
-	var s settings
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return s, fmt.Errorf("chaos: %s: %w", environment, err)
-	}
-	return s, nil
-}
 
 // crowdPatience is the longest time that a member of a crowd waits for a lock.
 const crowdPatience = 50 * time.Millisecond

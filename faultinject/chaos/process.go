@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,12 +35,12 @@ func (c *client) start() error {
 	s := c.settings
 	s.Label = c.label()
 	s.Seed += uint64(1000 * c.lives)
-	variable, err := s.encode()
+	text, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("chaos: %s: %w", s.Label, err)
 	}
 	c.cmd = exec.Command(exe)
-	c.cmd.Env = append(os.Environ(), variable)
+	c.cmd.Env = append(os.Environ(), environment+"="+string(text))
 	c.cmd.Stdout, c.cmd.Stderr = os.Stderr, os.Stderr
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return fmt.Errorf("chaos: %s: %w", s.Label, err)

@@ -37,7 +37,7 @@ func newResource() (*resource, error) {
 		shown: make(map[string]time.Time), kept: make(map[string]time.Duration),
 	}
 	calls := rpc.NewServer()
-	err := calls.RegisterName("Resource", service{r})
+	err := calls.RegisterName("Resource", r)
 	if err == nil {
 		r.listener, err = net.Listen("tcp", "127.0.0.1:0")
 	}
@@ -68,10 +68,8 @@ func (r *resource) accept(calls *rpc.Server) {
 	}
 }
 
-// service has the methods that clients call by package rpc. That package demands exported methods and arguments.
-type service struct{ resource *resource }
-
-// Shown is a token that a client shows for an object, or for slots of it.
+// Shown is a token that a client shows for an object, or for slots of it. Package rpc demands exported methods and
+// arguments.
 type Shown struct {
 	Name  string
 	Slots []int
@@ -87,9 +85,9 @@ type Kept struct {
 
 // Show compares a token with the largest one of a write. The resource does not remember a reader's token, because readers
 // have no order. A refusal is no error: a late holder is expected to be refused.
-func (c service) Show(s Shown, _ *bool) error {
-	c.resource.mu.Lock()
-	defer c.resource.mu.Unlock()
+func (r *resource) Show(s Shown, _ *bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	places := []string{s.Name}
 	if len(s.Slots) > 0 {
 		places = nil
@@ -98,23 +96,23 @@ func (c service) Show(s Shown, _ *bool) error {
 		}
 	}
 	for _, place := range places {
-		if s.Token < c.resource.last[place] {
-			c.resource.refused[place]++
+		if s.Token < r.last[place] {
+			r.refused[place]++
 			continue
 		}
 		if !s.Reads {
-			c.resource.last[place] = s.Token
+			r.last[place] = s.Token
 		}
-		c.resource.shown[s.Name] = time.Now()
+		r.shown[s.Name] = time.Now()
 	}
 	return nil
 }
 
 // Keep announces until when nodes may keep something of an object.
-func (c service) Keep(k Kept, _ *bool) error {
-	c.resource.mu.Lock()
-	defer c.resource.mu.Unlock()
-	c.resource.kept[k.Name] = max(c.resource.kept[k.Name], k.Until)
+func (r *resource) Keep(k Kept, _ *bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept[k.Name] = max(r.kept[k.Name], k.Until)
 	return nil
 }
 

@@ -40,16 +40,20 @@ type Recorder struct {
 // names of all other processes in the same history, including a process that this one replaces. All of them must use
 // the same clock; nil means clock.System.
 func NewRecorder(client string, out io.Writer, c clock.Clock) *Recorder {
-	if c == nil {
-		c = clock.System()
-	}
-	return &Recorder{client: client, clock: c, write: func(e Event) error {
+	return newRecorder(client, c, func(e Event) error {
 		line, err := json.Marshal(e)
 		if err == nil {
 			_, err = out.Write(append(line, '\n'))
 		}
 		return err
-	}}
+	})
+}
+
+func newRecorder(client string, c clock.Clock, write func(Event) error) *Recorder {
+	if c == nil {
+		c = clock.System()
+	}
+	return &Recorder{client: client, clock: c, write: write}
 }
 
 // Log collects the events of clients in one process. It is safe for concurrent use.
@@ -64,15 +68,12 @@ type Log struct {
 func (l *Log) Recorder(client string, c clock.Clock) *Recorder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c == nil {
-		c = clock.System()
-	}
-	r := &Recorder{client: client, clock: c, write: func(e Event) error {
+	r := newRecorder(client, c, func(e Event) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.events = append(l.events, e)
 		return nil
-	}}
+	})
 	l.recorders = append(l.recorders, r)
 	return r
 }

@@ -64,27 +64,20 @@ func (w *world) judge() {
 		return
 	}
 	latch := slices.DeleteFunc(h.Events(), func(e history.Event) bool { return e.Of != history.Latch })
-	if len(latch) == 0 {
-		w.addViolations(h, budget)
-	} else {
-		w.explain(slices.DeleteFunc(h.Events(), func(e history.Event) bool { return e.Of == history.Latch }), budget)
+	w.explain(slices.DeleteFunc(h.Events(), func(e history.Event) bool { return e.Of == history.Latch }), budget)
+	if len(latch) > 0 {
 		w.judgeLatch(latch)
 	}
 	slices.SortStableFunc(w.violations, func(a, b Violation) int { return cmp.Compare(a.At, b.At) })
 }
 
-// explain checks some of the events.
+// explain checks some of the events, and notes the violations. A forgotten latch excuses some of them.
 func (w *world) explain(events []history.Event, allowed time.Duration) {
 	h, err := history.New(events...)
 	if err != nil {
 		w.violated(Counting, "%v", err)
 		return
 	}
-	w.addViolations(h, allowed)
-}
-
-// addViolations adds the violations that the checker finds in a history. A forgotten latch excuses some of them.
-func (w *world) addViolations(h *history.History, allowed time.Duration) {
 	for _, v := range history.Check(h, allowed).Violations {
 		if w.latch.excused && v.Forgetful() {
 			continue

@@ -85,8 +85,12 @@ func (c *compiler) operation(expr ast.Expr) expression {
 			return calculate(operand(a), operand(b))
 		}
 	case *ast.StringConcatOpExpr:
-		values := c.list(parts(e))
-		return func(f *frame) Value { return concat(values(f)) }
+		left, right := c.expression(e.Lhs), c.expression(e.Rhs)
+		return func(f *frame) Value {
+			a := left(f)
+			b := right(f)
+			return joinable(a) + joinable(b)
+		}
 	case *ast.UnaryMinusOpExpr:
 		value := c.expression(e.Expr)
 		return func(f *frame) Value { return -operand(value(f)) }
@@ -99,21 +103,6 @@ func (c *compiler) operation(expr ast.Expr) expression {
 	default:
 		panic(unsupported{e, e.Line()})
 	}
-}
-
-// parts returns the operands of a row of concatenations. The operator is right-associative.
-func parts(e *ast.StringConcatOpExpr) []ast.Expr {
-	if rest, ok := e.Rhs.(*ast.StringConcatOpExpr); ok {
-		return append([]ast.Expr{e.Lhs}, parts(rest)...)
-	}
-	last := e.Rhs
-	switch last := last.(type) { // one value of each
-	case *ast.FuncCallExpr:
-		last.AdjustRet = true
-	case *ast.Comma3Expr:
-		last.AdjustRet = true
-	}
-	return []ast.Expr{e.Lhs, last}
 }
 
 // all compiles an expression that may have several values, or returns nil.

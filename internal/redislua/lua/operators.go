@@ -3,7 +3,6 @@ package lua
 import (
 	"cmp"
 	"math"
-	"strings"
 )
 
 func less(a, b Value) bool { return compared(a, b) < 0 }
@@ -67,18 +66,13 @@ func length(v Value) Value {
 	return nil
 }
 
-// concat joins operands, from the first to the last. Lua begins at the end, which shows in errors only.
-func concat(values []Value) Value {
-	var few [8]string
-	texts := few[:0]
-	for _, v := range values {
-		text, ok := Text(v)
-		if !ok {
-			raisef("attempt to concatenate a %s value", typeName(v))
-		}
-		texts = append(texts, text)
+// joinable returns the text of an operand.
+func joinable(v Value) string {
+	text, ok := Text(v)
+	if !ok {
+		raisef("attempt to concatenate a %s value", typeName(v))
 	}
-	return strings.Join(texts, "")
+	return text
 }
 
 func index(of, key Value) Value {
