@@ -99,13 +99,13 @@ type Shard interface {
 	Rejoin(ctx context.Context) error
 }
 
-// onShard calls one of the methods of a [Shard].
-func onShard(ctx context.Context, s Server, step Step, do func(Shard, context.Context) error) error {
-	shard, ok := s.(Shard)
+// on calls a method that only some servers have: those of a [Shard], or of a [Loser].
+func on[T any](s Server, step Step, do func(T) error) error {
+	some, ok := s.(T)
 	if !ok {
 		return fmt.Errorf("faultinject: %s: %q: %w", s.Name(), step, errors.ErrUnsupported)
 	}
-	return do(shard, ctx)
+	return do(some)
 }
 
 // Begin injects the step's fault into a server: a fault of a node, or [Part] of all clients at once. Other faults are
@@ -119,10 +119,7 @@ func Begin(ctx context.Context, s Server, step Step) error {
 	case Wipe:
 		return errors.Join(s.Kill(ctx), s.Wipe(ctx))
 	case Lose:
-		if loser, ok := s.(Loser); ok {
-			return loser.Lose(ctx, step.Amount)
-		}
-		return fmt.Errorf("faultinject: %s: %q: %w", s.Name(), step, errors.ErrUnsupported)
+		return on(s, step, func(l Loser) error { return l.Lose(ctx, step.Amount) })
 	case Flush:
 		_, err := s.Command(ctx, "FLUSHALL")
 		return err
@@ -133,11 +130,11 @@ func Begin(ctx context.Context, s Server, step Step) error {
 	case Memory:
 		return s.SetMaxMemory(ctx, 1)
 	case Failover:
-		return onShard(ctx, s, step, Shard.Failover)
+		return on(s, step, func(shard Shard) error { return shard.Failover(ctx) })
 	case Move:
-		return onShard(ctx, s, step, Shard.Move)
+		return on(s, step, func(shard Shard) error { return shard.Move(ctx) })
 	case Isolate:
-		return onShard(ctx, s, step, Shard.Isolate)
+		return on(s, step, func(shard Shard) error { return shard.Isolate(ctx) })
 	case Part:
 		if step.Client == All {
 			return s.CutOff(ctx)
@@ -160,7 +157,7 @@ func End(ctx context.Context, s Server, step Step) error {
 	case Memory:
 		return s.SetMaxMemory(ctx, 0)
 	case Isolate:
-		return onShard(ctx, s, step, Shard.Rejoin)
+		return on(s, step, func(shard Shard) error { return shard.Rejoin(ctx) })
 	case Part:
 		if step.Client == All {
 			return s.Heal(ctx)

@@ -36,7 +36,7 @@ func (w *worker) usesInDo(ctx context.Context, u workload.Use) error {
 		defer func() { got.Lost(errDone) }()
 		if u.Permits > 0 {
 			failed = w.show(ctx, got)
-			sleep(inner, u.Hold)
+			workload.Sleep(inner, u.Hold)
 			return nil
 		}
 		nested, err := u.Lock(w.client).TryAcquire(inner)
@@ -116,7 +116,7 @@ func (w *worker) asks(ctx context.Context, u workload.Use) error {
 	} else {
 		_ = call()
 	}
-	sleep(ctx, w.UpTo(w.lengthened(5*time.Millisecond)))
+	workload.Sleep(ctx, w.UpTo(w.lengthened(5*time.Millisecond)))
 	return nil
 }
 
@@ -147,7 +147,7 @@ func (w *worker) usesTogether(ctx context.Context) error {
 		ran := false
 		err := j.Do(patience, func(inner context.Context) error {
 			ran = true
-			sleep(inner, uses[0].Hold)
+			workload.Sleep(inner, uses[0].Hold)
 			return nil
 		})
 		if !ran {

@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -108,7 +109,6 @@ func (a *activeRun) soon(h *history.History, kind Kind, what string, is func(his
 	case first > bound:
 		a.report.slow("%s: %v and not %v after the last fault ended: %s", kind, first, bound, what)
 	}
-	a.report.Recovered = max(a.report.Recovered, first)
 }
 
 // answered are the kinds of events that need answers of enough nodes to succeed.
@@ -181,7 +181,7 @@ func (a *activeRun) leftovers(ctx context.Context) {
 	busy, cancel := context.WithTimeout(ctx, clientsEnd)
 	defer cancel()
 	for !a.resource.idle() {
-		if !sleep(busy, 10*time.Millisecond) {
+		if !workload.Sleep(busy, 10*time.Millisecond) {
 			a.report.violated("workers had not ended %v after they were asked to", clientsEnd)
 			return
 		}
@@ -211,7 +211,7 @@ func (a *activeRun) awaitSweep(ctx context.Context, s faultinject.Server, idle t
 		if since > a.TTL/4 && len(unexpected) > 0 {
 			late = unexpected
 		}
-		if since > max(a.TTL, entryEnd) || !sleep(ctx, 50*time.Millisecond) {
+		if since > max(a.TTL, entryEnd) || !workload.Sleep(ctx, 50*time.Millisecond) {
 			a.report.violated("%v after all workers released their locks and ended, %s has the keys %v (%v)", since, s.Name(), left, err)
 			return false
 		}

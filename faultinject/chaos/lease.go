@@ -72,7 +72,7 @@ func (w *worker) take(ctx context.Context, u workload.Use) (*holding, error) {
 // the time: an unobserved end proves nothing.
 func (w *worker) holdUntilEnd(ctx context.Context, got *holding, longest time.Time) {
 	for time.Now().Before(longest) && got.act() == nil && ctx.Err() == nil {
-		sleep(ctx, w.TTL/40)
+		workload.Sleep(ctx, w.TTL/40)
 	}
 }
 
@@ -84,7 +84,7 @@ func (w *worker) use(ctx context.Context, got *holding) error {
 		if got.act() != nil {
 			return nil
 		}
-		sleep(ctx, w.UpTo(w.Think))
+		workload.Sleep(ctx, w.UpTo(w.Think))
 		if err := w.show(ctx, got); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (w *worker) use(ctx context.Context, got *holding) error {
 			got.Extend = got.Lengthen == 0            // otherwise the lease must last without a renewal
 		}
 		if left := time.Until(until); left > 0 && ctx.Err() == nil {
-			sleep(ctx, min(left, w.UpTo(w.lengthened(100*time.Millisecond))))
+			workload.Sleep(ctx, min(left, w.UpTo(w.lengthened(100*time.Millisecond))))
 			continue
 		}
 		// The lease must have ended if the resource refused its token.
@@ -116,7 +116,7 @@ func (w *worker) show(ctx context.Context, got *holding) error {
 //
 //nolint:contextcheck // a release has no context
 func (w *worker) leave(ctx context.Context, got *holding) error {
-	defer sleep(ctx, w.UpTo(w.lengthened(5*time.Millisecond)))
+	defer workload.Sleep(ctx, w.UpTo(w.lengthened(5*time.Millisecond)))
 	over := got.valid()
 	if over != nil {
 		got.Lost(over)
@@ -158,7 +158,7 @@ func (w *worker) watch(ctx context.Context, got *holding, until time.Duration) e
 	if left := until - clock.System().Now(); releases && left > 0 {
 		end -= w.UpTo(left)
 	}
-	for left := w.TTL; left > 0 && got.act() == nil && sleep(ctx, min(left, w.TTL/40)); {
+	for left := w.TTL; left > 0 && got.act() == nil && workload.Sleep(ctx, min(left, w.TTL/40)); {
 		left = end - clock.System().Now()
 	}
 	got.Lost(errDone)

@@ -96,8 +96,6 @@ func (c *client) kill() error {
 	return nil
 }
 
-var errLinger = errors.New("it does not end")
-
 // ask asks the process to end: its workers end, and then it waits for finish.
 func (c *client) ask() error { return c.signal(syscall.SIGTERM) }
 
@@ -111,6 +109,6 @@ func (c *client) finish(within time.Duration) error {
 		}
 		return nil
 	case <-time.After(within):
-		return errors.Join(errLinger, c.kill())
+		return errors.Join(errors.New("it does not end"), c.kill())
 	}
 }

@@ -22,8 +22,6 @@ type Report struct {
 	// Forgotten counts the latches that a majority may have forgotten, of Latches in all. The others had to keep
 	// every promise; these only had to be not done too early.
 	Forgotten, Latches int
-	// Recovered is the time after the last fault until every name had been acquired again.
-	Recovered time.Duration
 	// Violations describe the broken promises. There must be none.
 	Violations []string
 	// Slow describes progress that came late. There must be none on a machine with time to spare.

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
 
 // Config configures a run.
@@ -189,9 +190,9 @@ func (a *activeRun) recover(ctx context.Context) {
 	for _, kind := range a.Kinds {
 		longest = max(longest, a.recoveryOf(kind))
 	}
-	sleep(ctx, longest)
+	workload.Sleep(ctx, longest)
 	for !a.resource.used(a.Kinds, ended) && time.Since(ended) < longest+patience {
-		if !sleep(ctx, 50*time.Millisecond) {
+		if !workload.Sleep(ctx, 50*time.Millisecond) {
 			return
 		}
 	}
@@ -233,16 +234,4 @@ func (a *activeRun) tearDown(ctx context.Context, well bool) error {
 		a.resource.close()
 	}
 	return errors.Join(errs...)
-}
-
-// sleep waits, and reports whether ctx has not ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

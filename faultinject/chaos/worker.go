@@ -166,7 +166,7 @@ func (w *worker) failed(ctx context.Context, u workload.Use, err error, record f
 	if errors.Is(err, quorumlock.ErrInvalid) && u.Permits == 0 {
 		return fmt.Errorf("chaos: %s acquires %v: %w", w.Label, u.Names, err)
 	}
-	sleep(ctx, w.UpTo(w.lengthened(20*time.Millisecond))) // it may have failed at once, and would again
+	workload.Sleep(ctx, w.UpTo(w.lengthened(20*time.Millisecond))) // it may have failed at once, and would again
 	return nil
 }
 
@@ -229,7 +229,7 @@ func (w *worker) useLatch(ctx context.Context, latch *quorumlock.Latch) error {
 	}
 	for _, atOnce := range steps {
 		// A call after the end would prove nothing, and take time to check.
-		if !sleep(ctx, w.UpTo(w.TTL/12)) {
+		if !workload.Sleep(ctx, w.UpTo(w.TTL/12)) {
 			return nil
 		}
 		var calls sync.WaitGroup

@@ -85,7 +85,7 @@ func (w *world) worksIn(ctx context.Context, p *process, t Task, rng *rand.Rand,
 			_ = parts.Record((*history.Holding).Act, func() error { return nil })
 		}
 		left := until - w.now()
-		if left <= 0 || !pause(ctx, min(left, time.Duration(rng.Int64N(int64(ttl)/3)))) {
+		if left <= 0 || !workload.Sleep(ctx, min(left, time.Duration(rng.Int64N(int64(ttl)/3)))) {
 			break
 		}
 	}
@@ -101,7 +101,7 @@ func (w *world) holdsJoined(ctx context.Context, p *process, t Task, rng *rand.R
 	if t.Form == workload.InJoinDo {
 		return j.Do(ctx, func(ctx context.Context) error {
 			w.note("%s has all of it", p.label)
-			pause(ctx, t.Hold)
+			workload.Sleep(ctx, t.Hold)
 			return nil
 		})
 	}
@@ -120,7 +120,7 @@ func (w *world) holdsJoined(ctx context.Context, p *process, t Task, rng *rand.R
 		if j.Valid(lease) == nil {
 			_ = parts.Record((*history.Holding).Act, func() error { return nil })
 		}
-		if !pause(lease.Context(), min(until-w.now(), time.Duration(rng.Int64N(int64(ttl)/3)))) {
+		if !workload.Sleep(lease.Context(), min(until-w.now(), time.Duration(rng.Int64N(int64(ttl)/3)))) {
 			break
 		}
 	}

@@ -243,7 +243,7 @@ func (w *world) latchAfterFaults(newcomer *process) {
 		return
 	}
 	// Duplicates have arrived by then.
-	pause(context.Background(), max(0, span+2*ttl+ttl/2-w.now()))
+	workload.Sleep(context.Background(), max(0, span+2*ttl+ttl/2-w.now()))
 	w.readsInTheEnd(newcomer)
 	old := []*process{newcomer}
 	for client, p := range w.processes {
@@ -282,7 +282,7 @@ func (w *world) readsInTheEnd(newcomer *process) {
 		if !errors.Is(err, quorumlock.ErrNoQuorum) {
 			return
 		}
-		if !pause(bound, ttl/20) {
+		if !workload.Sleep(bound, ttl/20) {
 			w.latch.checkUnreadable(w, err)
 			return
 		}

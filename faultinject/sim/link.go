@@ -47,7 +47,7 @@ func (l *link) RoundTrip() time.Duration {
 }
 
 // Name implements [node.Node].
-func (l *link) Name() string { return l.server.Name() }
+func (l *link) Name() string { return l.server.name }
 
 // Identity implements [node.Node].
 func (l *link) Identity() string { return l.server.node().Identity() }

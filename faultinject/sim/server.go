@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -45,9 +46,6 @@ func newServer(w *world, index int, c Clock) *server {
 		at: memory.New(name, skewed),
 	}
 }
-
-// Name is the name of the server.
-func (s *server) Name() string { return s.name }
 
 // node returns the node that answers.
 func (s *server) node() *memory.Node {
@@ -109,7 +107,7 @@ func (s *server) currentLife() int {
 
 // saveFromTimeToTime saves the server's data at random intervals, so the saved copy is often out of date.
 func (s *server) saveFromTimeToTime(ctx context.Context, rng *rand.Rand) {
-	for pause(ctx, time.Duration(rng.Int64N(int64(ttl)/2))) {
+	for workload.Sleep(ctx, time.Duration(rng.Int64N(int64(ttl)/2))) {
 		s.node().Save()
 	}
 }
@@ -133,7 +131,7 @@ func (s *server) maybeForget(x *exchange) {
 	}
 	s.world.Go(func() {
 		s.world.apart.Sleep(after)
-		s.world.note("%s forgets", s.Name())
+		s.world.note("%s forgets", s.name)
 		if flushed {
 			s.flush()
 		} else {

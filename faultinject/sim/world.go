@@ -193,22 +193,10 @@ func (w *world) endFaults() {
 	w.note("the faults are over")
 }
 
-// pause sleeps, and reports whether ctx has not ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // checkAfterFaults checks the state after the faults: a newcomer acquires every lock in time, and all keys are gone.
 func (w *world) checkAfterFaults() {
 	if w.cleanedUp() {
-		pause(context.Background(), ttl*3/4)
+		workload.Sleep(context.Background(), ttl*3/4)
 		w.nothingLeft()
 	}
 	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, Settings{}, newPaths(len(w.servers)), w.c.Seed+7)
@@ -231,7 +219,7 @@ func (w *world) checkAfterFaults() {
 		_ = p.client.Close(context.Background())
 	}
 	w.Wait()
-	pause(context.Background(), ttl+ttl/10)
+	workload.Sleep(context.Background(), ttl+ttl/10)
 	w.nothingLeft()
 }
 
@@ -278,7 +266,7 @@ func (w *world) cleanedUp() bool {
 func (w *world) nothingLeft() {
 	for _, s := range w.servers {
 		if keys := s.node().Keys(); len(keys) > 0 {
-			w.violated(Tidiness, "%s still has %v", s.Name(), keys)
+			w.violated(Tidiness, "%s still has %v", s.name, keys)
 		}
 	}
 }
@@ -302,3 +290,52 @@ func (w *world) allPermits(newcomer *process, recovered time.Time) {
 		w.violated(Progress, "R and 2 s after the faults %d permits cannot be acquired: %v", w.c.Permits, err)
 	}
 }
+
+// apart is the clock of a bubble, with no two timers at one instant. Such timers fire in random order, so runs could not be
+// repeated. A timer whose instant is taken is late by a few nanoseconds.
+type apart struct {
+	clock.Clock
+
+	mu sync.Mutex
+	// taken are the instants of all timers so far.
+	taken map[time.Duration]struct{}
+}
+
+func newApart() *apart {
+	return &apart{Clock: clock.Process(), taken: make(map[time.Duration]struct{})}
+}
+
+// delay returns the least duration from d on that ends at an instant of its own, and takes that.
+func (a *apart) delay(d time.Duration) time.Duration {
+	d = max(d, 0)
+	if d > 2*lastCall {
+		return d // the run is over before
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for now := a.Now(); ; d++ {
+		if _, taken := a.taken[now+d]; !taken {
+			a.taken[now+d] = struct{}{}
+			return d
+		}
+	}
+}
+
+// Sleep is time.Sleep.
+func (a *apart) Sleep(d time.Duration) { time.Sleep(a.delay(d)) }
+
+// NewTimer is time.NewTimer.
+func (a *apart) NewTimer(d time.Duration) *time.Timer { return time.NewTimer(a.delay(d)) }
+
+// AfterFunc implements [clock.Clock].
+func (a *apart) AfterFunc(d time.Duration, f func()) clock.Timer {
+	return apartTimer{a, a.Clock.AfterFunc(a.delay(d), f)}
+}
+
+type apartTimer struct {
+	apart *apart
+	clock.Timer
+}
+
+// Reset implements [clock.Timer].
+func (t apartTimer) Reset(d time.Duration) bool { return t.Timer.Reset(t.apart.delay(d)) }

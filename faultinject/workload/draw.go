@@ -2,6 +2,7 @@ package workload
 
 import (
 	"cmp"
+	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -86,4 +87,16 @@ func (d Drawer) Options(u *Use, longest time.Duration) {
 func (d Drawer) Permits(u *Use, size int) {
 	u.Permits, u.Size = 1+d.IntN(size), size
 	u.All, u.Reads, u.Downgrade = false, false, false
+}
+
+// Sleep waits, and reports whether ctx has not ended.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
 }

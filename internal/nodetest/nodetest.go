@@ -1,7 +1,7 @@
 // Package nodetest is the conformance suite of node.Node: the promises on which the coordinator relies, with
 // one subtest for each. Every implementation passes it: on servers, in memory, and wrapped by faultinject.
 //
-// The promises are the files below testdata; see testdata for their language. A few promises, mostly about many callers
+// The promises are the files below testdata; the variable testdata tells their language. A few promises, mostly about many callers
 // at once, are in Go.
 package nodetest
 
@@ -70,15 +70,6 @@ type promise struct {
 	kept func(x *trial)
 }
 
-// groups returns all promises: those in text, and behind them those in Go about the same subject.
-func groups() []group {
-	groups := stories()
-	for i, g := range groups {
-		groups[i].promises = append(g.promises, inGo[g.name]...)
-	}
-	return groups
-}
-
 // testdata has one file for each group of promises. A line that is not indented is the name of a promise. The lines
 // below it tell what happens, with the replies behind an arrow:
 //
@@ -116,8 +107,8 @@ type step struct {
 	body     []step
 }
 
-// stories reads all promises in text.
-func stories() (groups []group) {
+// groups returns all promises: those in text, and behind them those in Go about the same subject.
+func groups() (groups []group) {
 	files, err := testdata.ReadDir("testdata")
 	if err != nil {
 		panic(err)
@@ -142,6 +133,7 @@ func stories() (groups []group) {
 			body, rest = nested(rest[1:], 0)
 			g.promises = append(g.promises, promise{name, func(x *trial) { x.tell(begin, body) }})
 		}
+		g.promises = append(g.promises, inGo[g.name]...)
 		groups = append(groups, g)
 	}
 	return groups

@@ -5,10 +5,6 @@ import (
 	"math"
 )
 
-func less(a, b Value) bool { return compared(a, b) < 0 }
-
-func lessOrEqual(a, b Value) bool { return compared(a, b) <= 0 }
-
 // compared compares two numbers or two texts. No script has a number that is none.
 func compared(a, b Value) int {
 	switch x := a.(type) {
@@ -28,10 +24,10 @@ func compared(a, b Value) int {
 var comparisons = map[string]func(a, b Value) bool{
 	"==": func(a, b Value) bool { return a == b },
 	"~=": func(a, b Value) bool { return a != b },
-	"<":  less,
-	"<=": lessOrEqual,
-	">":  func(a, b Value) bool { return less(b, a) },
-	">=": func(a, b Value) bool { return lessOrEqual(b, a) },
+	"<":  func(a, b Value) bool { return compared(a, b) < 0 },
+	"<=": func(a, b Value) bool { return compared(a, b) <= 0 },
+	">":  func(a, b Value) bool { return compared(a, b) > 0 },
+	">=": func(a, b Value) bool { return compared(a, b) >= 0 },
 }
 
 var arithmetic = map[string]func(a, b float64) float64{
