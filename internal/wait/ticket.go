@@ -74,7 +74,7 @@ func newTicket(w *waiter) *ticket {
 		waiter:   w,
 		queues:   qs,
 		names:    w.spec.Names,
-		id:       w.spec.Slots.WaiterID(qs.engine.NextID()),
+		id:       w.spec.Slots.WaiterID(qs.engine.NextID("")),
 		number:   qs.ticketNumber(w),
 		fifo:     !w.spec.Spins,
 		forecast: decision.NewForecast(qs.engine.Nodes.Len(), w.spec.Need),
