@@ -118,13 +118,13 @@ type attempt struct {
 
 func newAttempt(e *Engine, s *Spec, r Request) *attempt {
 	a := &attempt{grant: newGrant(e, s, r.Ticket), decided: make(chan struct{}), trace: r.Trace, sentAt: r.Began, roundAt: r.Began}
-	a.grant.attempt = a
 	token := e.Tokens.Propose(s.Names, 0)
 	end := token
 	if r.Reserve {
-		end += e.blockSize(token)
+		end += decision.Block(e.Tokens.BlockEnd(), token, e.MaxHandovers)
 	}
 	a.proposal = decision.NewProposal(e.Nodes.Len(), s.Need, s.Reads, token, end)
+	a.grant.proposal = &a.proposal
 	return a
 }
 
@@ -186,7 +186,7 @@ func (a *attempt) Answer(c *dispatch.Call, r *wire.Reply) {
 	a.countVote(i, c.Sent, c.Op.Token, r)
 	switch {
 	case g.state == stateHeld:
-		g.dropAttempt()
+		g.dropProposal()
 		g.applyLateVote()
 	case g.state == stateAcquiring && a.proposal.NeedsHigherToken() && g.spec.Reads:
 		a.proposeTo(a.nextCalls(), a.proposal.WriteBack())
@@ -319,7 +319,7 @@ func (a *attempt) becomeHeld() bool {
 		return false
 	}
 	g.engine.locals.OnTaken(g)
-	g.dropAttempt()
+	g.dropProposal()
 	return true
 }
 
@@ -343,7 +343,7 @@ func (a *attempt) rollBack(gaveUp bool) {
 			a.withdrawFrom(i)
 		}
 	}
-	if a.tokenTooFar() {
+	if g.refusals.tokenTooFar() {
 		g.engine.Tokens.Unfollow()
 	}
 	g.engine.Tokens.Observe(a.proposal.FenceToBeat(), g.spec.Names...)
@@ -400,14 +400,15 @@ func (a *attempt) lossError() (Retry, error) {
 	g := a.grant
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	again := Retry{Useful: !a.permanentlyRefused(), TokenRejected: a.tokenTooFar(), FreeAfter: a.expectedFreeAfter()}
+	nodes, holders := g.refusals.denials()
+	again := Retry{Useful: !a.permanentlyRefused(), TokenRejected: g.refusals.tokenTooFar(), FreeAfter: freeAfter(holders, g.claims.Nodes(), g.spec.Need)}
 	votes := a.proposal.Votes()
 	if votes.Result() == decision.Lost && votes.Denied() > 0 && votes.Unknown() <= g.claims.Nodes()-g.spec.Need {
 		// Enough nodes answered, so the holder is the obstacle.
-		holder := a.holder()
+		holder := mostNamed(holders)
 		// If the lock is free but reserved, no other slots help.
 		again.OtherSlots = g.spec.Slots != nil && (holder.Owner != "" || holder.TTL <= 0) && g.spec.Slots.Promising(g.spec.Need)
-		return again, g.heldBy(holder.Name, holder.Owner, holder.TTL, a.denials())
+		return again, g.heldBy(holder, nodes)
 	}
 	short := g.shortage("acquire", a.proposal.Taken())
 	short.Late = a.proposal.Taken().Result() == decision.Won
@@ -417,12 +418,6 @@ func (a *attempt) lossError() (Retry, error) {
 		}
 	}
 	return again, g.engine.Errors.NoQuorum(short)
-}
-
-// rejection is the error of a node whose answer does not count.
-func (g *Grant) rejection(i int, kind wire.Kind, why error) NodeError {
-	name := g.engine.Nodes.Name(i)
-	return NodeError{name, &node.Error{Node: name, Op: kind.String(), Reason: node.ErrRejected, Err: why}}
 }
 
 // errTokenNotTaken explains why the grant of a node did not count.
@@ -446,100 +441,4 @@ func (a *attempt) permanentlyRefused() bool {
 		}
 	}
 	return permanent > g.claims.Nodes()-g.spec.Need
-}
-
-// tokenTooFar reports whether the clock of a node rejected the token.
-func (a *attempt) tokenTooFar() bool {
-	g := a.grant
-	for _, r := range g.refusals.all() {
-		if errors.Is(r.Err, node.ErrClock) {
-			return true
-		}
-	}
-	return false
-}
-
-// expectedFreeAfter estimates from the denials how long until a quorum is free.
-func (a *attempt) expectedFreeAfter() time.Duration {
-	g := a.grant
-	told := make([]time.Duration, 0, g.claims.Nodes())
-	for _, r := range g.refusals.all() {
-		if r.Outcome == wire.Denied {
-			told = append(told, HolderTTL(r.Holder))
-		}
-	}
-	return decision.FreeAfter(told, g.claims.Nodes()-len(told), g.spec.Need)
-}
-
-// denials returns the names of the nodes that denied the attempt.
-func (a *attempt) denials() []string {
-	g := a.grant
-	names := make([]string, 0, g.claims.Nodes())
-	for i, r := range g.refusals.all() {
-		if r.Outcome == wire.Denied {
-			names = append(names, g.engine.Nodes.Name(i))
-		}
-	}
-	return names
-}
-
-// holder returns the owner that most nodes named when they denied the attempt.
-func (a *attempt) holder() wire.Holder {
-	var holders []wire.Holder
-	for _, r := range a.grant.refusals.all() {
-		if r.Outcome == wire.Denied {
-			holders = append(holders, r.Holder)
-		}
-	}
-	return mostNamed(holders)
-}
-
-// mostNamed returns the holder with the owner that occurs most often.
-func mostNamed(holders []wire.Holder) (most wire.Holder) {
-	votes := make(map[string]int)
-	for _, h := range holders {
-		if h.Owner == "" && most.Owner != "" {
-			continue // free there but reserved, and other nodes named the holder
-		}
-		votes[h.Owner]++
-		switch n := votes[h.Owner]; {
-		case most.Owner == h.Owner:
-			if HolderTTL(h) > HolderTTL(most) {
-				most = h
-			}
-		case n > votes[most.Owner], most.Owner == "":
-			most = h
-		}
-	}
-	return most
-}
-
-// HeldBy returns the error of a waiter to which the nodes named these holders, one for each node. It is nil if
-// too few nodes named one.
-func (e *Engine) HeldBy(s *Spec, told []wire.Holder) error {
-	var holders []wire.Holder
-	var nodes []string
-	for i, h := range told {
-		if h.Name != "" {
-			holders, nodes = append(holders, h), append(nodes, e.Nodes.Name(i))
-		}
-	}
-	if len(holders) < s.Need {
-		return nil
-	}
-	h := mostNamed(holders)
-	return e.Errors.Held(Holder{Name: s.DisplayName(h.Name), Owner: h.Owner, TTL: h.TTL, Permits: s.Slots != nil, Nodes: nodes})
-}
-
-// heldBy returns the error that names an owner of one of the names, and the nodes that denied.
-func (g *Grant) heldBy(name, owner string, ttl time.Duration, nodes []string) error {
-	return g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(name), Owner: owner, TTL: ttl, Permits: g.spec.Slots != nil, Nodes: nodes})
-}
-
-// HolderTTL returns how long a claim lasts. A key without expiry lasts for ever.
-func HolderTTL(h wire.Holder) time.Duration {
-	if h.TTL == wire.NoExpiry {
-		return Never
-	}
-	return h.TTL
 }

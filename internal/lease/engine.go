@@ -16,74 +16,14 @@
 package lease
 
 import (
-	"context"
-	"errors"
-	"math"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
-	"github.com/quorumlock/quorumlock/internal/slots"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
-
-// Spec says what to acquire, and how. It is made once for each lock, and immutable.
-type Spec struct {
-	// Names are the names on the nodes, sorted. For a semaphore they are the slots of an attempt,
-	// or the name of its pool.
-	Names []string
-	// Queue identifies the local queue: the name, or several names with their lengths, or the pool
-	// of a semaphore. It is an array, so that Names of a lock with one name need no memory.
-	Queue [1]string
-	// Label is the readable part of owner ids, with a space before it, or empty.
-	Label string
-	// Need is the number of nodes of the rule.
-	Need                  int
-	TTL, MinHold, MaxHold time.Duration
-	// MaxOutage bounds how long its waiters go on while too few nodes answer. 0 is no bound, and a negative one is none at
-	// all: the first attempt that fails so is the last.
-	MaxOutage time.Duration
-	// Slots is the request for permits of a semaphore, or nil for a lock.
-	Slots *slots.Request
-	// Fixed turns renewal off.
-	Fixed bool
-	// Reads is set for readers, which share the lock.
-	Reads bool
-	// Spins is set for waiters that poll: nodes keep no queue for them.
-	Spins bool
-	// HandOver is set if a lease may be handed over to another waiter of the client.
-	HandOver bool
-	// Prefix is the length of the client's prefix, with which all Names of a lock begin.
-	Prefix uint8
-}
-
-// DisplayName returns the name to show for a name of the lock, which is the name without the
-// client's prefix. For a slot, it is the semaphore's.
-func (s *Spec) DisplayName(name string) string {
-	if s.Slots != nil {
-		return s.Slots.Semaphore
-	}
-	return name[min(int(s.Prefix), len(name)):]
-}
-
-// returnSlots ends what an attempt began when it chose its slots.
-func (s *Spec) returnSlots(released bool) {
-	if s.Slots != nil {
-		s.Slots.GiveUp(s.Names, released)
-	}
-}
-
-// firstTTL is the TTL of an acquisition. With it the nodes keep the lock for the MinHold by themselves, whatever
-// becomes of its holder.
-func (s *Spec) firstTTL() time.Duration {
-	if s.MinHold == 0 {
-		return s.TTL
-	}
-	return max(s.TTL, decision.TTLFor(s.MinHold))
-}
 
 // Env has the inputs of an engine from its client. All fields are required.
 type Env struct {
@@ -129,11 +69,11 @@ func New(env Env) *Engine {
 	e := &Engine{
 		Env:    env,
 		locals: noLocals{},
-		Tokens: newTokenClock(env),
+		Tokens: newTokenClock(env.Clock, env.Limits, env.Timeout),
 		// The bunches of no TTL are further apart than MaxTTL.
 		renewalPhase: time.Duration(env.Jitter() * float64(env.Limits.MaxTTL)),
 	}
-	e.scheduler = scheduler{clock: env.Clock, capacity: e.renewalRoom, starved: make([]grantHeap, env.Nodes.Len()+1)}
+	e.scheduler = scheduler{clock: env.Clock, capacity: e.renewalRoom, starved: make([]taskHeap, env.Nodes.Len()+1)}
 	return e
 }
 
@@ -151,19 +91,29 @@ func (e *Engine) Close() {
 	}
 }
 
-// NextID returns an id that no other caller has got.
-func (e *Engine) NextID() string { return string(e.appendID(nil)) }
-
-func (e *Engine) appendID(b []byte) []byte {
-	b = append(b, e.ID...)
-	b = append(b, ':')
-	return strconv.AppendUint(b, e.sequence.Add(1), 10)
+// OnForced handles the message of node i that an owner was forced off there. The message proves nothing. So
+// once enough nodes have sent one to deny the lease its quorum, a renewal asks all nodes. Each further node
+// causes one more renewal, since the messages may overtake the forced release on other nodes.
+func (e *Engine) OnForced(i int, owner string) {
+	for _, g := range e.scheduler.tasks() {
+		g.onForced(i, owner)
+	}
 }
 
-// nextOwner returns an owner id for an attempt. No id is used twice.
-func (e *Engine) nextOwner(s *Spec) string {
+// renewalRoom returns how long a renewal on need nodes takes if it is sent now, or noCapacity.
+func (e *Engine) renewalRoom(need int) time.Duration {
+	takes, ok := e.Nodes.Capacity(need)
+	if !ok {
+		return noCapacity
+	}
+	return takes
+}
+
+// NextID returns an id that no other caller has got, with a label at its end.
+func (e *Engine) NextID(label string) string {
 	var buf [256]byte
-	return string(append(e.appendID(buf[:0]), s.Label...))
+	b := append(append(buf[:0], e.ID...), ':')
+	return string(append(strconv.AppendUint(b, e.sequence.Add(1), 10), label...))
 }
 
 // deadline returns when an operation that begins now counts the node as late: after TTL/3, in whole
@@ -174,15 +124,6 @@ func (e *Engine) deadline(s *Spec, now time.Duration) time.Duration {
 		return 0
 	}
 	return now + patience
-}
-
-// maxBlockAhead bounds how far a reserved token block may run ahead of the time that the client proposes,
-// which is its clock plus its lead. The proposal of the next contender, a later time, must be larger.
-const maxBlockAhead = 10 * time.Millisecond
-
-// blockSize returns how many tokens an acquisition reserves beyond its own, for hand-overs.
-func (e *Engine) blockSize(token uint64) uint64 {
-	return decision.Block(e.Tokens.BlockEnd(), token, e.MaxHandovers)
 }
 
 // Ticket is a waiter's place in the queues of the nodes. All methods may be called with the mutex
@@ -222,6 +163,32 @@ type Locals interface {
 	HandOver(g *Grant, next func(*Spec) *Lease) bool
 }
 
+// Events are told what happens to grants and leases. Most methods are called with the mutex of the
+// grant held. They must not block, and of the grant and the lease they may call only methods that
+// take no mutex: Owner, Spec, Token.
+type Events interface {
+	// Voted says how a node voted on an acquisition or a renewal. It is called only if
+	// Env.ReportVotes is set.
+	Voted(g *Grant, v Vote)
+	// Renewed says that a quorum confirmed a renewal, RenewalFailed that none did.
+	Renewed(g *Grant, remaining time.Duration)
+	RenewalFailed(g *Grant, remaining time.Duration, err error)
+	// BackingChanged says that have of want nodes back the lease now. It is called only if
+	// Env.ReportBacking is set.
+	BackingChanged(g *Grant, have, want int)
+	// Ended says that a lease has ended, and how long it was held.
+	Ended(l *Lease, held time.Duration, handedOver bool, cause error)
+	// LossFound says that a lease had been lost before its release.
+	LossFound(l *Lease, err error)
+}
+
+// Trace follows one call that acquires. Its methods are called with the mutex of a grant held.
+type Trace interface {
+	// Asked says that a node is asked to vote, Voted how it voted.
+	Asked()
+	Voted(g *Grant, v Vote)
+}
+
 // noLocals stands for a client without waiters.
 type noLocals struct{}
 
@@ -229,37 +196,27 @@ func (noLocals) OnTaken(*Grant)                           {}
 func (noLocals) OnReleased(*Grant)                        {}
 func (noLocals) HandOver(*Grant, func(*Spec) *Lease) bool { return false }
 
-// Never is a time that does not come.
-const Never = time.Duration(math.MaxInt64)
-
-// AddTime returns at + d, or Never if that overflows.
-func AddTime(at, d time.Duration) time.Duration {
-	if d > Never-at {
-		return Never
+// HeldBy returns the error of a waiter to which the nodes named these holders, one for each node. It is nil if
+// too few nodes named one.
+func (e *Engine) HeldBy(s *Spec, told []wire.Holder) error {
+	var holders []wire.Holder
+	var nodes []int
+	for i, h := range told {
+		if h.Name != "" {
+			holders, nodes = append(holders, h), append(nodes, i)
+		}
 	}
-	return at + d
-}
-
-// ContextError returns the error of a context that has ended, together with its cause.
-func ContextError(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	if errors.Is(cause, ctx.Err()) {
-		return cause
+	if len(holders) < s.Need {
+		return nil
 	}
-	return errors.Join(ctx.Err(), cause)
+	return e.heldBy(s, mostNamed(holders), nodes)
 }
 
-// GaveUp wraps the last error of a call, and why the call ended.
-func GaveUp(err, why error) error { return &pair{err, ": gave up: ", why} }
-
-// pair is two errors as one. It makes its text when it is asked for it: where many callers give up, the texts would
-// cost more than the rest of their calls.
-type pair struct {
-	first   error
-	between string
-	second  error
+// heldBy returns the error that names a holder, and the nodes that told of it.
+func (e *Engine) heldBy(s *Spec, h wire.Holder, nodes []int) error {
+	names := make([]string, len(nodes))
+	for k, i := range nodes {
+		names[k] = e.Nodes.Name(i)
+	}
+	return e.Errors.Held(Holder{Name: s.DisplayName(h.Name), Owner: h.Owner, TTL: h.TTL, Permits: s.Slots != nil, Nodes: names})
 }
-
-func (p *pair) Error() string { return p.first.Error() + p.between + p.second.Error() }
-
-func (p *pair) Unwrap() []error { return []error{p.first, p.second} }

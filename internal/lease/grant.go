@@ -2,7 +2,6 @@ package lease
 
 import (
 	"errors"
-	"iter"
 	"sync"
 	"time"
 
@@ -26,38 +25,34 @@ const (
 // Grant is one owner on the nodes: an attempt, and the leases that follow if the attempt is won.
 // Nested leases share the grant, and a hand-over gives it to the next holder.
 //
-// mu guards the fields below it, except the fields of the scheduler.
+// mu guards the fields below it.
 type Grant struct {
 	engine *Engine
 	spec   *Spec
 	owner  string
 	// ticket is the ticket of the waiter that acquires, or nil.
 	ticket Ticket
+	// due is for the scheduler, whose mutex guards it.
+	due due
 
 	mu sync.Mutex
 
-	// scheduler.mu guards the next three fields.
-	dueAt          time.Duration
-	heapIndex      int32
-	awaitsCapacity bool
-
-	// mu guards the fields below again.
 	state grantState
 	// reads is set while the owner is a reader.
 	reads bool
-	// failedRenewals counts the renewal rounds that failed in a row.
-	failedRenewals int32
 	// reportedBacking is the number of nodes that the hook BackingChanged was told last.
 	reportedBacking uint8
-	claims          decision.Claims
-	refusals        refusals
+	// failedRenewals counts the renewal rounds that failed in a row.
+	failedRenewals int32
+	claims         decision.Claims
+	refusals       refusals
 	// validUntil is the end of the lease by local time, as the nodes have confirmed it.
 	validUntil    time.Duration
 	nextRenewalAt time.Duration
-	// attempt is the acquisition, while a node may still vote. Then the next two fields have its
+	// proposal has the votes on the acquisition, while a node may still vote. Then the next two fields have its
 	// results: tokenEnd is the largest token that the owner may ever use, and exposed are the nodes
 	// that may have something of the owner. See endOfTokens and exposedNodes.
-	attempt  *attempt
+	proposal *decision.Proposal
 	tokenEnd uint64
 	exposed  decision.Set
 	// lease is the current lease, or the last one: firstLease, unless the grant was handed over.
@@ -70,9 +65,9 @@ func newGrant(e *Engine, s *Spec, t Ticket) *Grant {
 	return &Grant{
 		engine:          e,
 		spec:            s,
-		owner:           e.nextOwner(s),
+		owner:           e.NextID(s.Label),
 		ticket:          t,
-		heapIndex:       -1,
+		due:             due{need: uint8(s.Need), index: -1}, //nolint:gosec // of at most quorum.MaxNodes
 		nextRenewalAt:   Never,
 		reportedBacking: uint8(n), //nolint:gosec // of at most quorum.MaxNodes
 		reads:           s.Reads,
@@ -80,19 +75,19 @@ func newGrant(e *Engine, s *Spec, t Ticket) *Grant {
 	}
 }
 
-// dropAttempt forgets the attempt of a held grant once all nodes have voted. The waiter for permits
+// dropProposal forgets the attempt of a held grant once all nodes have voted. The waiter for permits
 // needs the votes; see WithVotes. Requires g.mu.
-func (g *Grant) dropAttempt() {
-	if a := g.attempt; a != nil && a.proposal.Unanswered() == 0 && g.spec.Slots == nil {
-		g.tokenEnd, g.exposed, g.attempt = a.proposal.End(), a.proposal.Exposed(), nil
+func (g *Grant) dropProposal() {
+	if p := g.proposal; p != nil && p.Unanswered() == 0 && g.spec.Slots == nil {
+		g.tokenEnd, g.exposed, g.proposal = p.End(), p.Exposed(), nil
 	}
 }
 
 // endOfTokens returns the largest token that the owner may ever use. Requires g.mu, or that the
 // lease has ended: neither field changes after that.
 func (g *Grant) endOfTokens() uint64 {
-	if g.attempt != nil {
-		return g.attempt.proposal.End()
+	if g.proposal != nil {
+		return g.proposal.End()
 	}
 	return g.tokenEnd
 }
@@ -100,21 +95,24 @@ func (g *Grant) endOfTokens() uint64 {
 // exposedNodes returns the nodes that may have something of this owner: a release must reach them.
 // Requires g.mu.
 func (g *Grant) exposedNodes() decision.Set {
-	if g.attempt != nil {
-		return g.attempt.proposal.Exposed()
+	if g.proposal != nil {
+		return g.proposal.Exposed()
 	}
 	return g.exposed
 }
 
 // expose records that renewals of this owner are in flight to these nodes. Requires g.mu.
 func (g *Grant) expose(nodes decision.Set) {
-	if g.attempt != nil {
-		g.attempt.proposal.Renews()
-		g.attempt.proposal.Expose(nodes)
+	if g.proposal != nil {
+		g.proposal.Renews()
+		g.proposal.Expose(nodes)
 		return
 	}
 	g.exposed |= nodes
 }
+
+// dueEntry implements task.
+func (g *Grant) dueEntry() *due { return &g.due }
 
 // Spec returns the spec of the attempt.
 func (g *Grant) Spec() *Spec { return g.spec }
@@ -132,7 +130,7 @@ func (g *Grant) Ticket() Ticket { return g.ticket }
 func (g *Grant) Obstacle() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.heldBy(g.spec.Names[0], g.owner, max(0, g.validUntil-g.engine.Clock.Now()), nil)
+	return g.heldBy(wire.Holder{Name: g.spec.Names[0], Owner: g.owner, TTL: max(0, g.validUntil-g.engine.Clock.Now())}, nil)
 }
 
 // WithVotes calls look with the votes on the acquisition of permits, and keeps late votes out
@@ -140,7 +138,7 @@ func (g *Grant) Obstacle() error {
 func (g *Grant) WithVotes(look func(votes *decision.Tally)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	look(g.attempt.proposal.Votes())
+	look(g.proposal.Votes())
 }
 
 // operation returns an operation of this owner. Its token is the largest that the owner may ever
@@ -221,81 +219,18 @@ func (g *Grant) nextDue() time.Duration { return min(g.nextRenewalAt, g.dueWitho
 
 // dueWithoutRenewal is nextDue for a renewal that waits for capacity.
 func (g *Grant) dueWithoutRenewal() time.Duration {
-	return min(g.validUntil, g.lease.holdLimit(), g.nextClaimExpiry())
-}
-
-// onDue handles a held lease that is due: its end, its hold limit, or a renewal. takes is how long
-// a renewal takes if it is sent now, or noCapacity.
-func (g *Grant) onDue(takes time.Duration) {
-	g.mu.Lock()
-	now := g.engine.Clock.Now()
-	why := g.reasonToEnd(now, takes)
-	over := why != nil && g.endLocked(now, why, nil) // under the same g.mu, so it ends the lease that was checked
-	g.mu.Unlock()
-	if over {
-		g.lease.releaseDependents()
+	due := min(g.validUntil, g.lease.holdLimit())
+	if g.engine.ReportBacking { // only that hook needs to know when a claim expires
+		due = min(due, g.claims.NextLapse(g.engine.Clock.Now()))
 	}
-}
-
-// reasonToEnd returns why the lease must end now, or nil. If it need not end, a due renewal is
-// sent. Requires g.mu.
-func (g *Grant) reasonToEnd(now, takes time.Duration) error {
-	refusal := g.engine.Nodes.Refusal()
-	switch {
-	case g.state != stateHeld:
-		return nil
-	case g.lease.leaked:
-		return ErrLeaked
-	case g.lease.reachedLimit(now):
-		return ErrHoldLimit
-	case refusal != nil:
-		return g.refused(refusal)
-	case now >= g.validUntil && g.spec.Fixed:
-		return g.expired("its TTL expired, and a Fixed lock is not renewed")
-	case now >= g.validUntil:
-		return g.expired("no quorum of nodes confirmed a renewal in time")
-	}
-	if !g.renewIfDue(now, takes) {
-		return ErrClosed
-	}
-	return nil
-}
-
-// renewIfDue sends a due renewal if there is capacity and it can succeed in time, and schedules the
-// next look. It reports false once the client is closed. Requires g.mu.
-func (g *Grant) renewIfDue(now, takes time.Duration) bool {
-	due := now >= g.nextRenewalAt
-	waits := due && takes == noCapacity
-	late := due && !waits && takes >= g.validUntil-now
-	if due && !waits && !late {
-		g.nextRenewalAt = Never
-		g.renew(now, nil)
-	}
-	g.reportBacking(now)
-	switch s := &g.engine.scheduler; {
-	case waits:
-		return s.awaitCapacity(g, g.dueWithoutRenewal())
-	case late:
-		// It cannot arrive in time, and would delay renewals that can.
-		return s.schedule(g, g.dueWithoutRenewal())
-	default:
-		return s.schedule(g, g.nextDue())
-	}
-}
-
-// nextClaimExpiry returns when the next claim expires unless it is renewed.
-func (g *Grant) nextClaimExpiry() time.Duration {
-	if !g.engine.ReportBacking {
-		return Never // only the hook needs it
-	}
-	return g.claims.NextLapse(g.engine.Clock.Now())
+	return due
 }
 
 // reportBacking tells the hook when the number of nodes that back a held lease has changed. It
 // waits until all votes of the attempt have arrived: until then a small number is normal. Requires
 // g.mu.
 func (g *Grant) reportBacking(now time.Duration) {
-	if !g.engine.ReportBacking || g.state != stateHeld || g.attempt != nil && g.attempt.proposal.Votes().Missing() > 0 {
+	if !g.engine.ReportBacking || g.state != stateHeld || g.proposal != nil && g.proposal.Votes().Missing() > 0 {
 		return
 	}
 	have := g.claims.Backing(now)
@@ -306,55 +241,114 @@ func (g *Grant) reportBacking(now time.Duration) {
 	g.engine.Events.BackingChanged(g, have, g.claims.Nodes())
 }
 
-// refusals lists the last answers of the nodes that did not confirm, ordered by node. Most grants
-// have none, and many have one, of a node that is down or slow.
-type refusals struct{ first *refusal }
+// errForcedOff means that a node has a tombstone for this owner.
+var errForcedOff = errors.New("released by force")
 
-type refusal struct {
-	wire.Reply
-	// acquires is set for the denial of an acquisition. If it names no owner, the lock is free but reserved.
-	acquires bool
-	node     int
-	next     *refusal
+// replyError returns the reason in a node's answer, or nil for a confirmation.
+func (g *Grant) replyError(r *refusal) error {
+	switch {
+	case r.isTombstone():
+		return errForcedOff
+	case r.Outcome == wire.Denied:
+		return g.namedBy(r.Holder)
+	default:
+		return r.Err
+	}
 }
 
-// all yields each answer with the index of its node.
-func (rs *refusals) all() iter.Seq2[int, *refusal] {
-	return func(yield func(int, *refusal) bool) {
-		for r := rs.first; r != nil && yield(r.node, r); r = r.next {
+// nodeErrors returns the last error of each node that did not confirm. Requires g.mu.
+func (g *Grant) nodeErrors() []NodeError {
+	var errs []NodeError
+	for i, r := range g.refusals.all() {
+		if err := g.replyError(r); err != nil {
+			errs = append(errs, NodeError{g.engine.Nodes.Name(i), err})
 		}
 	}
+	return errs
 }
 
-// get returns the answer of a node, or nil.
-func (rs *refusals) get(i int) *refusal {
-	if r := *rs.find(i); r != nil && r.node == i {
-		return r
+// shortage returns the fact that a round of this owner has no quorum. Requires g.mu.
+func (g *Grant) shortage(op string, t *decision.Tally) Shortage {
+	return Shortage{
+		Op: op, Spec: g.spec, Need: t.Need(), Agreed: t.Granted(), Total: t.Nodes(), Pending: t.Missing(),
+		Nodes: g.nodeErrors(),
 	}
-	return nil
 }
 
-// find returns the link to a node's answer, or the link where it belongs.
-func (rs *refusals) find(i int) **refusal {
-	p := &rs.first
-	for *p != nil && (*p).node < i {
-		p = &(*p).next
-	}
-	return p
+// loss returns the error for a lost lease, with the last errors of the nodes. Requires g.mu.
+func (g *Grant) loss(cause Cause, reason string) error {
+	return g.engine.Errors.Lost(Loss{Spec: g.spec, Owner: g.owner, Cause: cause, Reason: reason, Nodes: g.nodeErrors()})
 }
 
-// set keeps a node's answer.
-func (rs *refusals) set(i int, r *wire.Reply) {
-	p := rs.find(i)
-	if *p == nil || (*p).node != i {
-		*p = &refusal{node: i, next: *p}
+// expired returns the error for a lease whose time is over. Requires g.mu.
+func (g *Grant) expired(reason string) error {
+	if g.spec.Fixed {
+		return g.loss(Expired, reason)
 	}
-	(*p).Reply, (*p).acquires = *r, false
+	paused := g.engine.scheduler.pausedFor(g.engine.Clock.Now(), g.spec.TTL)
+	return g.engine.Errors.Lost(Loss{Spec: g.spec, Owner: g.owner, Cause: Unconfirmed, Reason: reason, Paused: paused, Nodes: g.nodeErrors()})
 }
 
-// clear forgets a node's answer once the node has confirmed.
-func (rs *refusals) clear(i int) {
-	if p := rs.find(i); *p != nil && (*p).node == i {
-		*p = (*p).next
+// refused returns the error for a lease of a client whose list of nodes is refused.
+func (g *Grant) refused(why *node.Error) error {
+	return g.engine.Errors.Lost(Loss{
+		Spec: g.spec, Owner: g.owner, Cause: Unconfirmed, Reason: "renewals are refused", Nodes: []NodeError{{why.Node, why}},
+	})
+}
+
+// reportVote tells the hooks and the trace, which may be nil, how a node voted. Requires g.mu.
+func (g *Grant) reportVote(trace Trace, kind wire.Kind, i int, sent time.Duration, r *wire.Reply, v decision.Vote) {
+	if trace == nil && !g.engine.ReportVotes {
+		return
 	}
+	e := Vote{
+		Node: g.engine.Nodes.Name(i), Op: kind, Vote: v, Unsent: r.Unsent, At: g.engine.Clock.Wall(),
+		Err: g.denialError(kind, i, r, v),
+	}
+	if !r.Unsent {
+		e.Took = g.engine.Clock.Now() - sent
+	}
+	if g.engine.ReportVotes {
+		g.engine.Events.Voted(g, e)
+	}
+	if trace != nil {
+		trace.Voted(g, e)
+	}
+}
+
+// denialError returns why a node did not grant. Requires g.mu.
+func (g *Grant) denialError(kind wire.Kind, i int, r *wire.Reply, v decision.Vote) error {
+	switch {
+	case v == decision.Granted:
+		return nil
+	case kind == wire.Acquire && r.Outcome == wire.Denied:
+		return g.namedBy(r.Holder)
+	case r.Err != nil:
+		return r.Err
+	default:
+		return g.replyError(g.refusals.get(i))
+	}
+}
+
+// heldBy returns the error that names the holder of one of the names, and the nodes that denied.
+func (g *Grant) heldBy(h wire.Holder, nodes []int) error {
+	return g.engine.heldBy(g.spec, h, nodes)
+}
+
+// namedBy is heldBy for the answer of one node, which keeps this owner from a name that is its own.
+func (g *Grant) namedBy(h wire.Holder) error {
+	return g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(h.Name), Owner: h.Owner, TTL: h.TTL})
+}
+
+// rejection is the error of a node whose answer does not count.
+func (g *Grant) rejection(i int, kind wire.Kind, why error) NodeError {
+	name := g.engine.Nodes.Name(i)
+	return NodeError{name, &node.Error{Node: name, Op: kind.String(), Reason: node.ErrRejected, Err: why}}
+}
+
+// isFollowedBy reports whether the holder on a node came after this owner: its token is then
+// larger. A former holder, restored by a late renewal, came before. Readers stand as one in a
+// denial, which then names no single owner.
+func (g *Grant) isFollowedBy(other *wire.Holder) bool {
+	return other.Owner != g.owner && other.Owner != wire.Readers && other.Token > g.endOfTokens()
 }

@@ -188,13 +188,16 @@ func TestLostAttemptAsksNoFurtherNode(t *testing.T) {
 func TestStragglersAndHandles(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		c.nodes[2].Pause()
-		l := c.acquire(t, c.fixed())
+		a := newAttempt(c.engine, c.fixed(), Request{Began: c.engine.Clock.Now()})
+		a.start()
+		<-a.decided
+		require.True(t, a.becomeHeld())
+		l := a.grant.lease
 		synctest.Wait()
-		a := l.grant.attempt
-		require.NotNil(t, a, "one node has not voted")
+		require.NotNil(t, l.grant.proposal, "one node has not voted")
 		c.nodes[2].Resume()
 		synctest.Wait()
-		require.Nil(t, l.grant.attempt, "all nodes have voted")
+		require.Nil(t, l.grant.proposal, "all nodes have voted")
 		before := l.Expiry()
 		now := c.engine.Clock.Now()
 		a.Answer(answered(1, now+time.Second), granted())
@@ -264,7 +267,7 @@ func TestHeldGrantIsSmall(t *testing.T) {
 		synctest.Wait()
 		l.grant.mu.Lock()
 		defer l.grant.mu.Unlock()
-		require.Nil(t, l.grant.attempt)
+		require.Nil(t, l.grant.proposal)
 		require.Equal(t, c.engine.Nodes.All(), l.grant.exposedNodes())
 		require.GreaterOrEqual(t, l.grant.endOfTokens(), l.token)
 	})

@@ -93,54 +93,6 @@ func (l *Lease) Context() context.Context {
 	return l.ctx.Context
 }
 
-// Extend starts a renewal, and sends its outcome to done, which must have room for it. If the lease
-// is over, it returns why.
-func (l *Lease) Extend(done chan<- error) error {
-	return l.extend(func(g *Grant, now time.Duration) { g.renew(now, done) })
-}
-
-// ExtendFor is Extend with another TTL, which is at most the MaxTTL of the nodes. The lease must be
-// Fixed.
-func (l *Lease) ExtendFor(ttl time.Duration, done chan<- error) error {
-	return l.extend(func(g *Grant, now time.Duration) { g.renewFor(now, ttl, done) })
-}
-
-// extend starts a renewal with start, unless the lease is over.
-func (l *Lease) extend(start func(g *Grant, now time.Duration)) error {
-	g := l.grant
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := g.engine.Clock.Now()
-	if over := l.overAt(now); over != nil {
-		return over
-	}
-	start(g, now)
-	return nil
-}
-
-// Downgrade starts the renewal that turns the writer's claims into a reader's on all nodes, and
-// sends its outcome to done, which has room for it. From now on, this client's other writers must ask the nodes: only
-// there do new readers notice waiting writers.
-func (l *Lease) Downgrade(done chan<- error) error {
-	g := l.grant
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := g.engine.Clock.Now()
-	switch over := l.overAt(now); {
-	case over != nil:
-		return over
-	case g.spec.Reads:
-		done <- nil
-		return nil
-	case !g.reads && l.handles > 1:
-		return ErrShared
-	}
-	g.reads = true
-	g.renew(now, done)
-	g.engine.locals.OnReleased(g)
-	return nil
-}
-
 // Reads reports whether the lease is a reader's.
 func (l *Lease) Reads() bool {
 	l.grant.mu.Lock()
@@ -158,40 +110,6 @@ func (l *Lease) Backing() (have, want int) {
 		return 0, g.claims.Nodes()
 	}
 	return g.claims.Backing(now), g.claims.Nodes()
-}
-
-// BeginRelease gives back a handle without waiting. before is why the lease had ended at now, or
-// nil. If nodes have to confirm the release, BeginRelease returns the round that counts them, and
-// otherwise the result of the release.
-func (l *Lease) BeginRelease(now time.Duration, before error) (*Release, error) {
-	l.grant.mu.Lock()
-	over, r, err := l.releaseLocked(now, before)
-	l.grant.mu.Unlock()
-	if over {
-		l.releaseDependents()
-	}
-	return r, err
-}
-
-// releaseLocked is BeginRelease without the releases of joint leases, which the caller begins after it unlocks l.grant.mu
-// if this call ended the lease. Requires l.grant.mu.
-func (l *Lease) releaseLocked(now time.Duration, before error) (over bool, r *Release, err error) {
-	if l.handles--; l.handles != 0 {
-		return false, nil, before
-	}
-	if before == nil && l.passLocked() {
-		return true, nil, nil
-	}
-	r = newRelease(l)
-	switch over = l.grant.endLocked(now, ErrReleased, r); {
-	case !over:
-		return false, nil, l.overAt(now)
-	case !errors.Is(l.endCause, ErrReleased):
-		return true, nil, l.endCause // its time was over first
-	case l.isDetached():
-		return true, nil, nil
-	}
-	return true, r, nil
 }
 
 // Detach makes the release of the lease tell the nodes nothing: they keep the lock until its TTL is over.
@@ -230,36 +148,6 @@ func (l *Lease) Leak() {
 	defer l.grant.mu.Unlock()
 	l.handles--
 	l.leaked = l.handles == 0
-}
-
-// passLocked ends the lease by giving its grant to the next waiter of this client. It sends nothing, as the grant stays
-// the same on all nodes. It reports whether a waiter took over. Requires l.grant.mu.
-func (l *Lease) passLocked() bool {
-	g := l.grant
-	if g.lease.token >= g.endOfTokens() {
-		return false // most grants have no further token
-	}
-	now := g.engine.Clock.Now()
-	passed := g.lease == l && !l.isDetached() && g.mayHandOver(now) && g.engine.locals.HandOver(g, func(s *Spec) *Lease {
-		l.end(now, ErrReleased)
-		g.engine.Events.Ended(l, now-l.grantedAt, true, ErrReleased)
-		next := &Lease{}
-		if l.extra != nil && l.extra.forced != 0 { // the messages are about the owner, which stays
-			next.extra = &extra{forced: l.extra.forced}
-		}
-		next.start(g, s, l.token+1, now)
-		return next
-	})
-	if passed && l.holdLimit() != g.lease.holdLimit() {
-		g.engine.scheduler.schedule(g, g.nextDue())
-	}
-	return passed
-}
-
-// mayHandOver reports whether the grant may go to another holder: within the bounds of the
-// configuration, and with more than half of the TTL left. Requires g.mu.
-func (g *Grant) mayHandOver(now time.Duration) bool {
-	return g.state == stateHeld && now-g.GrantedAt() < g.engine.HandoverTime && g.validUntil-now > g.spec.TTL/2
 }
 
 // end marks the lease as ended and cancels its context. Requires l.grant.mu.

@@ -12,6 +12,70 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
+// BeginRelease gives back a handle without waiting. before is why the lease had ended at now, or
+// nil. If nodes have to confirm the release, BeginRelease returns the round that counts them, and
+// otherwise the result of the release.
+func (l *Lease) BeginRelease(now time.Duration, before error) (*Release, error) {
+	l.grant.mu.Lock()
+	over, r, err := l.releaseLocked(now, before)
+	l.grant.mu.Unlock()
+	if over {
+		l.releaseDependents()
+	}
+	return r, err
+}
+
+// releaseLocked is BeginRelease without the releases of joint leases, which the caller begins after it unlocks l.grant.mu
+// if this call ended the lease. Requires l.grant.mu.
+func (l *Lease) releaseLocked(now time.Duration, before error) (over bool, r *Release, err error) {
+	if l.handles--; l.handles != 0 {
+		return false, nil, before
+	}
+	if before == nil && l.passLocked() {
+		return true, nil, nil
+	}
+	r = newRelease(l)
+	switch over = l.grant.endLocked(now, ErrReleased, r); {
+	case !over:
+		return false, nil, l.overAt(now)
+	case !errors.Is(l.endCause, ErrReleased):
+		return true, nil, l.endCause // its time was over first
+	case l.isDetached():
+		return true, nil, nil
+	}
+	return true, r, nil
+}
+
+// passLocked ends the lease by giving its grant to the next waiter of this client. It sends nothing, as the grant stays
+// the same on all nodes. It reports whether a waiter took over. Requires l.grant.mu.
+func (l *Lease) passLocked() bool {
+	g := l.grant
+	if g.lease.token >= g.endOfTokens() {
+		return false // most grants have no further token
+	}
+	now := g.engine.Clock.Now()
+	passed := g.lease == l && !l.isDetached() && g.mayHandOver(now) && g.engine.locals.HandOver(g, func(s *Spec) *Lease {
+		l.end(now, ErrReleased)
+		g.engine.Events.Ended(l, now-l.grantedAt, true, ErrReleased)
+		next := &Lease{}
+		if l.extra != nil && l.extra.forced != 0 { // the messages are about the owner, which stays
+			next.extra = &extra{forced: l.extra.forced}
+		}
+		next.start(g, s, l.token+1, now)
+		return next
+	})
+	if passed && l.holdLimit() != g.lease.holdLimit() {
+		g.engine.scheduler.schedule(g, g.nextDue())
+	}
+	return passed
+}
+
+// mayHandOver reports whether the grant may go to another holder: within the bounds of the
+// configuration, and with more than half of the TTL left. Requires g.mu.
+func (g *Grant) mayHandOver(now time.Duration) bool {
+	return g.state == stateHeld && now-g.GrantedAt() < g.engine.HandoverTime && g.validUntil-now > g.spec.TTL/2
+}
+
 // end ends the lease, unless it has ended, and releases it on the nodes. Nothing waits for the
 // nodes.
 func (g *Grant) end(cause error) {
@@ -91,7 +155,7 @@ func (g *Grant) releaseEverywhere(now time.Duration, op wire.Op, r *Release) {
 	if r == nil {
 		g.undo(dispatch.NewCalls(g.engine.Nodes.Len(), op), exposed, now, dispatch.Ignore)
 	} else {
-		r.forced, r.asked = g.hasTombstone(), exposed
+		r.forced, r.asked = g.refusals.hasTombstone(), exposed
 		r.calls.Aim(g.engine.Nodes.Len(), op)
 		for i := range g.engine.Nodes.Len() {
 			r.calls.To(i).Deadline = g.engine.deadline(g.spec, now) // a caller waits
@@ -338,7 +402,7 @@ func (q *lossInquiry) loss() Loss {
 			if g.isFollowedBy(&other) {
 				holders[i] = other.Owner
 			}
-			missing.Err = g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(other.Name), Owner: other.Owner, TTL: other.TTL})
+			missing.Err = g.namedBy(other)
 		}
 		if q.misses(i) {
 			l.Nodes = append(l.Nodes, missing)

@@ -21,6 +21,65 @@ type renewalRound struct {
 	calls dispatch.Calls
 }
 
+// onDue handles a held lease that is due: its end, its hold limit, or a renewal. takes is how long
+// a renewal takes if it is sent now, or noCapacity.
+func (g *Grant) onDue(takes time.Duration) {
+	g.mu.Lock()
+	now := g.engine.Clock.Now()
+	why := g.reasonToEnd(now, takes)
+	over := why != nil && g.endLocked(now, why, nil) // under the same g.mu, so it ends the lease that was checked
+	g.mu.Unlock()
+	if over {
+		g.lease.releaseDependents()
+	}
+}
+
+// reasonToEnd returns why the lease must end now, or nil. If it need not end, a due renewal is
+// sent. Requires g.mu.
+func (g *Grant) reasonToEnd(now, takes time.Duration) error {
+	refusal := g.engine.Nodes.Refusal()
+	switch {
+	case g.state != stateHeld:
+		return nil
+	case g.lease.leaked:
+		return ErrLeaked
+	case g.lease.reachedLimit(now):
+		return ErrHoldLimit
+	case refusal != nil:
+		return g.refused(refusal)
+	case now >= g.validUntil && g.spec.Fixed:
+		return g.expired("its TTL expired, and a Fixed lock is not renewed")
+	case now >= g.validUntil:
+		return g.expired("no quorum of nodes confirmed a renewal in time")
+	}
+	if !g.renewIfDue(now, takes) {
+		return ErrClosed
+	}
+	return nil
+}
+
+// renewIfDue sends a due renewal if there is capacity and it can succeed in time, and schedules the
+// next look. It reports false once the client is closed. Requires g.mu.
+func (g *Grant) renewIfDue(now, takes time.Duration) bool {
+	due := now >= g.nextRenewalAt
+	waits := due && takes == noCapacity
+	late := due && !waits && takes >= g.validUntil-now
+	if due && !waits && !late {
+		g.nextRenewalAt = Never
+		g.renew(now, nil)
+	}
+	g.reportBacking(now)
+	switch s := &g.engine.scheduler; {
+	case waits:
+		return s.awaitCapacity(g, g.dueWithoutRenewal())
+	case late:
+		// It cannot arrive in time, and would delay renewals that can.
+		return s.schedule(g, g.dueWithoutRenewal())
+	default:
+		return s.schedule(g, g.nextDue())
+	}
+}
+
 // renew sends a renewal round. Requires g.mu and stateHeld: so no renewal is ever queued behind the
 // release of its owner.
 func (g *Grant) renew(now time.Duration, done chan<- error) { g.renewFor(now, g.spec.TTL, done) }
@@ -82,18 +141,6 @@ func (g *Grant) RenewOn(i int) (sent bool) {
 func (g *Grant) nextRenewal(sent time.Duration) time.Duration {
 	due := decision.NextRenewal(sent, g.spec.TTL, 0, g.engine.Jitter())
 	return decision.AlignToBunch(due, g.spec.TTL, g.engine.renewalPhase)
-}
-
-// noCapacity means that the nodes have no capacity for another renewal now.
-const noCapacity = Never
-
-// renewalRoom returns how long a renewal on need nodes takes if it is sent now, or noCapacity.
-func (e *Engine) renewalRoom(need int) time.Duration {
-	takes, ok := e.Nodes.Capacity(need)
-	if !ok {
-		return noCapacity
-	}
-	return takes
 }
 
 // Answer counts a node's vote on the renewal. A vote after the end of the lease is ignored: nothing
@@ -205,7 +252,7 @@ func (g *Grant) retryRenewal(now time.Duration) {
 // for a moment and then roll back. See docs/adr/0007 and 0036.
 func (r *renewalRound) evicted() error {
 	g := r.grant
-	if r.tally.Blocked() && g.hasTombstone() {
+	if r.tally.Blocked() && g.refusals.hasTombstone() {
 		return g.loss(Forced, "it was released by force")
 	}
 	if owner, ok := decision.Usurper(r.holders()); ok {
@@ -235,37 +282,15 @@ func (r *renewalRound) holders() []string {
 	return owners
 }
 
-// isFollowedBy reports whether the holder on a node came after this owner: its token is then
-// larger. A former holder, restored by a late renewal, came before. Readers stand as one in a
-// denial, which then names no single owner.
-func (g *Grant) isFollowedBy(other *wire.Holder) bool {
-	return other.Owner != g.owner && other.Owner != wire.Readers && other.Token > g.endOfTokens()
-}
-
-// hasTombstone reports whether a node has a tombstone for this owner. Requires g.mu.
-func (g *Grant) hasTombstone() bool {
-	for _, r := range g.refusals.all() {
-		if isTombstone(r) {
-			return true
-		}
-	}
-	return false
-}
-
 // lookTTL is the TTL of a renewal that only looks for tombstones. It is the shortest one, and a renewal
 // shortens nothing.
 const lookTTL = time.Millisecond
 
-// OnForced handles the message of node i that an owner was forced off there. The message proves nothing. So
-// once enough nodes have sent one to deny the lease its quorum, a renewal asks all nodes. Each further node
-// causes one more renewal, since the messages may overtake the forced release on other nodes.
-func (e *Engine) OnForced(i int, owner string) {
-	for _, g := range e.scheduler.grantsOf(owner) {
-		g.onForced(i)
+// onForced handles the message of node i that owner was forced off there.
+func (g *Grant) onForced(i int, owner string) {
+	if g.owner != owner {
+		return
 	}
-}
-
-func (g *Grant) onForced(i int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.engine.Clock.Now()
@@ -286,16 +311,50 @@ func (g *Grant) onForced(i int) {
 	}
 }
 
-// grantsOf returns the grants of an owner. It looks at all grants, as messages that need them are rare.
-func (s *scheduler) grantsOf(owner string) (found []*Grant) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, q := range append([]grantHeap{s.queue}, s.starved...) {
-		for _, g := range q {
-			if g.owner == owner {
-				found = append(found, g)
-			}
-		}
+// Extend starts a renewal, and sends its outcome to done, which must have room for it. If the lease
+// is over, it returns why.
+func (l *Lease) Extend(done chan<- error) error {
+	return l.extend(func(g *Grant, now time.Duration) { g.renew(now, done) })
+}
+
+// ExtendFor is Extend with another TTL, which is at most the MaxTTL of the nodes. The lease must be
+// Fixed.
+func (l *Lease) ExtendFor(ttl time.Duration, done chan<- error) error {
+	return l.extend(func(g *Grant, now time.Duration) { g.renewFor(now, ttl, done) })
+}
+
+// extend starts a renewal with start, unless the lease is over.
+func (l *Lease) extend(start func(g *Grant, now time.Duration)) error {
+	g := l.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.engine.Clock.Now()
+	if over := l.overAt(now); over != nil {
+		return over
 	}
-	return found
+	start(g, now)
+	return nil
+}
+
+// Downgrade starts the renewal that turns the writer's claims into a reader's on all nodes, and
+// sends its outcome to done, which has room for it. From now on, this client's other writers must ask the nodes: only
+// there do new readers notice waiting writers.
+func (l *Lease) Downgrade(done chan<- error) error {
+	g := l.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.engine.Clock.Now()
+	switch over := l.overAt(now); {
+	case over != nil:
+		return over
+	case g.spec.Reads:
+		done <- nil
+		return nil
+	case !g.reads && l.handles > 1:
+		return ErrShared
+	}
+	g.reads = true
+	g.renew(now, done)
+	g.engine.locals.OnReleased(g)
+	return nil
 }

@@ -22,10 +22,10 @@ type scheduler struct {
 	capacity func(need int) time.Duration
 
 	mu    sync.Mutex
-	queue grantHeap
+	queue taskHeap
 	// starved has a heap for each number of nodes that renewals may need. Its grants wait for
 	// capacity, ordered by when other work is due for them. starvedCount counts them all.
-	starved      []grantHeap
+	starved      []taskHeap
 	starvedCount atomic.Int64
 	// capacityFreed is set if capacity may have become free since the last look.
 	capacityFreed bool
@@ -40,63 +40,88 @@ type scheduler struct {
 	stopped bool
 }
 
+// noCapacity means that the nodes have no capacity for another renewal now.
+const noCapacity = Never
+
+// task is a held grant, as the scheduler knows it.
+type task interface {
+	dueEntry() *due
+	// onDue does what is due. takes is how long a renewal takes if it is sent now, or noCapacity.
+	onDue(takes time.Duration)
+	onForced(i int, owner string)
+	end(cause error)
+}
+
+// due is when a task is due. scheduler.mu guards its fields, but need never changes.
+type due struct {
+	at time.Duration
+	// index is its place in its heap, or -1.
+	index int32
+	// need is the number of nodes that its renewals need.
+	need uint8
+	// waits is set while it waits for capacity.
+	waits bool
+}
+
 // schedule sets when the grant is due, in place of an earlier time. It reports false once the
 // scheduler is stopped: the grant must end.
-func (s *scheduler) schedule(g *Grant, due time.Duration) bool { return s.insert(g, due, false) }
+func (s *scheduler) schedule(t task, at time.Duration) bool { return s.insert(t, at, false) }
 
 // awaitCapacity makes the grant due when there is capacity for its renewal, and at due at the
 // latest.
-func (s *scheduler) awaitCapacity(g *Grant, due time.Duration) bool { return s.insert(g, due, true) }
+func (s *scheduler) awaitCapacity(t task, at time.Duration) bool { return s.insert(t, at, true) }
 
-func (s *scheduler) insert(g *Grant, due time.Duration, waits bool) bool {
+func (s *scheduler) insert(t task, at time.Duration, waits bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
 		return false
 	}
-	s.placeLocked(g, due, waits)
+	s.placeLocked(t, at, waits)
 	s.armLocked()
 	return true
 }
 
 // placeLocked puts a grant into its heap, or moves it there. Requires s.mu.
-func (s *scheduler) placeLocked(g *Grant, due time.Duration, waits bool) {
-	if g.heapIndex >= 0 && g.awaitsCapacity != waits {
-		s.removeLocked(g)
+func (s *scheduler) placeLocked(t task, at time.Duration, waits bool) {
+	d := t.dueEntry()
+	if d.index >= 0 && d.waits != waits {
+		s.removeLocked(t)
 	}
-	g.dueAt, g.awaitsCapacity = due, waits
-	q := s.queueOf(g)
-	if g.heapIndex >= 0 {
-		heap.Fix(q, int(g.heapIndex))
+	d.at, d.waits = at, waits
+	q := s.queueOf(d)
+	if d.index >= 0 {
+		heap.Fix(q, int(d.index))
 		return
 	}
-	heap.Push(q, g)
+	heap.Push(q, t)
 	if waits {
 		s.starvedCount.Add(1)
 	}
 }
 
 // removeLocked takes a grant out of its heap. Requires s.mu.
-func (s *scheduler) removeLocked(g *Grant) {
-	heap.Remove(s.queueOf(g), int(g.heapIndex))
-	if g.awaitsCapacity {
+func (s *scheduler) removeLocked(t task) {
+	d := t.dueEntry()
+	heap.Remove(s.queueOf(d), int(d.index))
+	if d.waits {
 		s.starvedCount.Add(-1)
 	}
 }
 
-func (s *scheduler) queueOf(g *Grant) *grantHeap {
-	if g.awaitsCapacity {
-		return &s.starved[g.spec.Need]
+func (s *scheduler) queueOf(d *due) *taskHeap {
+	if d.waits {
+		return &s.starved[d.need]
 	}
 	return &s.queue
 }
 
 // remove forgets a grant that has ended.
-func (s *scheduler) remove(g *Grant) {
+func (s *scheduler) remove(t task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g.heapIndex >= 0 {
-		s.removeLocked(g)
+	if t.dueEntry().index >= 0 {
+		s.removeLocked(t)
 	}
 }
 
@@ -200,11 +225,11 @@ func (s *scheduler) runDue(now time.Duration) bool {
 	if s.queue.first() > now {
 		return false
 	}
-	need, takes := s.queue[0].spec.Need, noCapacity
-	if len(s.starved[need]) == 0 && s.capacityFor(need) != noCapacity { // starved grants go first
+	need, takes := s.queue[0].dueEntry().need, noCapacity
+	if len(s.starved[need]) == 0 && s.capacityFor(int(need)) != noCapacity { // starved grants go first
 		takes = 0 // no other grant could use the capacity
 	}
-	if s.queue.first() <= now && s.queue[0].spec.Need == need { // unchanged while s.mu was unlocked
+	if s.queue.first() <= now && s.queue[0].dueEntry().need == need { // unchanged while s.mu was unlocked
 		s.runOne(s.queue[0], takes)
 	}
 	return true
@@ -239,71 +264,72 @@ func (s *scheduler) capacityFor(need int) time.Duration {
 
 // runOne calls one grant without s.mu, as the grant locks its own mutex first. The grant may renew
 // if there is capacity. Requires s.mu.
-func (s *scheduler) runOne(g *Grant, takes time.Duration) {
+func (s *scheduler) runOne(t task, takes time.Duration) {
 	// The grant stays in its heap, so that stop finds it. onDue sets its next due time.
-	due, waits := g.dueAt, g.awaitsCapacity
+	d := t.dueEntry()
+	before := *d
 	s.mu.Unlock()
-	g.onDue(takes)
+	t.onDue(takes)
 	s.mu.Lock()
-	if g.heapIndex >= 0 && g.dueAt == due && g.awaitsCapacity == waits {
-		s.placeLocked(g, Never, false)
+	if d.index >= 0 && d.at == before.at && d.waits == before.waits {
+		s.placeLocked(t, Never, false)
 	}
 }
 
-// stop ends all scheduling, waits for the current run, and returns the grants that are left.
-func (s *scheduler) stop() []*Grant {
+// stop ends all scheduling, waits for the current run, and returns the tasks that are left.
+func (s *scheduler) stop() []task {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.stopped = true
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	if running := s.running; running != nil {
-		s.mu.Unlock()
+	running := s.running
+	s.mu.Unlock()
+	if running != nil {
 		<-running
-		s.mu.Lock()
 	}
-	left := slices.Concat(append(s.starved, s.queue)...)
-	s.queue, s.starved = nil, nil
-	s.starvedCount.Store(0)
-	for _, g := range left {
-		g.heapIndex = -1
-	}
-	return left
+	return s.tasks()
 }
 
-// grantHeap is a heap of grants by due time.
-type grantHeap []*Grant
+// tasks returns all tasks.
+func (s *scheduler) tasks() []task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Concat(append(s.starved, s.queue)...)
+}
 
-func (q grantHeap) Len() int           { return len(q) }
-func (q grantHeap) Less(i, j int) bool { return q[i].dueAt < q[j].dueAt }
+// taskHeap is a heap of tasks by due time.
+type taskHeap []task
+
+func (q taskHeap) Len() int           { return len(q) }
+func (q taskHeap) Less(i, j int) bool { return q[i].dueEntry().at < q[j].dueEntry().at }
 
 // first returns the earliest due time, or Never.
-func (q grantHeap) first() time.Duration {
+func (q taskHeap) first() time.Duration {
 	if len(q) == 0 {
 		return Never
 	}
-	return q[0].dueAt
+	return q[0].dueEntry().at
 }
 
-func (q grantHeap) Swap(i, j int) {
+func (q taskHeap) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].heapIndex, q[j].heapIndex = int32(i), int32(j) //nolint:gosec // memory bounds the number of leases
+	q[i].dueEntry().index, q[j].dueEntry().index = int32(i), int32(j) //nolint:gosec // memory bounds the number of leases
 }
 
 // Push implements heap.Interface.
-func (q *grantHeap) Push(x any) {
-	g := x.(*Grant)              //nolint:forcetypeassert // by construction
-	g.heapIndex = int32(len(*q)) //nolint:gosec // as above
-	*q = append(*q, g)
+func (q *taskHeap) Push(x any) {
+	t := x.(task)                       //nolint:forcetypeassert // by construction
+	t.dueEntry().index = int32(len(*q)) //nolint:gosec // as above
+	*q = append(*q, t)
 }
 
 // Pop implements heap.Interface.
-func (q *grantHeap) Pop() any {
+func (q *taskHeap) Pop() any {
 	old := *q
-	g := old[len(old)-1]
+	t := old[len(old)-1]
 	old[len(old)-1] = nil
 	*q = old[:len(old)-1]
-	g.heapIndex = -1
-	return g
+	t.dueEntry().index = -1
+	return t
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/decision"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // TokenClock proposes fencing tokens. A proposal is the time in microseconds, unless the client has
@@ -45,16 +46,20 @@ const (
 	leadDecay = 4
 )
 
-// newTokenClock returns the token clock of a client with these limits.
-func newTokenClock(env Env) TokenClock {
-	ahead := min(maxBlockAhead, env.Limits.MaxClockSkew/4)
+// maxBlockAhead bounds how far a reserved token block may run ahead of the time that the client proposes,
+// which is its clock plus its lead. The proposal of the next contender, a later time, must be larger.
+const maxBlockAhead = 10 * time.Millisecond
+
+// newTokenClock returns the token clock of a client with these limits, whose nodes answer within the timeout.
+func newTokenClock(c clock.Clock, l wire.Limits, timeout time.Duration) TokenClock {
+	ahead := min(maxBlockAhead, l.MaxClockSkew/4)
 	return TokenClock{
-		clock:      env.Clock,
-		maxAhead:   env.Limits.Recovery(),
+		clock:      c,
+		maxAhead:   l.Recovery(),
 		blockAhead: ahead,
 		// Nodes refuse a token, and the end of a block, more than MaxClockSkew ahead of their clocks.
-		maxLead:   env.Limits.MaxClockSkew - env.Limits.MaxClockSkew/8 - ahead,
-		freshness: max(env.Limits.MaxClockSkew, 2*env.Timeout),
+		maxLead:   l.MaxClockSkew - l.MaxClockSkew/8 - ahead,
+		freshness: max(l.MaxClockSkew, 2*timeout),
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // clockOfTokens returns the token clock of a client with the default limits, and its wall clock.
 func clockOfTokens() (*TokenClock, *clock.Manual) {
 	c := clock.NewManual(time.UnixMicro(1_700_000_000_000_000))
-	t := newTokenClock(Env{Clock: c, Limits: wire.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}, Timeout: time.Second})
+	t := newTokenClock(c, wire.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}, time.Second)
 	return &t, c
 }
 
@@ -65,7 +65,7 @@ func TestTokenClockFollowsWithinBounds(t *testing.T) {
 func TestTokenClocksDoNotDriveEachOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, c := clockOfTokens()
-		b := newTokenClock(Env{Clock: c, Limits: wire.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}, Timeout: time.Second})
+		b := newTokenClock(c, wire.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}, time.Second)
 		tokens := []*TokenClock{a, &b}
 		a.Follow(at(c, time.Duration(rapid.IntRange(0, 900).Draw(t, "ms"))*time.Millisecond))
 		var place uint64

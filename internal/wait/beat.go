@@ -3,32 +3,11 @@ package wait
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
-
-// BeatInterval is the time between two beats of a client with a waiter near the head of a queue: a message can be
-// lost, or reach a process that is paused. Jitter takes off up to a quarter.
-const BeatInterval = time.Second
-
-// A client whose waiters all have more than nearHead waiters before them beats less often, in proportion to the least
-// of their ranks, at least every maxBeatInterval. So the load of a queue on its nodes grows with the logarithm of its
-// length, and then by one beat in maxBeatInterval for each further client.
-const (
-	nearHead        = 8
-	maxBeatInterval = 20 * time.Second
-)
-
-// beatInterval is BeatInterval for a waiter with rank others before it.
-func beatInterval(rank int) time.Duration {
-	if rank >= nearHead*int(maxBeatInterval/BeatInterval) {
-		return maxBeatInterval
-	}
-	return max(BeatInterval, time.Duration(rank)*BeatInterval/nearHead)
-}
 
 // maxBeatNames bounds the names of one operation, since a node does nothing else meanwhile. A waiter for more names has
 // one to itself.
@@ -47,7 +26,7 @@ const (
 //
 // Its mutex comes before that of inbox.Set.
 type heart struct {
-	queues *Queues
+	router *router
 
 	mu    sync.Mutex
 	timer clock.Timer
@@ -56,18 +35,15 @@ type heart struct {
 	// lastAt is the time of the last beat. jitter shortens the time until the next.
 	lastAt time.Duration
 	jitter float64
-	// interval is the longest time until the next beat. Nodes keep entries for longer.
-	interval atomic.Int64
 	// untold has, for each node, the tickets that are still to be told in this beat. unanswered counts the operations
 	// under way. They are few: other operations of the client need not wait for all of them.
 	untold     [][]*ticket
 	unanswered []int
 }
 
-func (h *heart) init(qs *Queues) {
-	n := qs.engine.Nodes.Len()
-	h.queues, h.untold, h.unanswered = qs, make([][]*ticket, n), make([]int, n)
-	h.interval.Store(int64(BeatInterval))
+func (h *heart) init(r *router) {
+	n := r.engine.Nodes.Len()
+	h.router, h.untold, h.unanswered = r, make([][]*ticket, n), make([]int, n)
 }
 
 // start makes the heart beat, since a waiter was denied.
@@ -77,8 +53,8 @@ func (h *heart) start() {
 	if h.beating {
 		return
 	}
-	h.lastAt, h.jitter = h.queues.engine.Clock.Now(), h.queues.engine.Jitter()
-	h.interval.Store(int64(BeatInterval))
+	h.lastAt, h.jitter = h.router.engine.Clock.Now(), h.router.engine.Jitter()
+	h.router.interval.Store(int64(BeatInterval))
 	h.armLocked(h.lastAt, BeatInterval)
 }
 
@@ -88,14 +64,14 @@ func (h *heart) armLocked(now, interval time.Duration) {
 	h.beating = true
 	wait := min(h.dueLocked(interval)-now, BeatInterval)
 	if h.timer == nil {
-		h.timer = h.queues.engine.Clock.AfterFunc(wait, h.beat)
+		h.timer = h.router.engine.Clock.AfterFunc(wait, h.beat)
 	} else {
 		h.timer.Reset(wait)
 	}
 }
 
 func (h *heart) dueLocked(interval time.Duration) time.Duration {
-	interval = min(interval, time.Duration(h.interval.Load()))
+	interval = min(interval, time.Duration(h.router.interval.Load()))
 	return h.lastAt + interval - time.Duration(h.jitter*float64(interval/4))
 }
 
@@ -112,7 +88,7 @@ func (h *heart) stop() {
 func (h *heart) beat() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	tickets := h.queues.router.waiting()
+	tickets := h.router.waiting()
 	if len(tickets) == 0 {
 		h.beating = false
 		return
@@ -121,10 +97,10 @@ func (h *heart) beat() {
 	for _, t := range tickets {
 		interval = min(interval, t.beatInterval())
 	}
-	now := h.queues.engine.Clock.Now()
+	now := h.router.engine.Clock.Now()
 	if now >= h.dueLocked(interval) {
-		h.lastAt, h.jitter = now, h.queues.engine.Jitter()
-		h.interval.Store(int64(interval))
+		h.lastAt, h.jitter = now, h.router.engine.Jitter()
+		h.router.interval.Store(int64(interval))
 		for _, t := range tickets {
 			t.forgetRank()
 		}
@@ -140,7 +116,7 @@ func (h *heart) beat() {
 
 // tellLocked sends node i the next operations. A node that cannot be asked now is told in the next beat.
 func (h *heart) tellLocked(i int) {
-	most := min(max(1, int(h.queues.engine.Nodes.Latency(i)/beatGap)), maxBeatOps)
+	most := min(max(1, int(h.router.engine.Nodes.Latency(i)/beatGap)), maxBeatOps)
 	for h.unanswered[i] < most && h.tellSomeLocked(i) {
 		h.unanswered[i]++
 	}
@@ -148,9 +124,9 @@ func (h *heart) tellLocked(i int) {
 
 // tellSomeLocked sends node i one operation, and reports whether it did.
 func (h *heart) tellSomeLocked(i int) bool {
-	listening, _ := h.queues.router.subscriptions.Listening()
+	listening, _ := h.router.subscriptions.Listening()
 	var told []*ticket
-	op := &wire.Op{Kind: wire.Refresh, TTL: h.queues.entryTTL()}
+	op := &wire.Op{Kind: wire.Refresh, TTL: h.router.entryTTL()}
 	for listening&(1<<i) != 0 && len(h.untold[i]) > 0 {
 		t := h.untold[i][0]
 		if len(op.Names) > 0 && len(op.Names)+len(t.names) > maxBeatNames {
@@ -163,7 +139,7 @@ func (h *heart) tellSomeLocked(i int) bool {
 	}
 	slices.Sort(op.Names)
 	op.Names = slices.Compact(op.Names)
-	if len(op.Names) > 0 && h.queues.engine.Nodes.Refresh(i, op, func(r *wire.Reply) { h.onAnswer(i, told, r) }) {
+	if len(op.Names) > 0 && h.router.engine.Nodes.Refresh(i, op, func(r *wire.Reply) { h.onAnswer(i, told, r) }) {
 		return true
 	}
 	h.untold[i] = nil
@@ -173,7 +149,7 @@ func (h *heart) tellSomeLocked(i int) bool {
 // onAnswer passes the answer of node i on to the tickets. An operation that was never sent says nothing.
 func (h *heart) onAnswer(i int, told []*ticket, r *wire.Reply) {
 	if !r.Unsent {
-		now := h.queues.engine.Clock.Now()
+		now := h.router.engine.Clock.Now()
 		for k, t := range told {
 			var s wire.Standing
 			if k < len(r.Standings) {
@@ -209,7 +185,7 @@ func (t *ticket) waiting(i int) (w wire.Waiting, ok bool) {
 	t.queuedAt |= 1 << i
 	t.asked |= 1 << i
 	return wire.Waiting{
-		Waiter: wire.Waiter{ID: t.nodeID, Ticket: t.number}, Names: t.names, Reads: t.waiter.spec.Reads, Pool: t.waiter.spec.Slots.OnNodes(),
+		Waiter: wire.Waiter{ID: t.nodeID, Ticket: t.number}, Names: t.names, Reads: t.spec.Reads, Pool: t.spec.Slots.OnNodes(),
 	}, true
 }
 
@@ -228,7 +204,7 @@ func (t *ticket) onStanding(i int, now time.Duration, s wire.Standing) {
 		t.signalIfSoonerLocked()
 	default:
 		if t.holders == nil {
-			t.holders = make([]wire.Holder, t.queues.engine.Nodes.Len())
+			t.holders = make([]wire.Holder, t.engine.Nodes.Len())
 		}
 		t.holders[i] = s.Holder
 		t.confirmedAt |= bit
@@ -259,5 +235,5 @@ func (t *ticket) beatInterval() time.Duration {
 func (t *ticket) obstacle() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.queues.engine.HeldBy(t.waiter.spec, t.holders)
+	return t.engine.HeldBy(t.spec, t.holders)
 }

@@ -5,10 +5,28 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/lease"
 )
+
+// Queues are the local queues of one client: the waiters of one lock each. Usually only the first
+// waiter of a queue talks to the nodes, while this client does not hold the lock; [waiter.mayAttempt]
+// has the exceptions. A waiter behind it costs the nodes nothing. It is safe for concurrent use.
+type Queues struct {
+	shared
+	router router
+	heart  heart
+
+	mu sync.Mutex
+	by map[queueKey]*localQueue
+	// spare are empty queues, for reuse.
+	spare   []*localQueue
+	denials denials
+
+	crowd crowd
+}
 
 // queueKey identifies a local queue: the names, the number of nodes that must grant, and the kind
 // of waiter. Waiters queue separately by quorum, by spinning and by reading: a MultiLock must not
@@ -273,21 +291,6 @@ func (qs *Queues) obstacle(w *waiter) (*lease.Grant, error) {
 	return w.queue.heldBy, w.queue.historyCopy().lastErr
 }
 
-// ensureSignals is waiter.ensureSignals under the mutex.
-func (qs *Queues) ensureSignals(w *waiter) {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	w.ensureSignals()
-}
-
-// ticketNumber returns since when it is the turn of the waiter's client: when the waiter came, or
-// when its client last had the lock.
-func (qs *Queues) ticketNumber(w *waiter) int64 {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	return max(w.number, w.queue.historyCopy().lastFreed)
-}
-
 // HandOver implements lease.Locals: the first waiter of the queue gets the grant, if it can inherit
 // it.
 func (qs *Queues) HandOver(g *lease.Grant, next func(*lease.Spec) *lease.Lease) bool {
@@ -302,4 +305,31 @@ func (qs *Queues) HandOver(g *lease.Grant, next func(*lease.Spec) *lease.Lease) 
 	w.handedOver = next(w.spec)
 	w.signal()
 	return true
+}
+
+// A client remembers a denial for denialMemory, and at most maxDenials of them.
+const (
+	denialMemory = 10 * time.Second
+	maxDenials   = 1024
+)
+
+// denials are the locks for which waiters of this client were denied lately, with the time of the last denial.
+//
+// The first attempt for such a lock carries a ticket, so that another denial queues it at once. Nodes run an
+// acquisition with a ticket, and its release, in script calls of their own. So the first attempts for all other
+// locks carry none: they share one script call with the other operations of the client.
+type denials map[queueKey]time.Duration
+
+// record records a denial. If it is one too many, it forgets all others: they cost an attempt each.
+func (d *denials) record(key queueKey, now time.Duration) {
+	if _, known := (*d)[key]; *d == nil || !known && len(*d) >= maxDenials {
+		*d = make(denials)
+	}
+	(*d)[key] = now
+}
+
+// recent reports whether there was a denial lately.
+func (d denials) recent(key queueKey, now time.Duration) bool {
+	at, known := d[key]
+	return known && now-at < denialMemory
 }

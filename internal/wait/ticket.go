@@ -17,9 +17,12 @@ import (
 // ticket is a waiter's place in the queues of the nodes, with a forecast of when they are free.
 // Nodes forget it if the next attempt or beat does not come in time, see entryTTL.
 type ticket struct {
-	waiter *waiter
-	queues *Queues
+	*shared
+	router *router
+	spec   *lease.Spec
 	names  []string
+	// signals wakes the waiter.
+	signals chan struct{}
 	// id tells the ticket from others of the client. nodeID is id with the time that nodes give the
 	// woken waiter; the first attempt sets it.
 	id, nodeID string
@@ -68,38 +71,39 @@ type ticket struct {
 // unranked stands for a rank that no node has reported.
 const unranked = math.MaxInt
 
-func newTicket(w *waiter) *ticket {
-	qs := w.queues
+func newTicket(r *router, s *lease.Spec, number int64, signals chan struct{}) *ticket {
 	return &ticket{
-		waiter:   w,
-		queues:   qs,
-		names:    w.spec.Names,
-		id:       w.spec.Slots.WaiterID(qs.engine.NextID()),
-		number:   qs.ticketNumber(w),
-		fifo:     !w.spec.Spins,
-		forecast: decision.NewForecast(qs.engine.Nodes.Len(), w.spec.Need),
+		shared:   r.shared,
+		router:   r,
+		spec:     s,
+		names:    s.Names,
+		signals:  signals,
+		id:       s.Slots.WaiterID(r.engine.NextID("")),
+		number:   number,
+		fifo:     !s.Spins,
+		forecast: decision.NewForecast(r.engine.Nodes.Len(), s.Need),
 		rank:     unranked,
 	}
 }
 
 // Begin prepares the ticket for an attempt.
 func (t *ticket) Begin(now time.Duration) {
-	opening := t.queues.router.subscriptions.Opening()
-	listening, _ := t.queues.router.subscriptions.Listening()
+	opening := t.subscriptions.Opening()
+	listening, _ := t.subscriptions.Listening()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.attempted {
 		id := wire.WaiterID
-		if t.waiter.spec.Reads {
+		if t.spec.Reads {
 			id = wire.ReaderID
 		}
-		t.nodeID = id(t.id, 3*t.queues.engine.Nodes.MedianLatency())
+		t.nodeID = id(t.id, 3*t.engine.Nodes.MedianLatency())
 	}
 	t.listening, t.opening, t.confirmedAt, t.headAt, t.attempted = listening, opening, 0, 0, true
 	t.queuedBefore = t.queuedAt
 	t.asked, t.holders, t.rank = 0, nil, unranked
 	t.notBefore, t.dueAt = now+t.backoff(), 0
-	t.forecast.StartAttempt(t.queues.SettleTime())
+	t.forecast.StartAttempt(t.SettleTime())
 }
 
 // Stamp adds the ticket to an acquisition on one node: a denial then enters it into the queue
@@ -122,7 +126,7 @@ func (t *ticket) Stamp(op *wire.Op, i int) {
 
 // asWaiter is the ticket as nodes see it while the waiter waits.
 func (t *ticket) asWaiter() wire.Waiter {
-	return wire.Waiter{ID: t.nodeID, Ticket: t.number, Keep: t.queues.entryTTL()}
+	return wire.Waiter{ID: t.nodeID, Ticket: t.number, Keep: t.entryTTL()}
 }
 
 // AfterUndo returns the ticket as a node should see it when a failed attempt is undone there.
@@ -154,7 +158,7 @@ func (t *ticket) Voted(i int, now time.Duration, r *wire.Reply) {
 	if r.Outcome == wire.Denied {
 		t.confirmedAt |= t.queuedAt & bit
 		t.placedLocked(i, now, r.Holder, r.Rank)
-		if r.Holder.Owner != "" && t.waiter.spec.Slots.WrongSlots(r.Pool) {
+		if r.Holder.Owner != "" && t.spec.Slots.WrongSlots(r.Pool) {
 			t.forecast.Free(i, now)
 		}
 		t.signalIfSoonerLocked()
@@ -216,7 +220,7 @@ func (t *ticket) Close() {
 	t.mu.Lock()
 	t.left = true
 	t.mu.Unlock()
-	t.queues.router.removeTicket(t)
+	t.router.removeTicket(t)
 }
 
 // onResubscribed records that messages of a node arrive again, by a new subscription. A queued
@@ -280,7 +284,7 @@ func (t *ticket) onLost(i int) {
 
 // nextAttempt returns when to make the next attempt.
 func (t *ticket) nextAttempt() time.Duration {
-	_, settled := t.queues.router.subscriptions.Listening()
+	_, settled := t.subscriptions.Listening()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -307,12 +311,12 @@ func (t *ticket) forecastLocked() time.Duration {
 // and answers do not change that, and a needless wake-up of the waiter's goroutine costs more than they do.
 func (t *ticket) signalIfSoonerLocked() {
 	if !t.attempted {
-		t.waiter.signal()
+		signal(t.signals)
 		return
 	}
 	if next := t.forecastLocked(); next < t.dueAt {
 		t.dueAt = next
-		t.waiter.signal()
+		signal(t.signals)
 	}
 }
 
@@ -331,14 +335,13 @@ func (t *ticket) backoff() time.Duration {
 	if t.attemptsSinceWake < 2 {
 		return 0
 	}
-	qs := t.queues
-	return decision.Backoff(t.attemptsSinceWake-2, minBackoff, max(maxBackoff, min(qs.contentionPause(), qs.EntryTTL()/2)), qs.engine.Jitter())
+	return decision.Backoff(t.attemptsSinceWake-2, minBackoff, max(maxBackoff, min(t.contentionPause(), t.EntryTTL()/2)), t.engine.Jitter())
 }
 
 // holderIsCovered reports whether every possible holder holds a node that will wake this waiter. A
 // holder may need only a majority, whatever the waiter needs. Requires t.mu.
 func (t *ticket) holderIsCovered() bool {
-	n := t.queues.engine.Nodes.Len()
+	n := t.engine.Nodes.Len()
 	return bits.OnesCount64(t.confirmedAt) > n-quorum.Majority().Need(n)
 }
 
@@ -346,7 +349,7 @@ func (t *ticket) holderIsCovered() bool {
 func (t *ticket) mayBeFirst() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.attempted || bits.OnesCount64(t.headAt) >= t.waiter.spec.Need
+	return !t.attempted || bits.OnesCount64(t.headAt) >= t.spec.Need
 }
 
 // leaveAll removes the ticket from the queues of all nodes. On a node that has not answered yet,
@@ -355,7 +358,7 @@ func (t *ticket) leaveAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.left = true
-	for i := range t.queues.engine.Nodes.Len() {
+	for i := range t.engine.Nodes.Len() {
 		if t.unanswered&(1<<i) == 0 {
 			t.leaveNodeLocked(i)
 		}
@@ -372,14 +375,14 @@ func (t *ticket) Leave(i int) {
 func (t *ticket) leaveNodeLocked(i int) {
 	if t.queuedAt&(1<<i) != 0 {
 		t.queuedAt &^= 1 << i
-		t.queues.engine.Nodes.Leave(i, t.names, t.nodeID, t.waiter.spec.Slots.OnNodes(), t.queues.longestEntryTTL())
+		t.engine.Nodes.Leave(i, t.names, t.nodeID, t.spec.Slots.OnNodes(), t.longestEntryTTL())
 	}
 }
 
 // redissonNames returns the names whose releases Redisson may announce. It does not know our
 // semaphores.
 func (t *ticket) redissonNames() []string {
-	if t.waiter.spec.Slots != nil {
+	if t.spec.Slots != nil {
 		return nil
 	}
 	return t.names
@@ -393,7 +396,7 @@ func (t *ticket) addHint(i int, offered []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.slotHints == nil {
-		t.slotHints = make([]decision.Slots, t.queues.engine.Nodes.Len())
+		t.slotHints = make([]decision.Slots, t.engine.Nodes.Len())
 	}
 	t.slotHints[i] = nil
 	for _, slot := range offered {

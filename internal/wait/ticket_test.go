@@ -123,7 +123,7 @@ func TestOnlyUsefulMessagesWakeTheWaiter(t *testing.T) {
 	const grace = time.Millisecond
 	signalled := func(ticket *ticket) bool {
 		select {
-		case <-ticket.waiter.signals:
+		case <-ticket.signals:
 			return true
 		default:
 			return false

@@ -26,11 +26,9 @@ type waiter struct {
 	followed bool
 	// ticket is the waiter's place in the nodes' queues; nil while it has none.
 	ticket *ticket
-	// parked is set while the nodes cannot answer the waiter in time; see crowd. Its mutex guards the place among
-	// all parked waiters, which is -1 once the waiter was woken. deadline is when the context ends.
-	parked     bool
-	crowdIndex int
-	deadline   time.Time
+	// parked is set while the nodes cannot answer the waiter in time; see crowd. It then has the seat.
+	parked bool
+	seat   seat
 
 	// The fields below are guarded by the mutex of Queues.
 
@@ -74,12 +72,7 @@ func (w *waiter) now() time.Duration {
 
 // signal makes the waiter look again. Requires the mutex of Queues, or that ensureSignals has
 // been called.
-func (w *waiter) signal() {
-	select {
-	case w.signals <- struct{}{}:
-	default: // it does not wait yet, or has a signal already
-	}
-}
+func (w *waiter) signal() { signal(w.signals) }
 
 // run waits for turns and makes attempts until it gets a lease, or cannot get one.
 func (w *waiter) run(ctx context.Context) (Result, error) {
@@ -134,7 +127,7 @@ func (w *waiter) giveUpReason(err error) error {
 // attempt makes one attempt, and records its result in the local queue.
 func (w *waiter) attempt(ctx context.Context) (*lease.Lease, lease.Retry, error) {
 	w.attempts++
-	if w.ticket == nil && !w.spec.Spins && w.queues.router.subscriptions.Open() && w.needsTicket() {
+	if w.ticket == nil && !w.spec.Spins && w.queues.subscriptions.Open() && w.needsTicket() {
 		w.takeTicket() // a denial then queues it at once
 	}
 	r := lease.Request{Began: w.now(), Reserve: w.spec.HandOver && !w.noBlock && w.followed}
@@ -177,7 +170,9 @@ func (w *waiter) planNext(again lease.Retry, err error) {
 		w.takeTicket()
 	}
 	if w.ticket != nil {
-		qs.router.onDenied(w.ticket)
+		if qs.router.onDenied(w.ticket) {
+			qs.heart.start()
+		}
 		w.ticket.onAttemptFailed(due, held)
 	}
 	qs.mu.Lock()
@@ -191,21 +186,21 @@ func (w *waiter) planNext(again lease.Retry, err error) {
 	w.queue.attempting--
 }
 
-// takeTicket takes the ticket with which nodes wake the waiter.
+// takeTicket takes the ticket with which nodes wake the waiter. Its number is since when it is the turn of the waiter's
+// client: when the waiter came, or when its client last had the lock.
 func (w *waiter) takeTicket() {
-	if w.ticket == nil {
-		w.queues.ensureSignals(w)
-		w.ticket = w.queues.router.addTicket(w)
-		w.publishTicket()
+	if w.ticket != nil {
+		return
 	}
-}
-
-// publishTicket makes the ticket visible to other waiters.
-func (w *waiter) publishTicket() {
 	qs := w.queues
 	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	w.visibleTicket = w.ticket
+	w.ensureSignals()
+	number := max(w.number, w.queue.historyCopy().lastFreed)
+	qs.mu.Unlock()
+	w.ticket = qs.router.addTicket(w.spec, number, w.signals)
+	qs.mu.Lock()
+	w.visibleTicket = w.ticket // from now on, as its messages arrive
+	qs.mu.Unlock()
 }
 
 // awaitTurn returns when an attempt is due, or with a lease that was handed over. It returns an
@@ -245,6 +240,34 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 		case <-qs.engine.Closing:
 			return w.cancel(lease.ErrClosed)
 		}
+	}
+}
+
+// park ends the turn of a waiter until a signal comes.
+func (w *waiter) park(ctx context.Context) (signals <-chan struct{}) {
+	qs := w.queues
+	qs.mu.Lock()
+	w.ensureSignals()
+	w.attempting, w.stale = false, true // what made the attempt due still does
+	w.queue.attempting--
+	qs.mu.Unlock()
+	if !w.parked {
+		end, _ := ctx.Deadline()
+		w.seat = seat{need: w.spec.Need, deadline: end, signals: w.signals}
+	}
+	qs.crowd.enter(&w.seat, w.parked)
+	w.parked = true
+	if !qs.Crowded(ctx, w.spec) { // capacity that was freed before woke others
+		w.signal()
+	}
+	return w.signals
+}
+
+// unpark ends the parking of a waiter, if it is parked.
+func (w *waiter) unpark() {
+	if w.parked {
+		w.parked = false
+		w.queues.crowd.leave(&w.seat)
 	}
 }
 
@@ -366,4 +389,21 @@ func (w *waiter) finish(l *lease.Lease) {
 // canInherit reports whether a grant with this spec suits the waiter. Requires the mutex of Queues.
 func (w *waiter) canInherit(s *lease.Spec) bool {
 	return !w.attempting && w.spec.HandOver && w.spec.TTL == s.TTL && w.spec.Label == s.Label
+}
+
+// sharesCalls reports whether operations for this spec share script calls with others. A denial of any other kind is not
+// recorded, as it would push out those that are asked for.
+func sharesCalls(s *lease.Spec) bool {
+	return !s.Reads && !s.Spins && s.Slots == nil && len(s.Names) == 1
+}
+
+// needsTicket reports whether the waiter's next attempt should carry a ticket, if messages of nodes can arrive.
+func (w *waiter) needsTicket() bool {
+	if w.attempts > 1 || !sharesCalls(w.spec) {
+		return true
+	}
+	qs := w.queues
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	return qs.denials.recent(keyOf(w.spec), w.began)
 }

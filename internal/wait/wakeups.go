@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/inbox"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -13,8 +14,7 @@ import (
 // have a ticket, and package latch knows the waiters for latches. A node sends such a message from the
 // script that frees a name or counts a latch down: see node/scripts/inline/wake.lua and node/scripts/lib/queue.lua.
 type router struct {
-	queues        *Queues
-	subscriptions *inbox.Set
+	*shared
 
 	// mu may be taken while the mutex of subscriptions is held, never the other way round.
 	mu      sync.Mutex
@@ -26,10 +26,10 @@ type router struct {
 	stale []map[string]time.Duration
 }
 
-func (r *router) init(qs *Queues) {
-	r.queues = qs
+func (r *router) init(s *shared) {
+	r.shared = s
 	r.tickets = make(map[string]*ticket)
-	e := qs.engine
+	e := s.engine
 	var nodes []node.Node
 	for i := range e.Nodes.Len() {
 		nodes = append(nodes, e.Nodes.Node(i))
@@ -38,9 +38,9 @@ func (r *router) init(qs *Queues) {
 	r.subscriptions = inbox.New(e.Clock, nodes, e.ID, e.Announce, inboxHandler{r})
 }
 
-// addTicket makes a ticket for a waiter, and routes messages to it.
-func (r *router) addTicket(w *waiter) *ticket {
-	t := newTicket(w)
+// addTicket makes a ticket for a waiter that gets these signals, and routes messages to it.
+func (r *router) addTicket(s *lease.Spec, number int64, signals chan struct{}) *ticket {
+	t := newTicket(r, s, number, signals)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tickets[t.id] = t
@@ -53,12 +53,13 @@ func (r *router) addTicket(w *waiter) *ticket {
 	return t
 }
 
-// onDenied records that the waiter was denied, so that it needs messages.
-func (r *router) onDenied(t *ticket) {
-	if r.setDenied(t, true) {
-		r.queues.heart.start()
+// onDenied records that the waiter was denied, so that it needs messages, and reports whether that is new.
+func (r *router) onDenied(t *ticket) bool {
+	first := r.setDenied(t, true)
+	if first {
 		r.subscriptions.Use(t.redissonNames())
 	}
+	return first
 }
 
 // onServed records that the waiter has the lock, and needs no messages. The ticket stays until the
@@ -111,40 +112,40 @@ func (r *router) eachTicket(f func(*ticket)) {
 type inboxHandler struct{ *router }
 
 func (h inboxHandler) Message(i int, m wire.Message) {
-	now := h.queues.engine.Clock.Now()
+	now := h.engine.Clock.Now()
 	switch m.Kind {
 	case wire.Announced:
 		h.eachTicket(func(t *ticket) { t.onAnnounced(i, m.Name, now) })
 	case wire.Forced:
-		h.queues.engine.OnForced(i, m.Waiter)
+		h.engine.OnForced(i, m.Waiter)
 	case wire.Counted:
-		h.queues.latches.Counted(i, m.Name)
+		h.latches.Counted(i, m.Name)
 	case wire.Woken, wire.Standby, wire.Returned:
-		h.queues.engine.Tokens.Observe(m.Fence, m.Name)
+		h.engine.Tokens.Observe(m.Fence, m.Name)
 		h.wakeTicket(i, m, now)
 	}
 }
 
 func (h inboxHandler) Opened(i int) {
-	now := h.queues.engine.Clock.Now()
+	now := h.engine.Clock.Now()
 	h.eachTicket(func(t *ticket) { t.onResubscribed(i, now) })
 }
 
 func (h inboxHandler) Lost(i int) { h.eachTicket(func(t *ticket) { t.onLost(i) }) }
 
 func (h inboxHandler) Resubscribed(i int) {
-	now := h.queues.engine.Clock.Now()
+	now := h.engine.Clock.Now()
 	h.eachTicket(func(t *ticket) { t.onWoken(i, now) })
-	h.queues.latches.SubscriptionsChanged()
+	h.latches.SubscriptionsChanged()
 }
 
 func (h inboxHandler) Settled() {
-	h.eachTicket(func(t *ticket) { t.waiter.signal() })
-	h.queues.latches.SubscriptionsChanged()
+	h.eachTicket(func(t *ticket) { signal(t.signals) })
+	h.latches.SubscriptionsChanged()
 }
 
 func (h inboxHandler) CannotFollow(i int, err error) {
-	h.queues.env.Events.CannotFollow(h.queues.engine.Nodes.Name(i), err)
+	h.env.Events.CannotFollow(h.engine.Nodes.Name(i), err)
 }
 
 // wakeTicket passes a message to the waiter that it names.
@@ -179,7 +180,7 @@ const maxStale = 1000
 // way, and wakes the next waiter. Otherwise a late acquisition has left the ticket behind, and it
 // is removed here.
 func (r *router) dropStale(i int, m wire.Message, now time.Duration) {
-	if r.queues.engine.Nodes.Leaves(i, m.Waiter) {
+	if r.engine.Nodes.Leaves(i, m.Waiter) {
 		return
 	}
 	r.mu.Lock()
@@ -194,6 +195,6 @@ func (r *router) dropStale(i int, m wire.Message, now time.Duration) {
 	}
 	r.mu.Unlock()
 	if !again {
-		r.queues.engine.Nodes.Leave(i, []string{m.Name}, m.Waiter, r.queues.env.Slots.OnNodes(m.Name), r.queues.longestEntryTTL())
+		r.engine.Nodes.Leave(i, []string{m.Name}, m.Waiter, r.env.Slots.OnNodes(m.Name), r.longestEntryTTL())
 	}
 }
