@@ -110,6 +110,8 @@ type callQueue struct {
 	// calls are in the order of their submission. withdrawn of them are not sent any more.
 	calls     []*Call
 	withdrawn int
+	// renewals counts the renewals by how many nodes they need.
+	renewals []int
 }
 
 // length is how many calls are to be sent.
@@ -127,7 +129,8 @@ func (q *callQueue) dropWithdrawn() {
 // clear empties the queue, and returns what was to be sent, in order.
 func (q *callQueue) clear() []*Call {
 	all := append(q.undos, q.calls...)
-	*q = callQueue{}
+	clear(q.renewals)
+	*q = callQueue{renewals: q.renewals}
 	return slices.DeleteFunc(all, func(c *Call) bool { return c.place == withdrawn })
 }
 
@@ -136,42 +139,62 @@ func (q *callQueue) has(is func(*Call) bool) bool {
 	return slices.ContainsFunc(q.undos, is) || slices.ContainsFunc(q.calls, func(c *Call) bool { return c.place != withdrawn && is(c) })
 }
 
-// fillLocked moves calls from the queue into a flight, the undos first: maxBatch of both. While more undos wait, no
-// call goes before them. Otherwise the undos of one exchange would delay all other calls by another one.
-//
-// Calls that share a name with another flight stay, and so do calls that share one with an earlier call that stays.
-func (s *sender) fillLocked(f *flight) {
-	overlaps := len(s.flights) > 0
-	if overlaps {
-		s.holdLocked()
-	}
-	var undos, calls int // how many stay because of their names
-	s.queue.undos, undos = s.moveLocked(s.queue.undos, f, overlaps)
-	if undos == len(s.queue.undos) {
-		s.queue.calls, calls = s.moveLocked(s.queue.calls, f, overlaps)
-	}
-	for _, c := range s.queue.undos[:undos] {
-		s.countNamesLocked(c.Op, -1)
-	}
-	for _, c := range s.queue.calls[:calls] {
-		s.countNamesLocked(c.Op, -1)
+// count counts a call that enters the queue or leaves it, if it is a renewal.
+func (q *callQueue) count(c *Call, by int) {
+	if c.Renews > 0 {
+		q.renewals[c.Renews] += by
 	}
 }
 
-// moveLocked moves up to maxBatch calls from a list into a flight, and forgets withdrawn ones. It returns the rest
+// full reports whether the queue has its limit of renewals that need need nodes. Renewals are
+// counted per quorum size: otherwise majority locks would fill every free place. Renewals of
+// MultiLocks need capacity on all nodes at once, and would starve.
+func (q *callQueue) full(need int) bool {
+	mine := q.renewals[need]
+	if mine < maxRenewals {
+		return false
+	}
+	others := q.length()
+	for _, n := range q.renewals {
+		others -= n
+	}
+	return mine >= others
+}
+
+// fill moves calls from the queue into a flight, the undos first: maxBatch of both. While more undos wait, no
+// call goes before them. Otherwise the undos of one exchange would delay all other calls by another one.
+//
+// Calls that share a name with another flight stay, and so do calls that share one with an earlier call that stays.
+// names are those of other flights.
+func (q *callQueue) fill(f *flight, names heldNames) {
+	var undos, calls int // how many stay because of their names
+	q.undos, undos = q.move(q.undos, f, names)
+	if undos == len(q.undos) {
+		q.calls, calls = q.move(q.calls, f, names)
+	}
+	for _, c := range q.undos[:undos] {
+		names.count(c.Op, -1)
+	}
+	for _, c := range q.calls[:calls] {
+		names.count(c.Op, -1)
+	}
+}
+
+// move moves up to maxBatch calls from a list into a flight, and forgets withdrawn ones. It returns the rest
 // of the list. The first held of them stay because of their names, which now count as held.
-func (s *sender) moveLocked(list []*Call, f *flight, overlaps bool) (rest []*Call, held int) {
+func (q *callQueue) move(list []*Call, f *flight, names heldNames) (rest []*Call, held int) {
 	rest = list[:0]
 	looked, room := 0, len(f.batch)+maxBatch
 	for ; looked < len(list) && len(f.batch) < room; looked++ {
 		switch c := list[looked]; {
 		case c.place == withdrawn:
-			s.queue.withdrawn--
-		case overlaps && s.isHeldLocked(c.Op):
-			s.countNamesLocked(c.Op, 1)
+			q.withdrawn--
+		case names.has(c.Op):
+			names.count(c.Op, 1)
 			rest = append(rest, c)
 		default:
 			c.place = elsewhere
+			q.count(c, -1)
 			f.batch = append(f.batch, c)
 		}
 	}
@@ -189,7 +212,7 @@ func (s *sender) withdraw(c *Call) bool {
 		return false
 	}
 	c.place = withdrawn
-	s.countRenewalLocked(c, -1)
+	s.queue.count(c, -1)
 	s.queue.withdrawn++
 	s.queue.dropWithdrawn()
 	s.nodes.env.Events.CapacityFreed()

@@ -55,7 +55,7 @@ func TestSenderAnswersACallAtItsDeadline(t *testing.T) {
 		require.ErrorIs(t, a.of(t, "short").Err, node.ErrTimeout)
 		require.False(t, a.of(t, "short").Unsent, "a call that was sent may have happened")
 		require.Error(t, a.of(t, "undo").Err)
-		require.Zero(t, s.overdue)
+		require.Zero(t, s.flights.overdue)
 
 		nd.set(nil, nil)
 		close(gate)

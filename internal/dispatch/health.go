@@ -150,33 +150,11 @@ func (s *sender) capacity(need int) (state capacityState, takes time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.closed, s.overdue > 0, s.pausedLocked(false):
+	case s.closed, s.flights.overdue > 0, s.pausedLocked(false):
 		return refuses, 0
-	case s.queue.length() >= maxQueue, s.fullLocked(need):
+	case s.queue.length() >= maxQueue, s.queue.full(need):
 		return isFull, 0
 	default:
 		return hasRoom, s.waitLocked()
-	}
-}
-
-// fullLocked reports whether the queue has its limit of renewals that need need nodes. Renewals are
-// counted per quorum size: otherwise majority locks would fill every free place. Renewals of
-// MultiLocks need capacity on all nodes at once, and would starve.
-func (s *sender) fullLocked(need int) bool {
-	mine := s.renewals[need]
-	if mine < maxRenewals {
-		return false
-	}
-	others := s.queue.length()
-	for _, n := range s.renewals {
-		others -= n
-	}
-	return mine >= others
-}
-
-// countRenewalLocked counts a call that enters the queue or leaves it, if it is a renewal.
-func (s *sender) countRenewalLocked(c *Call, by int) {
-	if c.Renews > 0 {
-		s.renewals[c.Renews] += by
 	}
 }

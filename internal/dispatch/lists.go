@@ -258,7 +258,7 @@ func (r *listRound) refused() (refused bool) {
 			refusal := &node.Error{Node: a.from.node.Name(), Op: wire.Enlist.String(), Reason: node.ErrLists, Err: cause}
 			r.refuse(refusal, other.Left)
 			a.from.mu.Lock()
-			a.from.refusesLocked(refusal)
+			a.from.server.refuses(refusal)
 			a.from.mu.Unlock()
 		}
 	}
@@ -309,22 +309,22 @@ func (s *sender) listRefusalLocked(c *Call) (reason, err error) {
 	}
 }
 
-// forgottenLocked records that the node may have forgotten the list and its own id. It is told at once, before another client
+// forgotten records that a node may have forgotten the list and its own id. It is told at once, before another client
 // gives it another id.
-func (s *sender) forgottenLocked() {
-	l := &s.nodes.lists
+func (n *Nodes) forgotten() {
+	l := &n.lists
 	l.mu.Lock()
 	l.losses++
 	listed := l.until.Swap(0) > 0
 	l.mu.Unlock()
 	if listed {
-		s.nodes.startRounds()
+		n.startRounds()
 	}
 }
 
-// returnedLocked records that the node answers. If it has not said yet what it knows of the list, it is asked.
-func (s *sender) returnedLocked() {
-	if s.nodes.lists.until.Load() > 0 {
-		s.nodes.startRounds()
+// returned records that a node answers that has not said yet what it knows of the list.
+func (n *Nodes) returned() {
+	if n.lists.until.Load() > 0 {
+		n.startRounds()
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -32,23 +31,18 @@ const (
 type sender struct {
 	index int
 	node  node.Node
-	nodes *Nodes
+	// connector is the node, if it can say whether it is connected.
+	connector wire.Connector
+	nodes     *Nodes
 
 	mu    sync.Mutex
 	queue callQueue
-	// renewals counts the renewals in the queue by how many nodes they need.
-	renewals []int
-	// flights are the exchanges under way, in the order in which they began. spare has memory
-	// for more.
-	flights, spare []*flight
-	// held counts the uses of each name in flights that hold their names.
-	held map[string]int
+	// flights are the exchanges under way.
+	flights flights
 	// kept are undos that failed and wait to be repeated.
 	kept []*Call
 	// workers is how many goroutines there are.
 	workers int
-	// overdue is how many flights are overdue.
-	overdue int
 	// soonest is the earliest deadline of a call that has no answer, or 0.
 	soonest time.Duration
 	// closed is set when failed undos are no longer kept, gone when the node itself was closed.
@@ -56,37 +50,18 @@ type sender struct {
 	// dropped counts releases that were given up.
 	dropped int
 	health  health
-	// connector is the node, if it can say whether it is connected. asking is set while a
-	// goroutine probes or connects the node, and connecting while it connects the node, before any
-	// operation is sent. connectWaiters are told once how that ended, or that it takes too long.
-	connector      wire.Connector
-	asking         bool
-	connecting     bool
-	connectWaiters []connectWaiter
-	// pipeliner is the node, if its exchanges can overlap.
-	pipeliner wire.Pipeliner
-	// host is the node, if it can say which process its server is.
-	host wire.Host
-	// weak is the node, if it can say which losses go unnoticed. evicts and unseen are set once it has said so.
-	weak           wire.Weak
-	evicts, unseen bool
-	// identity is the identity of the server that answered last. twin names the node that is
-	// the same server and has the vote. recoverUntil ends the recovery that was reported last.
-	identity, twin string
-	recoverUntil   time.Duration
-	// succession knows which servers have answered at this address.
-	succession succession
+	server  server
+	// asking says why a goroutine probes the node, if one does. connects are told once how that ended, or that it takes
+	// too long.
+	asking   asking
+	connects []connectWaiter
 	// listed is the place of the node in the client's list. hasTold is set once the node has told what it knows of that, until
 	// it fails. unlisted is why it cannot note that.
 	listed   int
 	hasTold  bool
 	unlisted *node.Error
-	// complaint is why the node refuses this client, as reported last.
-	complaint error
-	// timer runs onTimeout at timerAt, while timerSet; retry runs retryKept at retryAt.
-	timer, retry     clock.Timer
-	timerSet         bool
-	timerAt, retryAt time.Duration
+	// timeout runs onTimeout, and retry runs retryKept.
+	timeout, retry alarm
 
 	// run is drain, bound once to save an allocation per start.
 	run func() error
@@ -94,16 +69,17 @@ type sender struct {
 
 func newSender(n *Nodes, index, count int, nd node.Node) *sender {
 	s := &sender{
-		index:    index,
-		node:     nd,
-		nodes:    n,
-		renewals: make([]int, count+1),
-		health:   newHealth(n.env.TimeoutMin, n.env.TimeoutMax),
+		index:  index,
+		node:   nd,
+		nodes:  n,
+		queue:  callQueue{renewals: make([]int, count+1)},
+		health: newHealth(n.env.TimeoutMin, n.env.TimeoutMax),
+		server: newServer(n, index, nd),
 	}
 	s.connector, _ = nd.(wire.Connector)
-	s.pipeliner, _ = nd.(wire.Pipeliner)
-	s.host, _ = nd.(wire.Host)
-	s.weak, _ = nd.(wire.Weak)
+	s.flights.pipeliner, _ = nd.(wire.Pipeliner)
+	s.timeout = alarm{clock: n.env.Clock, run: s.onTimeout}
+	s.retry = alarm{clock: n.env.Clock, run: s.retryKept}
 	s.run = s.drain
 	return s
 }
@@ -126,7 +102,7 @@ func (s *sender) submit(c *Call) error {
 	} else {
 		s.queue.calls, c.place = append(s.queue.calls, c), queued
 	}
-	s.countRenewalLocked(c, 1)
+	s.queue.count(c, 1)
 	s.expectLocked(c)
 	if s.workers == 0 || s.overlapsLocked(c.Op) {
 		s.addWorkerLocked()
@@ -141,7 +117,7 @@ func (s *sender) refusalLocked(c *Call) (reason, err error) {
 	switch {
 	case s.closed && (c.Until == 0 || s.workers == 0): // a running sender still accepts undos of its operations
 		return node.ErrClosed, nil
-	case s.overdue > 0:
+	case s.flights.overdue > 0:
 		return node.ErrDown, node.ErrTimeout
 	case s.pausedLocked(c.Urgent):
 		return node.ErrDown, s.health.err
@@ -149,6 +125,12 @@ func (s *sender) refusalLocked(c *Call) (reason, err error) {
 		return node.ErrBusy, nil
 	}
 	return s.listRefusalLocked(c)
+}
+
+// overlapsLocked reports whether to send an operation now, beside the flights. A goroutine that is not waiting for an
+// answer takes it otherwise.
+func (s *sender) overlapsLocked(op *wire.Op) bool {
+	return s.workers == s.flights.unanswered && s.asking == notAsking && !s.health.down && s.flights.admit(op)
 }
 
 // pausedLocked reports whether the node is down, and its next probe is not due yet or is under way.
@@ -187,13 +169,13 @@ func (s *sender) drain() error {
 // is connected, if the node can tell. Calls that are queued meanwhile wait for that.
 func (s *sender) ready() bool {
 	s.mu.Lock()
-	down, waiters := s.health.down, len(s.connectWaiters)
+	down, waiters := s.health.down, len(s.connects)
 	s.mu.Unlock()
 	switch {
 	case down:
-		return s.ask(false)
+		return s.ask(probing)
 	case s.connector != nil && !s.connector.Connected(), s.connector == nil && waiters > 0:
-		return s.ask(true)
+		return s.ask(connecting)
 	default:
 		return true
 	}
@@ -204,37 +186,43 @@ func (s *sender) take() *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.nodes.env.Clock.Now()
-	if !s.asking {
+	if s.asking == notAsking {
 		s.connectedLocked(nil) // for waiters that came after the node was ready, or during an exchange
 	}
-	f := s.newFlightLocked()
-	s.fillLocked(f)
+	f := s.flights.make()
+	s.flights.hold()
+	s.queue.fill(f, s.flights.names)
 	if len(f.batch) == 0 {
-		s.spare = append(s.spare, f)
+		s.flights.spare = append(s.flights.spare, f)
 		s.workers--
 		return nil
 	}
 	for _, c := range f.batch {
-		s.countRenewalLocked(c, -1)
 		c.Sent, c.late = now, false // an undo that is sent again may have been late before
 		f.ops = append(f.ops, *c.Op)
 		f.replies = append(f.replies, wire.Reply{})
 	}
 	s.nodes.env.Events.CapacityFreed()
-	if s.pipeliner != nil {
+	if s.flights.pipeliner != nil {
 		f.identity = s.node.Identity()
 	}
 	s.beginLocked(f, now, s.health.timeout)
 	return f
 }
 
+// beginLocked begins a flight, with its timeout.
+func (s *sender) beginLocked(f *flight, now, timeout time.Duration) {
+	s.flights.begin(f, now, timeout)
+	s.timeout.arm(now, f.deadline)
+}
+
 // settle passes the answers of the batch on, and reports whether to go on. The flight holds
 // its names until then, so the answers to calls that share a name come in order too.
 func (s *sender) settle(f *flight) bool {
 	s.mu.Lock()
-	s.answeredLocked(f)
+	s.flights.answered(f)
 	ended := s.nodes.env.Clock.Now()
-	s.inspectLocked(f, ended)
+	s.server.inspect(f, ended)
 	for i, c := range f.batch {
 		switch {
 		case c.Until == 0:
@@ -265,29 +253,26 @@ func (s *sender) settle(f *flight) bool {
 	}
 
 	failure := failureOf(f.replies)
-	if failure != nil && s.nodeFailure(failure) == nil { // without s.mu: it may look at the socket
-		failure, f.excused = nil, true
-	}
+	excused := failure != nil && s.excuses(failure) // without s.mu: it may look at the socket
 	s.mu.Lock()
-	return s.concluded(f, ended, failure)
+	return s.concluded(f, ended, failure, excused)
 }
 
 // concluded records how an exchange or a probe ended. If the node failed, it answers all queued
 // calls. It reports whether the goroutine goes on: the node is up, or a call of Connect came during the
 // exchange that failed, and needs a probe. It requires s.mu, and unlocks it.
-func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bool) {
-	began, overdue, excused, asked := f.began, f.overdue, f.excused, len(f.batch) == 0
+func (s *sender) concluded(f *flight, now time.Duration, failure error, excused bool) (goOn bool) {
+	began, overdue, asked, why := f.began, f.overdue, len(f.batch) == 0, notAsking
 	works := !asked && f.ops[0].Kind != wire.Enlist
-	s.endLocked(f)
-	connecting := asked && s.connecting
+	s.flights.end(f)
 	if asked {
-		s.asking, s.connecting = false, false
+		why, s.asking = s.asking, notAsking
 		s.connectedLocked(failure)
 	}
-	if failure == nil {
+	if failure == nil || excused {
 		recovered := false
 		switch {
-		case connecting, excused:
+		case why == connecting, excused:
 		case asked: // a probe may have connected, which takes several round trips
 			recovered = s.health.up()
 		default:
@@ -297,7 +282,7 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bo
 			s.requeueLocked()
 		}
 		if recovered || works && !s.hasTold {
-			s.returnedLocked()
+			s.nodes.returned()
 		}
 		if recovered {
 			s.nodes.env.Events.NodeUp(s.node.Name())
@@ -314,7 +299,7 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bo
 	if len(s.kept) > 0 {
 		s.armRetryLocked()
 	}
-	goOn = len(s.connectWaiters) > 0
+	goOn = len(s.connects) > 0
 	if !goOn {
 		s.workers--
 	}
@@ -324,7 +309,7 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bo
 	s.mu.Unlock()
 
 	reason, cause := node.ErrDown, failure
-	if connecting {
+	if why == connecting {
 		reason, cause = splitFailure(failure)
 	}
 	s.fail(refused, reason, cause, true)

@@ -4,37 +4,54 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// armTimeoutLocked makes sure that onTimeout runs at an instant, or before. The timer keeps running
-// from one exchange to the next: resetting it for each would cost more than one firing too
-// early now and then.
-func (s *sender) armTimeoutLocked(now, at time.Duration) {
-	if s.timerSet && s.timerAt <= at {
+// alarm runs a function at an instant, or before. Its timer keeps running from one exchange to the next: resetting
+// it for each would cost more than one firing too early now and then. The sender's mutex guards it.
+type alarm struct {
+	clock clock.Clock
+	run   func()
+	timer clock.Timer
+	set   bool
+	at    time.Duration
+}
+
+// arm makes sure that the function runs at an instant, or before. The function says by rung that it runs.
+func (a *alarm) arm(now, at time.Duration) {
+	switch {
+	case a.set && a.at <= at:
 		return
+	case a.timer == nil:
+		a.timer = a.clock.AfterFunc(at-now, a.run)
+	default:
+		a.timer.Reset(at - now)
 	}
-	s.timerSet, s.timerAt = true, at
-	if s.timer == nil {
-		s.timer = s.nodes.env.Clock.AfterFunc(at-now, s.onTimeout)
-	} else {
-		s.timer.Reset(at - now)
+	a.set, a.at = true, at
+}
+
+func (a *alarm) rung() { a.set = false }
+
+func (a *alarm) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
 	}
 }
 
 // rearmTimeoutLocked sets the timer to the next deadline, if there is one.
 func (s *sender) rearmTimeoutLocked(now time.Duration) {
-	for _, f := range s.flights {
+	for _, f := range s.flights.all {
 		if f.deadline != 0 && !f.overdue {
-			s.armTimeoutLocked(now, f.deadline)
+			s.timeout.arm(now, f.deadline)
 		}
 	}
 	if s.soonest != 0 {
-		s.armTimeoutLocked(now, max(s.soonest, now+minDeadlineGap))
+		s.timeout.arm(now, max(s.soonest, now+minDeadlineGap))
 	}
-	if len(s.connectWaiters) > 0 {
-		s.armTimeoutLocked(now, s.connectWaiters[0].deadline)
+	if len(s.connects) > 0 {
+		s.timeout.arm(now, s.connects[0].deadline)
 	}
 }
 
@@ -42,16 +59,16 @@ func (s *sender) rearmTimeoutLocked(now time.Duration) {
 func (s *sender) onTimeout() {
 	s.mu.Lock()
 	now := s.nodes.env.Clock.Now()
-	s.timerSet = false
+	s.timeout.rung()
 	s.expireConnectsLocked(now)
 	late, unsent := s.expireLocked(now)
 	var sent, queued []*Call
 	reason, cause := node.ErrDown, node.ErrTimeout
-	for _, f := range s.flights {
+	for _, f := range s.flights.all {
 		if f.deadline == 0 || now < f.deadline || f.overdue {
 			continue
 		}
-		if len(f.batch) == 0 && s.connecting {
+		if len(f.batch) == 0 && s.asking == connecting {
 			reason, cause = node.ErrTimeout, ErrConnecting
 		}
 		sent = append(sent, s.overdueLocked(f)...)
@@ -75,9 +92,8 @@ func (s *sender) onTimeout() {
 // overdueLocked records that an exchange is overdue. It returns the calls whose outcome is unknown.
 // The goroutine stays with the exchange until the node's own timeout ends it.
 func (s *sender) overdueLocked(f *flight) (sent []*Call) {
-	f.overdue = true
-	s.overdue++
-	if len(f.batch) == 0 && s.connecting {
+	s.flights.late(f)
+	if len(f.batch) == 0 && s.asking == connecting {
 		s.connectedLocked(s.connectTimeout())
 	} else {
 		s.health.late()
@@ -103,7 +119,6 @@ func (s *sender) refuseQueueLocked(now time.Duration) (refused []*Call) {
 			s.keepLocked(c, now)
 		}
 	}
-	clear(s.renewals)
 	s.nodes.env.Events.CapacityFreed()
 	return refused
 }
@@ -139,7 +154,7 @@ func (s *sender) expectLocked(c *Call) {
 	}
 	if s.soonest == 0 || c.Deadline < s.soonest {
 		s.soonest = c.Deadline
-		s.armTimeoutLocked(s.nodes.env.Clock.Now(), c.Deadline)
+		s.timeout.arm(s.nodes.env.Clock.Now(), c.Deadline)
 	}
 }
 
@@ -150,7 +165,7 @@ func (s *sender) expireLocked(now time.Duration) (sent, unsent []*Call) {
 		return nil, nil
 	}
 	s.soonest = 0
-	for _, f := range s.flights {
+	for _, f := range s.flights.all {
 		if f.deadline == 0 { // its receivers are being told
 			continue
 		}
@@ -172,7 +187,7 @@ func (s *sender) expireLocked(now time.Duration) (sent, unsent []*Call) {
 			unsent = append(unsent, c)
 		}
 		if late && c.Until == 0 {
-			s.countRenewalLocked(c, -1)
+			s.queue.count(c, -1)
 			return true
 		}
 		return c.place == withdrawn
