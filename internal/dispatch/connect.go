@@ -26,19 +26,6 @@ type connectWaiter struct {
 	deadline time.Duration
 }
 
-// Connect connects node i, even if it is down and its next probe is not due. told, which must have
-// room, gets the outcome once, after Env.ConnectTimeout at the latest.
-func (n *Nodes) Connect(i int, told chan<- Connection) {
-	s := n.senders[i]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := n.env.Clock.Now()
-	w := connectWaiter{told, now + n.env.ConnectTimeout}
-	s.connects = append(s.connects, w)
-	s.startLocked()
-	s.timeout.arm(now, w.deadline)
-}
-
 // asking says what a probe is for that is under way.
 type asking uint8
 
@@ -62,17 +49,17 @@ func (s *sender) ask(why asking) bool {
 	s.asking = why
 	timeout := s.health.timeout
 	if why == connecting {
-		timeout = s.nodes.env.ConnectTimeout
+		timeout = s.shared.env.ConnectTimeout
 	}
 	f := s.flights.make()
-	s.beginLocked(f, s.nodes.env.Clock.Now(), timeout)
+	s.beginLocked(f, s.shared.env.Clock.Now(), timeout)
 	s.mu.Unlock()
 
 	err := s.node.Probe(context.Background())
 
 	s.mu.Lock()
 	s.flights.answered(f)
-	return s.concluded(f, s.nodes.env.Clock.Now(), err, false)
+	return s.concluded(f, s.shared.env.Clock.Now(), err, false)
 }
 
 // excuses reports whether the failure of an exchange says nothing about the node: its connection broke, and it has a new one.

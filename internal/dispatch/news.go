@@ -15,7 +15,7 @@ type server struct {
 	node node.Node
 	// place is the index of the node.
 	place int
-	of    *Nodes
+	of    *shared
 	// host is the node, if it can say which process its server is.
 	host wire.Host
 	// weak is the node, if it can say which losses go unnoticed. evicts and unseen are set once it has said so.
@@ -31,8 +31,8 @@ type server struct {
 	succession succession
 }
 
-func newServer(n *Nodes, place int, nd node.Node) server {
-	v := server{node: nd, place: place, of: n}
+func newServer(common *shared, place int, nd node.Node) server {
+	v := server{node: nd, place: place, of: common}
 	v.host, _ = nd.(wire.Host)
 	v.weak, _ = nd.(wire.Weak)
 	return v
@@ -98,7 +98,7 @@ func (v *server) identify(identity string) {
 	}
 	before := v.twin
 	if v.identity != "" && v.identity != identity {
-		v.of.forgotten()
+		v.of.lists.forgotten()
 	}
 	v.identity = identity
 	v.twin = v.of.identities.claim(v.place, v.node.Name(), identity)
@@ -169,7 +169,7 @@ func (v *server) recovers(began, now time.Duration, r *wire.Reply) {
 		return
 	}
 	v.recoverUntil = now + left
-	v.of.forgotten()
+	v.of.lists.forgotten()
 	end := env.Clock.Wall().Add(left)
 	env.Events.NodeRecovering(v.node.Name(), end.Add(-max(env.Recovery, left)), end, r.HadMarker)
 }

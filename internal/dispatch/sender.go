@@ -10,15 +10,6 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-const (
-	// maxBatch bounds the operations of one exchange, and so its duration: as many undos may go with them.
-	maxBatch = 256
-	// maxQueue bounds what waits for one node. Beyond it, the node counts as not asked,
-	// and the others decide. Undos are always accepted: there is at most one for each
-	// operation that was sent.
-	maxQueue = 1 << 14
-)
-
 // sender carries calls to one node: a queue, and a goroutine for each exchange under way.
 //
 // A call to an idle sender is sent at once, in a goroutine of the errgroup. Calls that come
@@ -33,7 +24,7 @@ type sender struct {
 	node  node.Node
 	// connector is the node, if it can say whether it is connected.
 	connector wire.Connector
-	nodes     *Nodes
+	shared    *shared
 
 	mu    sync.Mutex
 	queue callQueue
@@ -55,11 +46,7 @@ type sender struct {
 	// too long.
 	asking   asking
 	connects []connectWaiter
-	// listed is the place of the node in the client's list. hasTold is set once the node has told what it knows of that, until
-	// it fails. unlisted is why it cannot note that.
-	listed   int
-	hasTold  bool
-	unlisted *node.Error
+	listing  listing
 	// timeout runs onTimeout, and retry runs retryKept.
 	timeout, retry alarm
 
@@ -67,19 +54,19 @@ type sender struct {
 	run func() error
 }
 
-func newSender(n *Nodes, index, count int, nd node.Node) *sender {
+func newSender(common *shared, index, count int, nd node.Node) *sender {
 	s := &sender{
 		index:  index,
 		node:   nd,
-		nodes:  n,
+		shared: common,
 		queue:  callQueue{renewals: make([]int, count+1)},
-		health: newHealth(n.env.TimeoutMin, n.env.TimeoutMax),
-		server: newServer(n, index, nd),
+		health: newHealth(common.env.TimeoutMin, common.env.TimeoutMax),
+		server: newServer(common, index, nd),
 	}
 	s.connector, _ = nd.(wire.Connector)
 	s.flights.pipeliner, _ = nd.(wire.Pipeliner)
-	s.timeout = alarm{clock: n.env.Clock, run: s.onTimeout}
-	s.retry = alarm{clock: n.env.Clock, run: s.retryKept}
+	s.timeout = alarm{clock: common.env.Clock, run: s.onTimeout}
+	s.retry = alarm{clock: common.env.Clock, run: s.retryKept}
 	s.run = s.drain
 	return s
 }
@@ -124,7 +111,7 @@ func (s *sender) refusalLocked(c *Call) (reason, err error) {
 	case c.Until == 0 && s.queue.length() >= maxQueue:
 		return node.ErrBusy, nil
 	}
-	return s.listRefusalLocked(c)
+	return s.listing.forbids(c, s.shared.lists.refusal.Load())
 }
 
 // overlapsLocked reports whether to send an operation now, beside the flights. A goroutine that is not waiting for an
@@ -135,7 +122,7 @@ func (s *sender) overlapsLocked(op *wire.Op) bool {
 
 // pausedLocked reports whether the node is down, and its next probe is not due yet or is under way.
 func (s *sender) pausedLocked(urgent bool) bool {
-	return s.health.down && !urgent && (s.workers > 0 || s.nodes.env.Clock.Now() < s.health.probeAt)
+	return s.health.down && !urgent && (s.workers > 0 || s.shared.env.Clock.Now() < s.health.probeAt)
 }
 
 // startLocked starts a goroutine, unless there is one.
@@ -147,7 +134,7 @@ func (s *sender) startLocked() {
 
 func (s *sender) addWorkerLocked() {
 	s.workers++
-	s.nodes.goroutines.Go(s.run)
+	s.shared.goroutines.Go(s.run)
 }
 
 // drain is a goroutine: it sends batch after batch until there is nothing to send or the node fails.
@@ -185,7 +172,7 @@ func (s *sender) ready() bool {
 func (s *sender) take() *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.nodes.env.Clock.Now()
+	now := s.shared.env.Clock.Now()
 	if s.asking == notAsking {
 		s.connectedLocked(nil) // for waiters that came after the node was ready, or during an exchange
 	}
@@ -202,7 +189,7 @@ func (s *sender) take() *flight {
 		f.ops = append(f.ops, *c.Op)
 		f.replies = append(f.replies, wire.Reply{})
 	}
-	s.nodes.env.Events.CapacityFreed()
+	s.shared.env.Events.CapacityFreed()
 	if s.flights.pipeliner != nil {
 		f.identity = s.node.Identity()
 	}
@@ -221,7 +208,7 @@ func (s *sender) beginLocked(f *flight, now, timeout time.Duration) {
 func (s *sender) settle(f *flight) bool {
 	s.mu.Lock()
 	s.flights.answered(f)
-	ended := s.nodes.env.Clock.Now()
+	ended := s.shared.env.Clock.Now()
 	s.server.inspect(f, ended)
 	for i, c := range f.batch {
 		switch {
@@ -281,19 +268,19 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error, excused 
 		if recovered || overdue {
 			s.requeueLocked()
 		}
-		if recovered || works && !s.hasTold {
-			s.nodes.returned()
+		if recovered || works && !s.listing.told {
+			s.shared.lists.returned()
 		}
 		if recovered {
-			s.nodes.env.Events.NodeUp(s.node.Name())
+			s.shared.env.Events.NodeUp(s.node.Name())
 		}
 		s.mu.Unlock()
 		return true
 	}
 	news := false
 	if asked || !s.health.down { // exchanges that were under way together fail together
-		news = s.health.failed(now, failure, s.nodes.env.Jitter())
-		s.hasTold = false
+		news = s.health.failed(now, failure, s.shared.env.Jitter())
+		s.listing.told = false
 	}
 	refused := s.refuseQueueLocked(now)
 	if len(s.kept) > 0 {
@@ -304,7 +291,7 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error, excused 
 		s.workers--
 	}
 	if news { // before another goroutine can find that the node is up again
-		s.nodes.env.Events.NodeDown(s.node.Name(), failure)
+		s.shared.env.Events.NodeDown(s.node.Name(), failure)
 	}
 	s.mu.Unlock()
 
@@ -316,27 +303,17 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error, excused 
 	return goOn
 }
 
-// failureOf returns why an exchange shows that the node is down, or nil. One operation that the
-// server answered, even with an error, shows that it is up.
-func failureOf(replies []wire.Reply) error {
-	for _, r := range replies {
-		if r.Err == nil || !r.Unsent && isAnswer(r.Err) {
-			return nil
-		}
-	}
-	return replies[0].Err
-}
-
-// isAnswer reports whether an error came from a working server.
-func isAnswer(err error) bool {
-	var nodeErr *node.Error
-	if !errors.As(err, &nodeErr) {
+// withdraw implements Nodes.Withdraw.
+func (s *sender) withdraw(c *Call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.place != queued || c.answered || c.Until != 0 {
 		return false
 	}
-	switch nodeErr.Reason {
-	case node.ErrWrongType, node.ErrRejected, node.ErrAuth, node.ErrRecovering, node.ErrSettings, node.ErrClock, node.ErrSameServer: //nolint:errorlint // a reason is never wrapped
-		return true
-	default:
-		return false
-	}
+	c.place = withdrawn
+	s.queue.count(c, -1)
+	s.queue.withdrawn++
+	s.queue.dropWithdrawn()
+	s.shared.env.Events.CapacityFreed()
+	return true
 }

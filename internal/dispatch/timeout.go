@@ -4,41 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
-
-// alarm runs a function at an instant, or before. Its timer keeps running from one exchange to the next: resetting
-// it for each would cost more than one firing too early now and then. The sender's mutex guards it.
-type alarm struct {
-	clock clock.Clock
-	run   func()
-	timer clock.Timer
-	set   bool
-	at    time.Duration
-}
-
-// arm makes sure that the function runs at an instant, or before. The function says by rung that it runs.
-func (a *alarm) arm(now, at time.Duration) {
-	switch {
-	case a.set && a.at <= at:
-		return
-	case a.timer == nil:
-		a.timer = a.clock.AfterFunc(at-now, a.run)
-	default:
-		a.timer.Reset(at - now)
-	}
-	a.set, a.at = true, at
-}
-
-func (a *alarm) rung() { a.set = false }
-
-func (a *alarm) stop() {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-}
 
 // rearmTimeoutLocked sets the timer to the next deadline, if there is one.
 func (s *sender) rearmTimeoutLocked(now time.Duration) {
@@ -58,7 +26,7 @@ func (s *sender) rearmTimeoutLocked(now time.Duration) {
 // onTimeout runs when calls, an exchange or a Connect may be overdue, and answers them.
 func (s *sender) onTimeout() {
 	s.mu.Lock()
-	now := s.nodes.env.Clock.Now()
+	now := s.shared.env.Clock.Now()
 	s.timeout.rung()
 	s.expireConnectsLocked(now)
 	late, unsent := s.expireLocked(now)
@@ -78,7 +46,7 @@ func (s *sender) onTimeout() {
 	if len(late)+len(unsent)+len(sent)+len(queued) > 0 {
 		// A goroutine of its own, so that Close waits until the receivers are told. It starts before a sender
 		// can end: one that has calls to tell has a goroutine.
-		s.nodes.goroutines.Go(func() error {
+		s.shared.goroutines.Go(func() error {
 			s.fail(late, node.ErrTimeout, nil, false)
 			s.fail(unsent, node.ErrBusy, node.ErrTimeout, true)
 			s.fail(sent, node.ErrTimeout, nil, false)
@@ -119,7 +87,7 @@ func (s *sender) refuseQueueLocked(now time.Duration) (refused []*Call) {
 			s.keepLocked(c, now)
 		}
 	}
-	s.nodes.env.Events.CapacityFreed()
+	s.shared.env.Events.CapacityFreed()
 	return refused
 }
 
@@ -140,13 +108,6 @@ func (s *sender) fail(calls []*Call, reason, err error, unsent bool) {
 // minDeadlineGap is the least time between two looks at deadlines: one look serves a crowd of calls.
 const minDeadlineGap = time.Millisecond
 
-// LateReceiver is a [Receiver] that can use an answer that comes after the deadline of its call.
-type LateReceiver interface {
-	// AnswerLate is called at most once for a call, after Answer said that its outcome is
-	// unknown. The rules of Answer hold.
-	AnswerLate(c *Call, r *wire.Reply)
-}
-
 // expectLocked makes sure that the timer fires by the deadline of a call, if the call has one.
 func (s *sender) expectLocked(c *Call) {
 	if c.Deadline == 0 || c.answered {
@@ -154,7 +115,7 @@ func (s *sender) expectLocked(c *Call) {
 	}
 	if s.soonest == 0 || c.Deadline < s.soonest {
 		s.soonest = c.Deadline
-		s.timeout.arm(s.nodes.env.Clock.Now(), c.Deadline)
+		s.timeout.arm(s.shared.env.Clock.Now(), c.Deadline)
 	}
 }
 
@@ -194,7 +155,7 @@ func (s *sender) expireLocked(now time.Duration) (sent, unsent []*Call) {
 	})
 	s.queue.withdrawn = 0
 	if len(unsent) > 0 {
-		s.nodes.env.Events.CapacityFreed()
+		s.shared.env.Events.CapacityFreed()
 	}
 	return sent, unsent
 }

@@ -15,7 +15,7 @@ func (s *sender) deferUndoLocked(c *Call) {
 		s.queue.calls = append(s.queue.calls, c)
 		return
 	}
-	s.keepLocked(c, s.nodes.env.Clock.Now())
+	s.keepLocked(c, s.shared.env.Clock.Now())
 }
 
 // maxKept bounds the undos that are kept for one node. Beyond it, keys expire by themselves.
@@ -50,7 +50,7 @@ func (s *sender) keepLocked(c *Call, now time.Duration) {
 // again, or after a pause if the node answers but rejects them. A later undo does not delay
 // an earlier one.
 func (s *sender) armRetryLocked() {
-	now := s.nodes.env.Clock.Now()
+	now := s.shared.env.Clock.Now()
 	at := now + probePauseMax
 	if s.health.down {
 		at = max(s.health.probeAt, now+time.Millisecond)
@@ -64,7 +64,7 @@ func (s *sender) retryKept() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retry.rung()
-	now := s.nodes.env.Clock.Now()
+	now := s.shared.env.Clock.Now()
 	s.dropMootLocked(now)
 	switch {
 	case len(s.kept) == 0:
@@ -95,7 +95,7 @@ func (s *sender) requeueLocked() {
 	if len(s.kept) == 0 {
 		return
 	}
-	s.dropMootLocked(s.nodes.env.Clock.Now())
+	s.dropMootLocked(s.shared.env.Clock.Now())
 	s.queue.undos = append(s.kept, s.queue.undos...)
 	s.kept = nil
 }
