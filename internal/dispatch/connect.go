@@ -26,67 +26,60 @@ type connectWaiter struct {
 	deadline time.Duration
 }
 
-// Connect connects node i, even if it is down and its next probe is not due. told, which must have
-// room, gets the outcome once, after Env.ConnectTimeout at the latest.
-func (n *Nodes) Connect(i int, told chan<- Connection) {
-	s := n.senders[i]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := n.env.Clock.Now()
-	w := connectWaiter{told, now + n.env.ConnectTimeout}
-	s.connectWaiters = append(s.connectWaiters, w)
-	s.startLocked()
-	s.armTimeoutLocked(now, w.deadline)
-}
+// asking says what a probe is for that is under way.
+type asking uint8
 
-// ask probes a node that is down, before any operation is risked. Or it connects a node that is not
-// down: it was never asked, or its connection was closed while it was idle. That a node is not connected
-// says nothing about it. If another goroutine asks already, that one sends the queue, and this one ends.
-func (s *sender) ask(connecting bool) bool {
+const (
+	notAsking asking = iota
+	// probing: the node was down. It is asked before any operation is risked.
+	probing
+	// connecting: the node was never asked, or its connection was closed while it was idle. That it is not connected says
+	// nothing about it.
+	connecting
+)
+
+// ask probes or connects the node. If another goroutine asks already, that one sends the queue, and this one ends.
+func (s *sender) ask(why asking) bool {
 	s.mu.Lock()
-	if s.asking {
+	if s.asking != notAsking {
 		s.workers--
 		s.mu.Unlock()
 		return false
 	}
-	s.asking, s.connecting = true, connecting
+	s.asking = why
 	timeout := s.health.timeout
-	if connecting {
-		timeout = s.nodes.env.ConnectTimeout
+	if why == connecting {
+		timeout = s.shared.env.ConnectTimeout
 	}
-	f := s.newFlightLocked()
-	s.beginLocked(f, s.nodes.env.Clock.Now(), timeout)
+	f := s.flights.make()
+	s.beginLocked(f, s.shared.env.Clock.Now(), timeout)
 	s.mu.Unlock()
 
 	err := s.node.Probe(context.Background())
 
 	s.mu.Lock()
-	s.answeredLocked(f)
-	return s.concluded(f, s.nodes.env.Clock.Now(), err)
+	s.flights.answered(f)
+	return s.concluded(f, s.shared.env.Clock.Now(), err, false)
 }
 
-// nodeFailure is the failure of an exchange, unless that says nothing about the node: its connection
-// broke, and it has a new one.
-func (s *sender) nodeFailure(failure error) error {
-	if s.connector != nil && errors.Is(failure, node.ErrUnreachable) && s.connector.Connected() {
-		return nil
-	}
-	return failure
+// excuses reports whether the failure of an exchange says nothing about the node: its connection broke, and it has a new one.
+func (s *sender) excuses(failure error) bool {
+	return s.connector != nil && errors.Is(failure, node.ErrUnreachable) && s.connector.Connected()
 }
 
-// connectedLocked passes the result of connecting to the calls that wait for it.
+// connectedLocked passes the result of connecting to the calls of Connect that wait for it.
 func (s *sender) connectedLocked(err error) {
-	for _, w := range s.connectWaiters {
+	for _, w := range s.connects {
 		w.told <- Connection{s.index, err}
 	}
-	s.connectWaiters = nil
+	s.connects = nil
 }
 
 // expireConnectsLocked tells the waiters whose deadline has passed. The first has waited longest.
 func (s *sender) expireConnectsLocked(now time.Duration) {
-	for len(s.connectWaiters) > 0 && s.connectWaiters[0].deadline <= now {
-		s.connectWaiters[0].told <- Connection{s.index, s.connectTimeout()}
-		s.connectWaiters = s.connectWaiters[1:]
+	for len(s.connects) > 0 && s.connects[0].deadline <= now {
+		s.connects[0].told <- Connection{s.index, s.connectTimeout()}
+		s.connects = s.connects[1:]
 	}
 }
 

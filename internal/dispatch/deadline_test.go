@@ -15,7 +15,7 @@ import (
 
 // patient sets the deadline of a call to d from now.
 func patient(s *sender, c *Call, d time.Duration) *Call {
-	c.Deadline = s.nodes.env.Clock.Now() + d
+	c.Deadline = s.shared.env.Clock.Now() + d
 	return c
 }
 
@@ -55,7 +55,7 @@ func TestSenderAnswersACallAtItsDeadline(t *testing.T) {
 		require.ErrorIs(t, a.of(t, "short").Err, node.ErrTimeout)
 		require.False(t, a.of(t, "short").Unsent, "a call that was sent may have happened")
 		require.Error(t, a.of(t, "undo").Err)
-		require.Zero(t, s.overdue)
+		require.Zero(t, s.flights.overdue)
 
 		nd.set(nil, nil)
 		close(gate)
@@ -96,7 +96,7 @@ func TestManyDeadlines(t *testing.T) {
 		require.NoError(t, s.submit(ask(a, "first")))
 		synctest.Wait()
 		const crowd = 1000
-		began := s.nodes.env.Clock.Now()
+		began := s.shared.env.Clock.Now()
 		for i := range crowd {
 			require.NoError(t, s.submit(patient(s, ask(a, fmt.Sprint(i)), 30*time.Millisecond)))
 			time.Sleep(10 * time.Microsecond)
@@ -110,7 +110,7 @@ func TestManyDeadlines(t *testing.T) {
 				runs++
 			}
 		}
-		require.LessOrEqual(t, s.nodes.env.Clock.Now()-began, 41*time.Millisecond)
+		require.LessOrEqual(t, s.shared.env.Clock.Now()-began, 41*time.Millisecond)
 		require.LessOrEqual(t, runs, 12)
 		nd.set(nil, nil)
 		close(gate)
@@ -130,13 +130,13 @@ func TestExpiredRenewalsFreeTheirCapacity(t *testing.T) {
 			c.Renews = 1
 			require.NoError(t, s.submit(c))
 		}
-		_, ok := s.nodes.Capacity(1)
-		require.False(t, ok)
+		_, room, _ := s.capacity(1)
+		require.False(t, room)
 		time.Sleep(30 * time.Millisecond)
 		synctest.Wait()
 		require.Equal(t, maxRenewals, a.count())
-		_, ok = s.nodes.Capacity(1)
-		require.True(t, ok)
+		_, room, _ = s.capacity(1)
+		require.True(t, room)
 	})
 }
 

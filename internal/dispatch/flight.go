@@ -22,13 +22,10 @@ type flight struct {
 	began, deadline time.Duration
 	// overdue is set once it is: its receivers have been told, and no caller waits for it.
 	overdue bool
-	// excused is set if no answer came, and that says nothing about the node: its connection broke, and it
-	// has a new one.
-	excused bool
 	// identity is the server's identity when the flight began, if flights may overlap: another flight
 	// may connect the node to another server before this one is settled.
 	identity string
-	// holds is set if sender.held counts its names.
+	// holds is set if flights.names counts its names.
 	holds bool
 }
 
@@ -42,101 +39,119 @@ const (
 	flightGap = 250 * time.Microsecond
 )
 
-// depthLocked is how many exchanges may be under way.
-func (s *sender) depthLocked() int {
-	if s.pipeliner == nil {
+// flights are the exchanges of one sender that are under way. The sender's mutex guards them.
+type flights struct {
+	// pipeliner is the node, if its exchanges can overlap.
+	pipeliner wire.Pipeliner
+	// all are in the order in which they began. spare has memory for more.
+	all, spare []*flight
+	// unanswered and overdue count flights.
+	unanswered, overdue int
+	// names counts the uses of each name in flights that hold their names.
+	names heldNames
+}
+
+// depth is how many exchanges may be under way.
+func (x *flights) depth() int {
+	if x.pipeliner == nil {
 		return 1
 	}
-	roundTrip := s.pipeliner.RoundTrip()
+	roundTrip := x.pipeliner.RoundTrip()
 	if roundTrip < farAway {
 		return 1
 	}
 	return int(min(roundTrip/flightGap, maxFlights))
 }
 
-// overlapsLocked reports whether to send an operation now, beside the flights. If one of them has
-// been answered, its goroutine takes the operation.
-func (s *sender) overlapsLocked(op *wire.Op) bool {
-	if s.pipeliner == nil || s.workers != len(s.flights) || s.workers >= s.depthLocked() ||
-		s.asking || s.health.down || s.overdue > 0 {
+// admit reports whether to send an operation now in one more flight, since it shares no name with those under way.
+func (x *flights) admit(op *wire.Op) bool {
+	if len(x.all) >= x.depth() || x.overdue > 0 {
 		return false
 	}
-	if slices.ContainsFunc(s.flights, func(f *flight) bool { return f.deadline == 0 }) {
-		return false
-	}
-	s.holdLocked()
-	return !s.isHeldLocked(op)
+	x.hold()
+	return !x.names.has(op)
 }
 
-// newFlightLocked returns a flight that has not begun.
-func (s *sender) newFlightLocked() *flight {
-	if n := len(s.spare); n > 0 {
-		f := s.spare[n-1]
-		s.spare = s.spare[:n-1]
+// make returns a flight that has not begun.
+func (x *flights) make() *flight {
+	if n := len(x.spare); n > 0 {
+		f := x.spare[n-1]
+		x.spare = x.spare[:n-1]
 		return f
 	}
 	return &flight{}
 }
 
-// beginLocked begins a flight, with its timeout.
-func (s *sender) beginLocked(f *flight, now, timeout time.Duration) {
+func (x *flights) begin(f *flight, now, timeout time.Duration) {
 	f.began, f.deadline = now, now+timeout
-	s.flights = append(s.flights, f)
-	s.armTimeoutLocked(now, f.deadline)
+	x.all = append(x.all, f)
+	x.unanswered++
 }
 
-// answeredLocked ends the timeout of a flight.
-func (s *sender) answeredLocked(f *flight) {
+// late notes that a flight is overdue.
+func (x *flights) late(f *flight) {
+	f.overdue = true
+	x.overdue++
+}
+
+// answered ends the timeout of a flight.
+func (x *flights) answered(f *flight) {
 	f.deadline = 0
+	x.unanswered--
 	if f.overdue {
-		s.overdue--
+		x.overdue--
 	}
 }
 
-// endLocked ends a flight.
-func (s *sender) endLocked(f *flight) {
-	i := slices.Index(s.flights, f)
-	s.flights = slices.Delete(s.flights, i, i+1)
+func (x *flights) end(f *flight) {
+	i := slices.Index(x.all, f)
+	x.all = slices.Delete(x.all, i, i+1)
 	if f.holds {
-		s.countAllNamesLocked(f, -1)
+		x.names.countAll(f, -1)
 	}
 	clear(f.batch)
 	clear(f.ops)
 	*f = flight{batch: f.batch[:0], ops: f.ops[:0], replies: f.replies[:0]}
-	s.spare = append(s.spare, f)
+	x.spare = append(x.spare, f)
 }
 
-// holdLocked makes all flights hold their names.
-func (s *sender) holdLocked() {
-	if s.held == nil {
-		s.held = make(map[string]int)
-	}
-	for _, f := range s.flights {
+// hold makes all flights hold their names. On a local network they never need to.
+func (x *flights) hold() {
+	for _, f := range x.all {
 		if !f.holds {
+			if x.names == nil {
+				x.names = make(heldNames)
+			}
 			f.holds = true
-			s.countAllNamesLocked(f, 1)
+			x.names.countAll(f, 1)
 		}
 	}
 }
 
-func (s *sender) countAllNamesLocked(f *flight, by int) {
+// heldNames counts the uses of names by operations.
+type heldNames map[string]int
+
+func (h heldNames) countAll(f *flight, by int) {
 	for i := range f.ops {
-		s.countNamesLocked(&f.ops[i], by)
+		h.count(&f.ops[i], by)
 	}
 }
 
-// countNamesLocked counts the names of an operation that begins or ceases to hold them.
-func (s *sender) countNamesLocked(op *wire.Op, by int) {
+// count counts the names of an operation that begins or ceases to hold them.
+func (h heldNames) count(op *wire.Op, by int) {
 	for name := range sharedNames(op) {
-		if s.held[name] += by; s.held[name] == 0 {
-			delete(s.held, name)
+		if h[name] += by; h[name] == 0 {
+			delete(h, name)
 		}
 	}
 }
 
-func (s *sender) isHeldLocked(op *wire.Op) bool {
+func (h heldNames) has(op *wire.Op) bool {
+	if len(h) == 0 {
+		return false
+	}
 	for name := range sharedNames(op) {
-		if s.held[name] > 0 {
+		if h[name] > 0 {
 			return true
 		}
 	}

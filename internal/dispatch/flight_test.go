@@ -216,7 +216,7 @@ func TestOrderOfCallsToAFarNode(t *testing.T) {
 				}
 				assert.Len(t, sent, at)
 			}
-			assert.Empty(t, s.held, "no name is held once all is answered")
+			assert.Empty(t, s.flights.names, "no name is held once all is answered")
 		})
 	}
 }

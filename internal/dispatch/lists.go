@@ -1,46 +1,15 @@
 package dispatch
 
 import (
-	"cmp"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
 )
-
-// Programs whose lists of nodes differ could both get a lock, each from a majority of its own. So each node keeps the lists
-// in use, and notes a further one only from a client that has compared it with all of them.
-//
-// A client asks all nodes, in rounds. The first round brings the lists in use and the ids of the nodes; if all lists agree with
-// the client's, the next round makes the nodes note that. So a list that is refused is noted nowhere, and keeps out nobody. The
-// first operation that takes something waits for these rounds ([Nodes.Enlist]): the node that knows of another list may be
-// outside the majority that grants. Later rounds run beside the operations. One refusal counts for all nodes: nothing is taken
-// or renewed until the other list has run out.
-
-// A node keeps a list for listLife recoveries, and the client trusts that for listTrust, but asks again after one. A lease lasts
-// for less than a recovery, so the nodes know the list for as long as each lease that was granted under it.
-const (
-	listLife  = 3
-	listTrust = 2
-)
-
-// mostRounds bounds the rounds in a row: a faulty node may bring news in each.
-const mostRounds = 5
-
-// List says how the list of a client's nodes is told to nodes.
-type List struct {
-	// Key is the key of the lists on nodes. Nothing is told if it is empty.
-	Key string
-	// Holder names the client to people.
-	Holder string
-}
 
 // lists is what a client knows of its list of nodes.
 type lists struct {
@@ -59,168 +28,8 @@ type lists struct {
 	// running is set while rounds are under way, and ended is closed when they have ended. It is nil before the first ones.
 	running bool
 	ended   chan struct{}
-}
-
-// listOf returns the list of the senders' nodes.
-func listOf(senders []*sender) wire.List {
-	var names []string
-	for _, s := range senders {
-		names = append(names, s.node.Name())
-	}
-	list := wire.NewList(names)
-	for _, s := range senders {
-		s.listed = slices.Index(list.Addresses, wire.Listable(s.node.Name()))
-	}
-	return list
-}
-
-// Enlist makes sure that each node that answers has noted the client's list, for an operation that begins now. If one refuses
-// it, Submit refuses all operations that take or renew something, with the same error. Once a majority has answered, Enlist waits
-// for the others for a node's timeout. It returns when the operation begins, or false if ctx or closing ends before.
-func (n *Nodes) Enlist(now time.Duration, ctx, closing <-chan struct{}) (begins time.Duration, ok bool) {
-	if n.isListed(now) {
-		return now, true
-	}
-	select {
-	case <-n.startRounds():
-		return n.env.Clock.Now(), true
-	case <-ctx:
-	case <-closing:
-	}
-	return 0, false
-}
-
-// KeepListed is Enlist for those who do not wait.
-func (n *Nodes) KeepListed(now time.Duration) {
-	if !n.isListed(now) {
-		n.startRounds()
-	}
-}
-
-// isListed reports whether each node that answers has noted the list. It tells the list again in time.
-func (n *Nodes) isListed(now time.Duration) bool {
-	until := time.Duration(n.lists.until.Load())
-	if now < until && now >= until-n.env.Recovery {
-		n.startRounds()
-	}
-	return now < until || n.env.List.Key == ""
-}
-
-// Refusal is why a node refuses the client's list, or nil.
-func (n *Nodes) Refusal() *node.Error { return n.lists.refusal.Load() }
-
-// startRounds starts rounds, unless some are under way or the list is refused. It returns a channel that is closed when they
-// have ended.
-func (n *Nodes) startRounds() <-chan struct{} {
-	l := &n.lists
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.running && n.env.Clock.Now() >= l.refusedUntil {
-		l.running, l.ended = true, make(chan struct{})
-		l.refusal.Store(nil) // it has run out
-		n.goroutines.Go(n.tellList)
-	}
-	return l.ended
-}
-
-// tellList is a goroutine: it asks and tells in rounds, until all is said.
-func (n *Nodes) tellList() error {
-	l, majority := &n.lists, quorum.Majority().Need(len(n.senders))
-	until := l.until.Load()
-	r := listRound{nodes: n, note: int64(n.env.Clock.Now()) < until} // then the nodes know the list, so none speaks against it
-	if !r.note {
-		l.until.Store(0)
-	}
-	for news, rounds := true, 0; (news || !r.note) && rounds < mostRounds; rounds++ {
-		if rounds > 0 {
-			// After an outage all nodes may be back, also those that are not to be probed yet.
-			r.note, r.urgent = true, until == 0
-		}
-		l.mu.Lock()
-		losses := l.losses
-		l.mu.Unlock()
-		began := n.env.Clock.Now()
-		var heard, agrees int
-		heard, agrees, news = r.run(majority)
-		if r.refused() || heard < majority {
-			break
-		}
-		l.mu.Lock()
-		news = news || l.losses != losses
-		if r.note && agrees >= majority && l.losses == losses {
-			l.until.Store(int64(began + listTrust*n.env.Recovery))
-		}
-		l.mu.Unlock()
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.running = false
-	close(l.ended)
-	return nil
-}
-
-// listRound is a round of questions to all nodes.
-type listRound struct {
-	nodes *Nodes
-	// note makes the nodes note the list, urgent asks nodes that are down too.
-	note, urgent bool
-	// answers are those of this round and of the rounds before.
-	answers []listAnswer
-}
-
-// listAnswer is what one node says of the list.
-type listAnswer struct {
-	from *sender
-	list *wire.ListReply
-	err  error
-}
-
-// run returns how many nodes have answered, how many of these know no list that is new to the client, and whether there is any
-// news. Once a majority has answered, it waits for the others for a node's timeout.
-func (r *listRound) run(majority int) (heard, agrees int, news bool) {
-	env, own := &r.nodes.env, r.nodes.lists.own
-	own.Holder = env.List.Holder
-	if r.note {
-		own.Left = listLife * env.Recovery
-	}
-	var agreed []wire.List
-	for _, a := range r.answers {
-		agreed = append(agreed, a.list.Others...)
-	}
-	answers, left := make(chan listAnswer, len(r.nodes.senders)), 0
-	for _, s := range r.nodes.senders {
-		to := receiver(func(reply *wire.Reply) { answers <- listAnswer{s, reply.List, reply.Err} })
-		op := &wire.ListOp{Key: env.List.Key, Own: own, Agreed: agreed, NewID: cmp.Or(own.IDs[s.listed], rand.Text())}
-		s.mu.Lock()
-		s.hasTold = false // and if it does not answer in time, it is asked again when it does
-		s.mu.Unlock()
-		if s.submit(&Call{Op: &wire.Op{Kind: wire.Enlist, List: op}, To: to, Urgent: r.urgent}) == nil {
-			left++
-		}
-	}
-	over := make(chan struct{})
-	defer env.Clock.AfterFunc(env.TimeoutMax, func() { close(over) }).Stop()
-	for wait := over; left > 0 && (wait != nil || heard < majority); {
-		select {
-		case <-wait:
-			wait = nil
-		case a := <-answers:
-			left--
-			a.from.told(a.list != nil, a.err)
-			if a.list == nil {
-				continue
-			}
-			heard++
-			r.answers = append(r.answers, a)
-			if renamed := r.nodes.lists.learn(a.from.listed, a.list.ID); renamed || len(a.list.Others) > 0 {
-				news = true
-			}
-			if len(a.list.Others) == 0 {
-				agrees++
-			}
-		}
-	}
-	return heard, agrees, news
+	// tell starts rounds.
+	tell func()
 }
 
 // learn notes the id of a node, by its place in the list, and reports whether it is another one than before.
@@ -231,54 +40,6 @@ func (l *lists) learn(place int, id string) (renamed bool) {
 	l.own.IDs = slices.Clone(l.own.IDs)
 	l.own.IDs[place] = id
 	return true
-}
-
-// told records whether the node has told what it knows of the list, or why it cannot.
-func (s *sender) told(knows bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var refused *node.Error
-	s.unlisted = nil
-	if errors.As(err, &refused) && isAnswer(refused) && refused.Permanent() && !errors.Is(refused, node.ErrSameServer) {
-		s.unlisted = refused
-	}
-	s.hasTold = knows || s.unlisted != nil
-}
-
-// refused reports whether a list in use does not agree with the client's, and then makes that known.
-func (r *listRound) refused() (refused bool) {
-	l := &r.nodes.lists
-	for _, a := range r.answers {
-		for _, other := range a.list.Others {
-			if decision.ListsAgree(len(l.own.IDs), len(other.IDs), wire.CommonNodes(l.own, other)) {
-				continue
-			}
-			refused = true
-			cause := &node.ListsError{Own: l.own.Addresses, Other: other.Addresses, Holder: other.Holder, Left: other.Left}
-			refusal := &node.Error{Node: a.from.node.Name(), Op: wire.Enlist.String(), Reason: node.ErrLists, Err: cause}
-			r.refuse(refusal, other.Left)
-			a.from.mu.Lock()
-			a.from.refusesLocked(refusal)
-			a.from.mu.Unlock()
-		}
-	}
-	return refused
-}
-
-// refuse ends what the client may do with its list, until the other list runs out.
-func (r *listRound) refuse(refusal *node.Error, left time.Duration) {
-	l, env := &r.nodes.lists, &r.nodes.env
-	// It is no longer than any list counts, also if the clock of a node was set back.
-	left = min(left, listLife*env.Recovery)
-	if r.note {
-		// Two programs that began together refuse each other. They must not begin again together.
-		left += time.Duration(env.Jitter() * float64(env.Recovery))
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.refusedUntil = max(l.refusedUntil, env.Clock.Now()+left)
-	l.refusal.Store(refusal)
-	l.until.Store(0)
 }
 
 // takes reports whether an operation asks for a right that needs a list which agrees with others.
@@ -295,36 +56,55 @@ func takes(op *wire.Op) bool {
 	}
 }
 
-// listRefusalLocked says why the list forbids to send a call, or returns nil.
-func (s *sender) listRefusalLocked(c *Call) (reason, err error) {
-	switch refusal := s.nodes.lists.refusal.Load(); {
-	case c.Until > 0 || !takes(c.Op) && c.Op.Kind != wire.Renew:
-		return nil, nil
-	case refusal != nil:
-		return refusal.Reason, refusal.Err
-	case s.unlisted != nil && takes(c.Op):
-		return s.unlisted.Reason, s.unlisted.Err
-	default:
-		return nil, nil
-	}
-}
-
-// forgottenLocked records that the node may have forgotten the list and its own id. It is told at once, before another client
+// forgotten records that a node may have forgotten the list and its own id. It is told at once, before another client
 // gives it another id.
-func (s *sender) forgottenLocked() {
-	l := &s.nodes.lists
+func (l *lists) forgotten() {
 	l.mu.Lock()
 	l.losses++
 	listed := l.until.Swap(0) > 0
 	l.mu.Unlock()
 	if listed {
-		s.nodes.startRounds()
+		l.tell()
 	}
 }
 
-// returnedLocked records that the node answers. If it has not said yet what it knows of the list, it is asked.
-func (s *sender) returnedLocked() {
-	if s.nodes.lists.until.Load() > 0 {
-		s.nodes.startRounds()
+// returned records that a node answers that has not said yet what it knows of the list.
+func (l *lists) returned() {
+	if l.until.Load() > 0 {
+		l.tell()
+	}
+}
+
+// listing is what a node has said of the list. The sender's mutex guards it.
+type listing struct {
+	// place is that of the node in the list.
+	place int
+	// told is set once the node has told what it knows of the list, until it fails.
+	told bool
+	// unable is why it cannot note the list.
+	unable *node.Error
+}
+
+// heard records whether the node has told what it knows of the list, or why it cannot.
+func (n *listing) heard(knows bool, err error) {
+	var refused *node.Error
+	n.unable = nil
+	if errors.As(err, &refused) && isAnswer(refused) && refused.Permanent() && !errors.Is(refused, node.ErrSameServer) {
+		n.unable = refused
+	}
+	n.told = knows || n.unable != nil
+}
+
+// forbids says why the list forbids to send a call to the node, or returns nil.
+func (n *listing) forbids(c *Call, refusal *node.Error) (reason, err error) {
+	switch {
+	case c.Until > 0 || !takes(c.Op) && c.Op.Kind != wire.Renew:
+		return nil, nil
+	case refusal != nil:
+		return refusal.Reason, refusal.Err
+	case n.unable != nil && takes(c.Op):
+		return n.unable.Reason, n.unable.Err
+	default:
+		return nil, nil
 	}
 }

@@ -10,50 +10,78 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// inspectLocked looks in a batch of answers for news about the node itself.
-func (s *sender) inspectLocked(f *flight, now time.Duration) {
-	before := ""
+// server is what a sender knows of the server that is its node. The sender's mutex guards it.
+type server struct {
+	node node.Node
+	// place is the index of the node.
+	place int
+	of    *shared
+	// host is the node, if it can say which process its server is.
+	host wire.Host
+	// weak is the node, if it can say which losses go unnoticed. evicts and unseen are set once it has said so.
+	weak           wire.Weak
+	evicts, unseen bool
+	// identity is that of the server that answered last. twin names the node that is the same server and has the vote.
+	identity, twin string
+	// recoverUntil ends the recovery that was reported last.
+	recoverUntil time.Duration
+	// complaint is why the node refuses this client, as reported last.
+	complaint error
+	// succession knows which servers have answered at this address.
+	succession succession
+}
+
+func newServer(common *shared, place int, nd node.Node) server {
+	v := server{node: nd, place: place, of: common}
+	v.host, _ = nd.(wire.Host)
+	v.weak, _ = nd.(wire.Weak)
+	return v
+}
+
+// inspect looks in a batch of answers for news about the node itself.
+func (v *server) inspect(f *flight, now time.Duration) {
+	before, recovery := "", v.of.env.Recovery
 	if failureOf(f.replies) == nil {
-		identity, process := s.server()
+		identity, process := v.present()
 		if f.identity != "" && f.identity != identity {
-			s.identifyLocked(f.identity)
-			before = s.twin
+			v.identify(f.identity)
+			before = v.twin
 		}
-		s.identifyLocked(identity)
-		s.succession.answeredBy(identity, process, f.began, now, s.nodes.env.Recovery)
-		s.weaknessLocked()
+		v.identify(identity)
+		v.succession.answeredBy(identity, process, f.began, now, recovery)
+		v.weaken()
 	}
-	twin := cmp.Or(s.twin, before)
+	twin := cmp.Or(v.twin, before)
 	for i := range f.replies {
 		r, kind := &f.replies[i], f.batch[i].Op.Kind
 		if kind == wire.Acquire || kind == wire.Renew {
-			s.succession.doubt(r, now, s.nodes.env.Recovery)
+			v.succession.doubt(r, now, recovery)
 		}
 		if kind == wire.Mark && r.Marker != nil {
-			s.succession.doubtMarker(r.Marker, now, s.nodes.env.Recovery)
+			v.succession.doubtMarker(r.Marker, now, recovery)
 		}
 		switch {
 		case kind != wire.Acquire && kind != wire.Renew && kind != wire.Latch: // other answers say nothing about the node
 		case r.Recovering > 0:
-			s.recoveringLocked(f.began, now, r)
+			v.recovers(f.began, now, r)
 		case r.Outcome == wire.Granted:
-			s.servesLocked(kind)
+			v.serves(kind)
 		case r.Err != nil:
-			s.refusesLocked(r.Err)
+			v.refuses(r.Err)
 		}
 		undoes := f.batch[i].Until > 0 || kind == wire.ForceRelease // an undo that the server has done is done
 		if twin != "" && (r.Err == nil || isAnswer(r.Err)) && !undoes {
-			*r = wire.Reply{Err: &node.Error{Node: s.node.Name(), Op: kind.String(), Reason: node.ErrSameServer, Err: sameServerError(twin)}}
+			*r = wire.Reply{Err: &node.Error{Node: v.node.Name(), Op: kind.String(), Reason: node.ErrSameServer, Err: sameServerError(twin)}}
 		}
 	}
 }
 
-// server returns the identity of the server, and its process if that is known.
-func (s *sender) server() (identity, process string) {
-	if s.host != nil {
-		return s.host.Server()
+// present returns the identity of the server now, and its process if that is known.
+func (v *server) present() (identity, process string) {
+	if v.host != nil {
+		return v.host.Server()
 	}
-	return s.node.Identity(), ""
+	return v.node.Identity(), ""
 }
 
 // sameServerError is the name of the node that has the vote.
@@ -63,25 +91,25 @@ func (e sameServerError) Error() string {
 	return "it is " + string(e) + " by another address, and has no vote of its own"
 }
 
-// identifyLocked finds out whether another node is the same server.
-func (s *sender) identifyLocked(identity string) {
-	if identity == s.identity && s.twin == "" {
+// identify finds out whether another node is the same server.
+func (v *server) identify(identity string) {
+	if identity == v.identity && v.twin == "" {
 		return
 	}
-	before := s.twin
-	if s.identity != "" && s.identity != identity {
-		s.forgottenLocked()
+	before := v.twin
+	if v.identity != "" && v.identity != identity {
+		v.of.lists.forgotten()
 	}
-	s.identity = identity
-	s.twin = s.nodes.identities.claim(s.index, s.node.Name(), identity)
-	if s.twin != "" && s.twin != before {
-		s.nodes.env.Events.SameServer(s.node.Name(), s.twin)
+	v.identity = identity
+	v.twin = v.of.identities.claim(v.place, v.node.Name(), identity)
+	if v.twin != "" && v.twin != before {
+		v.of.env.Events.SameServer(v.node.Name(), v.twin)
 	}
 }
 
-// weaknessLocked reports once which losses of the server would go unnoticed, and again if that ended in between.
-func (s *sender) weaknessLocked() {
-	if s.weak == nil {
+// weaken reports once which losses of the server would go unnoticed, and again if that ended in between.
+func (v *server) weaken() {
+	if v.weak == nil {
 		return
 	}
 	begins := func(before *bool, reason string) bool {
@@ -89,39 +117,39 @@ func (s *sender) weaknessLocked() {
 		*before = reason != ""
 		return *before && !was
 	}
-	if settings := s.weak.Eviction(); begins(&s.evicts, settings) {
-		s.nodes.env.Events.MayEvict(s.node.Name(), settings)
+	if settings := v.weak.Eviction(); begins(&v.evicts, settings) {
+		v.of.env.Events.MayEvict(v.node.Name(), settings)
 	}
-	if reason := s.weak.Unseen(); begins(&s.unseen, reason) {
-		s.nodes.env.Events.LossesUnseen(s.node.Name(), reason)
+	if reason := v.weak.Unseen(); begins(&v.unseen, reason) {
+		v.of.env.Events.LossesUnseen(v.node.Name(), reason)
 	}
 }
 
-// servesLocked reports the end of a recovery or of a refusal. A node that refuses acquisitions because of
+// serves reports the end of a recovery or of a refusal. A node that refuses acquisitions because of
 // the clock still grants renewals, so only an acquisition shows that the clock is right.
-func (s *sender) servesLocked(kind wire.Kind) {
-	if s.recoverUntil != 0 {
-		s.recoverUntil = 0
-		s.nodes.env.Events.NodeRecovered(s.node.Name())
+func (v *server) serves(kind wire.Kind) {
+	if v.recoverUntil != 0 {
+		v.recoverUntil = 0
+		v.of.env.Events.NodeRecovered(v.node.Name())
 	}
-	if s.complaint != nil && kind == wire.Acquire {
-		s.complaint = nil
-		s.nodes.env.Events.NodeServes(s.node.Name())
+	if v.complaint != nil && kind == wire.Acquire {
+		v.complaint = nil
+		v.of.env.Events.NodeServes(v.node.Name())
 	}
 }
 
-// refusesLocked reports once that a node refuses this client for a reason that a person must
+// refuses reports once that a node refuses this client for a reason that a person must
 // correct. While only a minority does, nothing else would show it.
-func (s *sender) refusesLocked(err error) {
+func (v *server) refuses(err error) {
 	var refusal *node.Error
 	if !errors.As(err, &refusal) {
 		return
 	}
 	switch refusal.Reason {
 	case node.ErrSettings, node.ErrLists, node.ErrClock: //nolint:errorlint // a reason is never wrapped
-		if s.complaint != refusal.Reason { //nolint:errorlint // see above
-			s.complaint = refusal.Reason
-			s.nodes.env.Events.NodeRefuses(s.node.Name(), err)
+		if v.complaint != refusal.Reason { //nolint:errorlint // see above
+			v.complaint = refusal.Reason
+			v.of.env.Events.NodeRefuses(v.node.Name(), err)
 		}
 	}
 }
@@ -130,18 +158,18 @@ func (s *sender) refusesLocked(err error) {
 // Every allowed MaxTTL and MaxClockSkew together are shorter.
 const maxRecovery = 2 * 365 * 24 * time.Hour
 
-// recoveringLocked reports a recovery, unless it has reported this one before. The node
+// recovers reports a recovery, unless it has reported this one before. The node
 // measured the time left somewhere between question and answer. So it is a new recovery
 // only if its earliest possible end is later than the last one's, by more than clocks drift.
-func (s *sender) recoveringLocked(began, now time.Duration, r *wire.Reply) {
-	env := &s.nodes.env
+func (v *server) recovers(began, now time.Duration, r *wire.Reply) {
+	env := &v.of.env
 	left := min(r.Recovering, maxRecovery)
 	earliest := began + left
-	if s.recoverUntil != 0 && earliest <= s.recoverUntil+decision.Drift(env.Recovery) {
+	if v.recoverUntil != 0 && earliest <= v.recoverUntil+decision.Drift(env.Recovery) {
 		return
 	}
-	s.recoverUntil = now + left
-	s.forgottenLocked()
+	v.recoverUntil = now + left
+	v.of.lists.forgotten()
 	end := env.Clock.Wall().Add(left)
-	env.Events.NodeRecovering(s.node.Name(), end.Add(-max(env.Recovery, left)), end, r.HadMarker)
+	env.Events.NodeRecovering(v.node.Name(), end.Add(-max(env.Recovery, left)), end, r.HadMarker)
 }

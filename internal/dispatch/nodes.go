@@ -1,9 +1,9 @@
 // Package dispatch carries operations to nodes and their answers back.
 //
 // Each node has one sender: a queue, and a goroutine that sends the queue, batch after batch, in
-// order. To a node far away, several goroutines send batches that overlap. A sender measures how fast its node answers, and gives up on exchanges that
-// take too long. It probes a node that failed instead of flooding it. It keeps undos that failed
-// until they succeed or are pointless.
+// order. To a node far away, several goroutines send batches that overlap. A sender measures how fast its
+// node answers, and gives up on exchanges that take too long. It probes a node that failed instead of
+// flooding it. It keeps undos that failed until they succeed or are pointless.
 //
 // The package knows nothing of locks and leases: it reports answers to a [Receiver], and
 // news about a node to [Events].
@@ -13,73 +13,24 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// Env is what senders need from their client. All fields are required.
-type Env struct {
-	Clock clock.Clock
-	// TimeoutMin and TimeoutMax bound how long a sender waits for an exchange.
-	TimeoutMin, TimeoutMax time.Duration
-	// ConnectTimeout bounds how long calls wait while the sender connects to the node.
-	ConnectTimeout time.Duration
-	// Jitter returns a random number in [0, 1), for the pauses between probes.
-	Jitter func() float64
-	// Recovery is how long a node recovers that has lost its memory.
-	Recovery time.Duration
-	// List says how nodes learn which nodes the client uses.
-	List   List
-	Events Events
-}
-
-// Events get the news of nodes from their senders. All methods are called with the sender's
-// mutex held, so the news of a node come in order: they must not block, and must not call this package.
-type Events interface {
-	// NodeDown says that an exchange with the node failed, or that the node refuses to serve; it is only
-	// probed until NodeUp.
-	NodeDown(node string, err error)
-	// NodeUp says that a probe of a node that was down has succeeded.
-	NodeUp(node string)
-	// NodeRecovering says that the node has lost its memory and gives no new rights until
-	// the given time. hadMarker is set if it had its marker when the recovery began.
-	NodeRecovering(node string, since, until time.Time, hadMarker bool)
-	// NodeRecovered says that the node gives new rights again.
-	NodeRecovered(node string)
-	// NodeRefuses says that the node rejects this client until its settings or its clock are corrected.
-	NodeRefuses(node string, err error)
-	// NodeServes says that a node that refused this client serves it again.
-	NodeServes(node string)
-	// MayEvict says that the node's server may evict locks, and by which settings.
-	MayEvict(node, settings string)
-	// LossesUnseen says that the node's server cannot tell that it has lost its memory, and why.
-	LossesUnseen(node, reason string)
-	// SameServer says that two nodes are one server: node has no vote, the other one has.
-	SameServer(node, other string)
-	// CapacityFreed says that Capacity may have grown.
-	CapacityFreed()
-}
-
 // Nodes are the nodes of one client, with a sender each. It is safe for concurrent use.
 type Nodes struct {
-	env        Env
-	senders    []*sender
-	identities identities
-	lists      lists
-	// goroutines owns every goroutine that talks to a node.
-	goroutines errgroup.Group
+	shared
+	senders []*sender
 }
 
 // New returns senders for the nodes, in the same order. It starts no goroutine.
 func New(nodes []node.Node, env Env) *Nodes {
-	n := &Nodes{env: env}
+	n := &Nodes{shared: shared{env: env}}
+	n.lists.tell = func() { n.startRounds() }
 	for i, nd := range nodes {
-		n.senders = append(n.senders, newSender(n, i, len(nodes), nd))
+		n.senders = append(n.senders, newSender(&n.shared, i, len(nodes), nd))
 	}
 	n.lists.own = listOf(n.senders)
 	return n
@@ -145,11 +96,6 @@ func (n *Nodes) Refresh(i int, op *wire.Op, answer func(r *wire.Reply)) bool {
 	return n.Submit(i, &Call{Op: op, To: receiver(answer)}) == nil
 }
 
-// receiver is a function as a Receiver.
-type receiver func(r *wire.Reply)
-
-func (f receiver) Answer(_ *Call, r *wire.Reply) { f(r) }
-
 // Latency is how long node i has taken to answer lately: a smoothed mean, or 0 if it has not
 // been asked yet.
 func (n *Nodes) Latency(i int) time.Duration { return n.senders[i].latency() }
@@ -170,6 +116,19 @@ func (n *Nodes) MedianLatency() time.Duration {
 	return means[len(means)/2]
 }
 
+// Connect connects node i, even if it is down and its next probe is not due. told, which must have
+// room, gets the outcome once, after Env.ConnectTimeout at the latest.
+func (n *Nodes) Connect(i int, told chan<- Connection) {
+	s := n.senders[i]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := n.env.Clock.Now()
+	w := connectWaiter{told, now + n.env.ConnectTimeout}
+	s.connects = append(s.connects, w)
+	s.startLocked()
+	s.timeout.arm(now, w.deadline)
+}
+
 // Close sends the queued operations, tries kept undos once more, and waits until all
 // goroutines have ended and all receivers are told. Calls submitted later are refused. unconfirmed has, for each node,
 // how many releases were given up without a confirmation.
@@ -182,11 +141,4 @@ func (n *Nodes) Close() (unconfirmed []int) {
 		unconfirmed = append(unconfirmed, s.stopTimers())
 	}
 	return unconfirmed
-}
-
-// latency implements Nodes.Latency.
-func (s *sender) latency() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.health.mean
 }

@@ -78,7 +78,7 @@ func TestKeptUndosGoFirst(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, s.submit(ask(a, "behind")))
 		s.mu.Lock()
-		s.flights[0].deadline += time.Hour // let it be slow
+		s.flights.all[0].deadline += time.Hour // let it be slow
 		s.mu.Unlock()
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()

@@ -6,18 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
-)
-
-const (
-	// maxBatch bounds the operations of one exchange, and so its duration: as many undos may go with them.
-	maxBatch = 256
-	// maxQueue bounds what waits for one node. Beyond it, the node counts as not asked,
-	// and the others decide. Undos are always accepted: there is at most one for each
-	// operation that was sent.
-	maxQueue = 1 << 14
 )
 
 // sender carries calls to one node: a queue, and a goroutine for each exchange under way.
@@ -32,23 +22,18 @@ const (
 type sender struct {
 	index int
 	node  node.Node
-	nodes *Nodes
+	// connector is the node, if it can say whether it is connected.
+	connector wire.Connector
+	shared    *shared
 
 	mu    sync.Mutex
 	queue callQueue
-	// renewals counts the renewals in the queue by how many nodes they need.
-	renewals []int
-	// flights are the exchanges under way, in the order in which they began. spare has memory
-	// for more.
-	flights, spare []*flight
-	// held counts the uses of each name in flights that hold their names.
-	held map[string]int
+	// flights are the exchanges under way.
+	flights flights
 	// kept are undos that failed and wait to be repeated.
 	kept []*Call
 	// workers is how many goroutines there are.
 	workers int
-	// overdue is how many flights are overdue.
-	overdue int
 	// soonest is the earliest deadline of a call that has no answer, or 0.
 	soonest time.Duration
 	// closed is set when failed undos are no longer kept, gone when the node itself was closed.
@@ -56,54 +41,32 @@ type sender struct {
 	// dropped counts releases that were given up.
 	dropped int
 	health  health
-	// connector is the node, if it can say whether it is connected. asking is set while a
-	// goroutine probes or connects the node, and connecting while it connects the node, before any
-	// operation is sent. connectWaiters are told once how that ended, or that it takes too long.
-	connector      wire.Connector
-	asking         bool
-	connecting     bool
-	connectWaiters []connectWaiter
-	// pipeliner is the node, if its exchanges can overlap.
-	pipeliner wire.Pipeliner
-	// host is the node, if it can say which process its server is.
-	host wire.Host
-	// weak is the node, if it can say which losses go unnoticed. evicts and unseen are set once it has said so.
-	weak           wire.Weak
-	evicts, unseen bool
-	// identity is the identity of the server that answered last. twin names the node that is
-	// the same server and has the vote. recoverUntil ends the recovery that was reported last.
-	identity, twin string
-	recoverUntil   time.Duration
-	// succession knows which servers have answered at this address.
-	succession succession
-	// listed is the place of the node in the client's list. hasTold is set once the node has told what it knows of that, until
-	// it fails. unlisted is why it cannot note that.
-	listed   int
-	hasTold  bool
-	unlisted *node.Error
-	// complaint is why the node refuses this client, as reported last.
-	complaint error
-	// timer runs onTimeout at timerAt, while timerSet; retry runs retryKept at retryAt.
-	timer, retry     clock.Timer
-	timerSet         bool
-	timerAt, retryAt time.Duration
+	server  server
+	// asking says why a goroutine probes the node, if one does. connects are told once how that ended, or that it takes
+	// too long.
+	asking   asking
+	connects []connectWaiter
+	listing  listing
+	// timeout runs onTimeout, and retry runs retryKept.
+	timeout, retry alarm
 
 	// run is drain, bound once to save an allocation per start.
 	run func() error
 }
 
-func newSender(n *Nodes, index, count int, nd node.Node) *sender {
+func newSender(common *shared, index, count int, nd node.Node) *sender {
 	s := &sender{
-		index:    index,
-		node:     nd,
-		nodes:    n,
-		renewals: make([]int, count+1),
-		health:   newHealth(n.env.TimeoutMin, n.env.TimeoutMax),
+		index:  index,
+		node:   nd,
+		shared: common,
+		queue:  callQueue{renewals: make([]int, count+1)},
+		health: newHealth(common.env.TimeoutMin, common.env.TimeoutMax),
+		server: newServer(common, index, nd),
 	}
 	s.connector, _ = nd.(wire.Connector)
-	s.pipeliner, _ = nd.(wire.Pipeliner)
-	s.host, _ = nd.(wire.Host)
-	s.weak, _ = nd.(wire.Weak)
+	s.flights.pipeliner, _ = nd.(wire.Pipeliner)
+	s.timeout = alarm{clock: common.env.Clock, run: s.onTimeout}
+	s.retry = alarm{clock: common.env.Clock, run: s.retryKept}
 	s.run = s.drain
 	return s
 }
@@ -126,7 +89,7 @@ func (s *sender) submit(c *Call) error {
 	} else {
 		s.queue.calls, c.place = append(s.queue.calls, c), queued
 	}
-	s.countRenewalLocked(c, 1)
+	s.queue.count(c, 1)
 	s.expectLocked(c)
 	if s.workers == 0 || s.overlapsLocked(c.Op) {
 		s.addWorkerLocked()
@@ -141,19 +104,25 @@ func (s *sender) refusalLocked(c *Call) (reason, err error) {
 	switch {
 	case s.closed && (c.Until == 0 || s.workers == 0): // a running sender still accepts undos of its operations
 		return node.ErrClosed, nil
-	case s.overdue > 0:
+	case s.flights.overdue > 0:
 		return node.ErrDown, node.ErrTimeout
 	case s.pausedLocked(c.Urgent):
 		return node.ErrDown, s.health.err
 	case c.Until == 0 && s.queue.length() >= maxQueue:
 		return node.ErrBusy, nil
 	}
-	return s.listRefusalLocked(c)
+	return s.listing.forbids(c, s.shared.lists.refusal.Load())
+}
+
+// overlapsLocked reports whether to send an operation now, beside the flights. A goroutine that is not waiting for an
+// answer takes it otherwise.
+func (s *sender) overlapsLocked(op *wire.Op) bool {
+	return s.workers == s.flights.unanswered && s.asking == notAsking && !s.health.down && s.flights.admit(op)
 }
 
 // pausedLocked reports whether the node is down, and its next probe is not due yet or is under way.
 func (s *sender) pausedLocked(urgent bool) bool {
-	return s.health.down && !urgent && (s.workers > 0 || s.nodes.env.Clock.Now() < s.health.probeAt)
+	return s.health.down && !urgent && (s.workers > 0 || s.shared.env.Clock.Now() < s.health.probeAt)
 }
 
 // startLocked starts a goroutine, unless there is one.
@@ -165,7 +134,7 @@ func (s *sender) startLocked() {
 
 func (s *sender) addWorkerLocked() {
 	s.workers++
-	s.nodes.goroutines.Go(s.run)
+	s.shared.goroutines.Go(s.run)
 }
 
 // drain is a goroutine: it sends batch after batch until there is nothing to send or the node fails.
@@ -187,13 +156,13 @@ func (s *sender) drain() error {
 // is connected, if the node can tell. Calls that are queued meanwhile wait for that.
 func (s *sender) ready() bool {
 	s.mu.Lock()
-	down, waiters := s.health.down, len(s.connectWaiters)
+	down, waiters := s.health.down, len(s.connects)
 	s.mu.Unlock()
 	switch {
 	case down:
-		return s.ask(false)
+		return s.ask(probing)
 	case s.connector != nil && !s.connector.Connected(), s.connector == nil && waiters > 0:
-		return s.ask(true)
+		return s.ask(connecting)
 	default:
 		return true
 	}
@@ -203,38 +172,44 @@ func (s *sender) ready() bool {
 func (s *sender) take() *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.nodes.env.Clock.Now()
-	if !s.asking {
+	now := s.shared.env.Clock.Now()
+	if s.asking == notAsking {
 		s.connectedLocked(nil) // for waiters that came after the node was ready, or during an exchange
 	}
-	f := s.newFlightLocked()
-	s.fillLocked(f)
+	f := s.flights.make()
+	s.flights.hold()
+	s.queue.fill(f, s.flights.names)
 	if len(f.batch) == 0 {
-		s.spare = append(s.spare, f)
+		s.flights.spare = append(s.flights.spare, f)
 		s.workers--
 		return nil
 	}
 	for _, c := range f.batch {
-		s.countRenewalLocked(c, -1)
 		c.Sent, c.late = now, false // an undo that is sent again may have been late before
 		f.ops = append(f.ops, *c.Op)
 		f.replies = append(f.replies, wire.Reply{})
 	}
-	s.nodes.env.Events.CapacityFreed()
-	if s.pipeliner != nil {
+	s.shared.env.Events.CapacityFreed()
+	if s.flights.pipeliner != nil {
 		f.identity = s.node.Identity()
 	}
 	s.beginLocked(f, now, s.health.timeout)
 	return f
 }
 
+// beginLocked begins a flight, with its timeout.
+func (s *sender) beginLocked(f *flight, now, timeout time.Duration) {
+	s.flights.begin(f, now, timeout)
+	s.timeout.arm(now, f.deadline)
+}
+
 // settle passes the answers of the batch on, and reports whether to go on. The flight holds
 // its names until then, so the answers to calls that share a name come in order too.
 func (s *sender) settle(f *flight) bool {
 	s.mu.Lock()
-	s.answeredLocked(f)
-	ended := s.nodes.env.Clock.Now()
-	s.inspectLocked(f, ended)
+	s.flights.answered(f)
+	ended := s.shared.env.Clock.Now()
+	s.server.inspect(f, ended)
 	for i, c := range f.batch {
 		switch {
 		case c.Until == 0:
@@ -265,29 +240,26 @@ func (s *sender) settle(f *flight) bool {
 	}
 
 	failure := failureOf(f.replies)
-	if failure != nil && s.nodeFailure(failure) == nil { // without s.mu: it may look at the socket
-		failure, f.excused = nil, true
-	}
+	excused := failure != nil && s.excuses(failure) // without s.mu: it may look at the socket
 	s.mu.Lock()
-	return s.concluded(f, ended, failure)
+	return s.concluded(f, ended, failure, excused)
 }
 
 // concluded records how an exchange or a probe ended. If the node failed, it answers all queued
 // calls. It reports whether the goroutine goes on: the node is up, or a call of Connect came during the
 // exchange that failed, and needs a probe. It requires s.mu, and unlocks it.
-func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bool) {
-	began, overdue, excused, asked := f.began, f.overdue, f.excused, len(f.batch) == 0
+func (s *sender) concluded(f *flight, now time.Duration, failure error, excused bool) (goOn bool) {
+	began, overdue, asked, why := f.began, f.overdue, len(f.batch) == 0, notAsking
 	works := !asked && f.ops[0].Kind != wire.Enlist
-	s.endLocked(f)
-	connecting := asked && s.connecting
+	s.flights.end(f)
 	if asked {
-		s.asking, s.connecting = false, false
+		why, s.asking = s.asking, notAsking
 		s.connectedLocked(failure)
 	}
-	if failure == nil {
+	if failure == nil || excused {
 		recovered := false
 		switch {
-		case connecting, excused:
+		case why == connecting, excused:
 		case asked: // a probe may have connected, which takes several round trips
 			recovered = s.health.up()
 		default:
@@ -296,62 +268,52 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error) (goOn bo
 		if recovered || overdue {
 			s.requeueLocked()
 		}
-		if recovered || works && !s.hasTold {
-			s.returnedLocked()
+		if recovered || works && !s.listing.told {
+			s.shared.lists.returned()
 		}
 		if recovered {
-			s.nodes.env.Events.NodeUp(s.node.Name())
+			s.shared.env.Events.NodeUp(s.node.Name())
 		}
 		s.mu.Unlock()
 		return true
 	}
 	news := false
 	if asked || !s.health.down { // exchanges that were under way together fail together
-		news = s.health.failed(now, failure, s.nodes.env.Jitter())
-		s.hasTold = false
+		news = s.health.failed(now, failure, s.shared.env.Jitter())
+		s.listing.told = false
 	}
 	refused := s.refuseQueueLocked(now)
 	if len(s.kept) > 0 {
 		s.armRetryLocked()
 	}
-	goOn = len(s.connectWaiters) > 0
+	goOn = len(s.connects) > 0
 	if !goOn {
 		s.workers--
 	}
 	if news { // before another goroutine can find that the node is up again
-		s.nodes.env.Events.NodeDown(s.node.Name(), failure)
+		s.shared.env.Events.NodeDown(s.node.Name(), failure)
 	}
 	s.mu.Unlock()
 
 	reason, cause := node.ErrDown, failure
-	if connecting {
+	if why == connecting {
 		reason, cause = splitFailure(failure)
 	}
 	s.fail(refused, reason, cause, true)
 	return goOn
 }
 
-// failureOf returns why an exchange shows that the node is down, or nil. One operation that the
-// server answered, even with an error, shows that it is up.
-func failureOf(replies []wire.Reply) error {
-	for _, r := range replies {
-		if r.Err == nil || !r.Unsent && isAnswer(r.Err) {
-			return nil
-		}
-	}
-	return replies[0].Err
-}
-
-// isAnswer reports whether an error came from a working server.
-func isAnswer(err error) bool {
-	var nodeErr *node.Error
-	if !errors.As(err, &nodeErr) {
+// withdraw implements Nodes.Withdraw.
+func (s *sender) withdraw(c *Call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.place != queued || c.answered || c.Until != 0 {
 		return false
 	}
-	switch nodeErr.Reason {
-	case node.ErrWrongType, node.ErrRejected, node.ErrAuth, node.ErrRecovering, node.ErrSettings, node.ErrClock, node.ErrSameServer: //nolint:errorlint // a reason is never wrapped
-		return true
-	default:
-		return false
-	}
+	c.place = withdrawn
+	s.queue.count(c, -1)
+	s.queue.withdrawn++
+	s.queue.dropWithdrawn()
+	s.shared.env.Events.CapacityFreed()
+	return true
 }

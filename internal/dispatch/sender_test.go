@@ -164,7 +164,7 @@ func ask(a *answers, owner string) *Call {
 }
 
 func undoFor(s *sender, a *answers, owner string, d time.Duration) *Call {
-	return &Call{Op: &wire.Op{Kind: wire.Release, Owner: owner}, To: a, Until: s.nodes.env.Clock.Now() + d}
+	return &Call{Op: &wire.Op{Kind: wire.Release, Owner: owner}, To: a, Until: s.shared.env.Clock.Now() + d}
 }
 
 func TestSenderGathersWhileItSends(t *testing.T) {
@@ -196,10 +196,10 @@ func TestSenderAnswersAllCallsAtItsTimeout(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, s.submit(ask(a, "queued")))
 		require.NoError(t, s.submit(undoFor(s, a, "undo", time.Minute)))
-		began := s.nodes.env.Clock.Now()
+		began := s.shared.env.Clock.Now()
 		time.Sleep(timeoutMax)
 		synctest.Wait()
-		require.Equal(t, timeoutMax, s.nodes.env.Clock.Now()-began)
+		require.Equal(t, timeoutMax, s.shared.env.Clock.Now()-began)
 
 		require.ErrorIs(t, a.of(t, "sent").Err, node.ErrTimeout)
 		require.False(t, a.of(t, "sent").Unsent, "a call that was sent may have happened")

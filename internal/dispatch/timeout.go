@@ -8,50 +8,35 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// armTimeoutLocked makes sure that onTimeout runs at an instant, or before. The timer keeps running
-// from one exchange to the next: resetting it for each would cost more than one firing too
-// early now and then.
-func (s *sender) armTimeoutLocked(now, at time.Duration) {
-	if s.timerSet && s.timerAt <= at {
-		return
-	}
-	s.timerSet, s.timerAt = true, at
-	if s.timer == nil {
-		s.timer = s.nodes.env.Clock.AfterFunc(at-now, s.onTimeout)
-	} else {
-		s.timer.Reset(at - now)
-	}
-}
-
 // rearmTimeoutLocked sets the timer to the next deadline, if there is one.
 func (s *sender) rearmTimeoutLocked(now time.Duration) {
-	for _, f := range s.flights {
+	for _, f := range s.flights.all {
 		if f.deadline != 0 && !f.overdue {
-			s.armTimeoutLocked(now, f.deadline)
+			s.timeout.arm(now, f.deadline)
 		}
 	}
 	if s.soonest != 0 {
-		s.armTimeoutLocked(now, max(s.soonest, now+minDeadlineGap))
+		s.timeout.arm(now, max(s.soonest, now+minDeadlineGap))
 	}
-	if len(s.connectWaiters) > 0 {
-		s.armTimeoutLocked(now, s.connectWaiters[0].deadline)
+	if len(s.connects) > 0 {
+		s.timeout.arm(now, s.connects[0].deadline)
 	}
 }
 
 // onTimeout runs when calls, an exchange or a Connect may be overdue, and answers them.
 func (s *sender) onTimeout() {
 	s.mu.Lock()
-	now := s.nodes.env.Clock.Now()
-	s.timerSet = false
+	now := s.shared.env.Clock.Now()
+	s.timeout.rung()
 	s.expireConnectsLocked(now)
 	late, unsent := s.expireLocked(now)
 	var sent, queued []*Call
 	reason, cause := node.ErrDown, node.ErrTimeout
-	for _, f := range s.flights {
+	for _, f := range s.flights.all {
 		if f.deadline == 0 || now < f.deadline || f.overdue {
 			continue
 		}
-		if len(f.batch) == 0 && s.connecting {
+		if len(f.batch) == 0 && s.asking == connecting {
 			reason, cause = node.ErrTimeout, ErrConnecting
 		}
 		sent = append(sent, s.overdueLocked(f)...)
@@ -61,7 +46,7 @@ func (s *sender) onTimeout() {
 	if len(late)+len(unsent)+len(sent)+len(queued) > 0 {
 		// A goroutine of its own, so that Close waits until the receivers are told. It starts before a sender
 		// can end: one that has calls to tell has a goroutine.
-		s.nodes.goroutines.Go(func() error {
+		s.shared.goroutines.Go(func() error {
 			s.fail(late, node.ErrTimeout, nil, false)
 			s.fail(unsent, node.ErrBusy, node.ErrTimeout, true)
 			s.fail(sent, node.ErrTimeout, nil, false)
@@ -75,9 +60,8 @@ func (s *sender) onTimeout() {
 // overdueLocked records that an exchange is overdue. It returns the calls whose outcome is unknown.
 // The goroutine stays with the exchange until the node's own timeout ends it.
 func (s *sender) overdueLocked(f *flight) (sent []*Call) {
-	f.overdue = true
-	s.overdue++
-	if len(f.batch) == 0 && s.connecting {
+	s.flights.late(f)
+	if len(f.batch) == 0 && s.asking == connecting {
 		s.connectedLocked(s.connectTimeout())
 	} else {
 		s.health.late()
@@ -103,8 +87,7 @@ func (s *sender) refuseQueueLocked(now time.Duration) (refused []*Call) {
 			s.keepLocked(c, now)
 		}
 	}
-	clear(s.renewals)
-	s.nodes.env.Events.CapacityFreed()
+	s.shared.env.Events.CapacityFreed()
 	return refused
 }
 
@@ -125,13 +108,6 @@ func (s *sender) fail(calls []*Call, reason, err error, unsent bool) {
 // minDeadlineGap is the least time between two looks at deadlines: one look serves a crowd of calls.
 const minDeadlineGap = time.Millisecond
 
-// LateReceiver is a [Receiver] that can use an answer that comes after the deadline of its call.
-type LateReceiver interface {
-	// AnswerLate is called at most once for a call, after Answer said that its outcome is
-	// unknown. The rules of Answer hold.
-	AnswerLate(c *Call, r *wire.Reply)
-}
-
 // expectLocked makes sure that the timer fires by the deadline of a call, if the call has one.
 func (s *sender) expectLocked(c *Call) {
 	if c.Deadline == 0 || c.answered {
@@ -139,7 +115,7 @@ func (s *sender) expectLocked(c *Call) {
 	}
 	if s.soonest == 0 || c.Deadline < s.soonest {
 		s.soonest = c.Deadline
-		s.armTimeoutLocked(s.nodes.env.Clock.Now(), c.Deadline)
+		s.timeout.arm(s.shared.env.Clock.Now(), c.Deadline)
 	}
 }
 
@@ -150,7 +126,7 @@ func (s *sender) expireLocked(now time.Duration) (sent, unsent []*Call) {
 		return nil, nil
 	}
 	s.soonest = 0
-	for _, f := range s.flights {
+	for _, f := range s.flights.all {
 		if f.deadline == 0 { // its receivers are being told
 			continue
 		}
@@ -172,14 +148,14 @@ func (s *sender) expireLocked(now time.Duration) (sent, unsent []*Call) {
 			unsent = append(unsent, c)
 		}
 		if late && c.Until == 0 {
-			s.countRenewalLocked(c, -1)
+			s.queue.count(c, -1)
 			return true
 		}
 		return c.place == withdrawn
 	})
 	s.queue.withdrawn = 0
 	if len(unsent) > 0 {
-		s.nodes.env.Events.CapacityFreed()
+		s.shared.env.Events.CapacityFreed()
 	}
 	return sent, unsent
 }

@@ -15,7 +15,7 @@ func (s *sender) deferUndoLocked(c *Call) {
 		s.queue.calls = append(s.queue.calls, c)
 		return
 	}
-	s.keepLocked(c, s.nodes.env.Clock.Now())
+	s.keepLocked(c, s.shared.env.Clock.Now())
 }
 
 // maxKept bounds the undos that are kept for one node. Beyond it, keys expire by themselves.
@@ -50,20 +50,12 @@ func (s *sender) keepLocked(c *Call, now time.Duration) {
 // again, or after a pause if the node answers but rejects them. A later undo does not delay
 // an earlier one.
 func (s *sender) armRetryLocked() {
-	now := s.nodes.env.Clock.Now()
+	now := s.shared.env.Clock.Now()
 	at := now + probePauseMax
 	if s.health.down {
 		at = max(s.health.probeAt, now+time.Millisecond)
 	}
-	if s.retryAt != 0 && s.retryAt <= at {
-		return
-	}
-	s.retryAt = at
-	if s.retry == nil {
-		s.retry = s.nodes.env.Clock.AfterFunc(at-now, s.retryKept)
-	} else {
-		s.retry.Reset(at - now)
-	}
+	s.retry.arm(now, at)
 }
 
 // retryKept queues kept undos again, unless it is too early to ask the node. A node that
@@ -71,12 +63,12 @@ func (s *sender) armRetryLocked() {
 func (s *sender) retryKept() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.retryAt = 0
-	now := s.nodes.env.Clock.Now()
+	s.retry.rung()
+	now := s.shared.env.Clock.Now()
 	s.dropMootLocked(now)
 	switch {
 	case len(s.kept) == 0:
-	case !s.health.down && s.overdue == 0:
+	case !s.health.down && s.flights.overdue == 0:
 		s.kept[0].retried = true
 		s.queue.undos = append(s.queue.undos, s.kept[0])
 		s.kept = slices.Delete(s.kept, 0, 1)
@@ -103,7 +95,7 @@ func (s *sender) requeueLocked() {
 	if len(s.kept) == 0 {
 		return
 	}
-	s.dropMootLocked(s.nodes.env.Clock.Now())
+	s.dropMootLocked(s.shared.env.Clock.Now())
 	s.queue.undos = append(s.kept, s.queue.undos...)
 	s.kept = nil
 }
@@ -117,9 +109,7 @@ func (s *sender) finish() {
 		s.startLocked()
 	}
 	s.closed = true
-	if s.retry != nil {
-		s.retry.Stop()
-	}
+	s.retry.stop()
 }
 
 // stopTimers stops the timeout of a sender that has finished, and returns how many releases were
@@ -128,9 +118,7 @@ func (s *sender) stopTimers() (dropped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.soonest = 0 // an onTimeout that has just begun must not set the timer again
-	if s.timer != nil {
-		s.timer.Stop()
-	}
+	s.timeout.stop()
 	return s.dropped
 }
 
@@ -145,7 +133,7 @@ func (s *sender) leaves(waiter string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	is := func(c *Call) bool { return c.Op.Waiter.ID == waiter && c.Op.Waiter.Keep == 0 }
-	return s.queue.has(is) || slices.ContainsFunc(s.flights, func(f *flight) bool {
+	return s.queue.has(is) || slices.ContainsFunc(s.flights.all, func(f *flight) bool {
 		return f.deadline != 0 && slices.ContainsFunc(f.batch, is)
 	})
 }
