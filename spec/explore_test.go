@@ -29,7 +29,7 @@ func (f found) String() string {
 // It remembers states only in a canonical form, since nodes that the same owners use are alike, and so are owners.
 func explore(m *model, most int) found {
 	symmetries := m.symmetries()
-	states := []state{{now: start}}
+	states := []state{m.first()}
 	seen := map[state]int32{states[0]: -1} // the index of the state before
 	before := []int32{-1}
 	var result found
