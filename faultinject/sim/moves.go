@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -37,6 +38,11 @@ func (d drawer) changeCase(c *Case) {
 	d.clocks(c, d.IntN(4) == 0)
 	c.Tasks = append(d.tasks(len(c.Clients)), d.tasks(len(c.Clients))...)
 	c.Faults = d.faults(size, len(c.Clients))
+	for client := range c.Clients { // so that programs have different majorities
+		for _, i := range d.Perm(size)[:n/2] {
+			c.breaks(faultinject.Part, d.UpTo(ttl/5), d.Between(ttl, 2*ttl), i, client)
+		}
+	}
 	if d.IntN(2) == 0 {
 		c.Weather, c.Faults = Weather{Least: c.Weather.Least, Most: c.Weather.Least + d.UpTo(ttl/100)}, nil
 	}
@@ -112,9 +118,9 @@ func (c *Case) stay() {
 	}
 }
 
-// opens reports whether a server is set up before the run. One that is added is not.
+// opens reports whether a server is set up before the run. One that is added may be, if it was in use before.
 func (c *Case) opens(server int) bool {
-	return c.Opened && (len(c.Lists) == 0 || slices.Contains(c.Lists[0], server))
+	return c.Opened && (len(c.Lists) == 0 || c.Seed%32 < 16 || slices.Contains(c.Lists[0], server))
 }
 
 // need returns how many nodes of the process must grant a lock.
