@@ -142,7 +142,7 @@ func TestPromisesHold(t *testing.T) {
 	for _, c := range configurations {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			f := explore(&model{config: c.config}, bound)
+			f := explore(&model{config: c.config})
 			t.Logf("%d states", f.states)
 			require.Empty(t, f.broken, f)
 			require.False(t, f.bounded, "there are more states than the bound")
@@ -159,7 +159,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			needed[r] = true
 			t.Run(string(r), func(t *testing.T) {
 				t.Parallel()
-				f := explore(&model{config: c.config, without: r}, bound)
+				f := explore(&model{config: c.config, without: r})
 				require.NotEmpty(t, f.broken, "no promise breaks within %d states", f.states)
 				t.Logf("%v", f)
 			})
@@ -172,14 +172,14 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 // that differ by an exchanged node, or by two nodes, need not have a node in common.
 func TestListsThatDifferByTwoSteps(t *testing.T) {
 	for _, lists := range [][]uint8{{three, exchanged}, {one, three}} {
-		f := explore(&model{config: with("two steps", func(c *config) { c.lists = lists })}, bound)
+		f := explore(&model{config: with("two steps", func(c *config) { c.lists = lists })})
 		require.Contains(t, f.broken, "exclusion")
 	}
 }
 
 // TestAddedNodeExcludesAtOnce: a node that was never in use has forgotten nothing. It recovers because it cannot know that.
 func TestAddedNodeExcludesAtOnce(t *testing.T) {
-	f := explore(&model{config: changed("added", nil), without: newMemoryRecovers}, bound)
+	f := explore(&model{config: changed("added", nil), without: newMemoryRecovers})
 	require.Empty(t, f.broken, f)
 	require.False(t, f.bounded)
 }

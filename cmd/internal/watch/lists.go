@@ -29,7 +29,7 @@ func (w *Watcher) Lists(ctx context.Context) (lists []ListInUse) {
 		if a.said.Err != nil {
 			return
 		}
-		reply, err := a.Peer.Lists(ctx, a.prefix)
+		reply, err := a.Lists(ctx, a.prefix)
 		if err != nil {
 			return
 		}
