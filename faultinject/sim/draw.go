@@ -214,8 +214,8 @@ func (c *Case) extendedLeases() {
 func (d drawer) options(c *Case) {
 	c.Settings = make([]Settings, len(c.Clients))
 	c.moved()
-	if c.Short > 0 {
-		c.Settings[rival].List = upTo(c.Short)
+	for i := range c.Short {
+		c.Settings[rival].List = append(c.Settings[rival].List, i)
 	}
 	if c.moves() || c.Demand || c.Short > 0 {
 		return
