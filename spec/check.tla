@@ -6,5 +6,7 @@ CONSTANTS n1, n2, n3, a, b
 ThreeNodes == {n1, n2, n3}
 TwoOwners == {a, b}
 OneList == [o \in TwoOwners |-> ThreeNodes]
+AtOnce == [o \in TwoOwners |-> 0]
+AtTheEnd == [o \in TwoOwners |-> Horizon]
 Symmetry == Permutations(ThreeNodes) \cup Permutations(TwoOwners)
 ================================================================================

@@ -24,12 +24,12 @@ func (f found) String() string {
 	return fmt.Sprintf("%s, after %d states:\n  %s", f.broken, f.states, strings.Join(f.trace, "\n  "))
 }
 
-// explore visits the states of a model, the nearest first, until one breaks a promise, or at most that many.
+// explore visits the states of a model, the nearest first, until one breaks a promise, or bound is reached.
 //
 // It remembers states only in a canonical form, since nodes that the same owners use are alike, and so are owners.
-func explore(m *model, most int) found {
+func explore(m *model) found {
 	symmetries := m.symmetries()
-	states := []state{{now: start}}
+	states := []state{m.first()}
 	seen := map[state]int32{states[0]: -1} // the index of the state before
 	before := []int32{-1}
 	var result found
@@ -57,7 +57,7 @@ func explore(m *model, most int) found {
 				}
 			}
 		})
-		if len(states) >= most {
+		if len(states) >= bound {
 			result.bounded = true
 			break
 		}

@@ -41,6 +41,10 @@ type config struct {
 	late bool
 	// lateAnswers lets owners process answers in a later tick than that in which the request ran.
 	lateAnswers bool
+	// moves is when the last program leaves the list of the first owner, in a change of nodes from there over the list of the
+	// second owner to that of the third; 0 if no list changes. added is the node that is new, and has no memory.
+	moves uint8
+	added int
 }
 
 // rule names one rule of the protocol. A mutant is the model without one.
@@ -62,6 +66,8 @@ const (
 	oldTokensAreRefused     rule = "a node refuses a token that is older than the longest TTL"
 	majorityTakesTheToken   rule = "a majority takes the token of a lease"
 	writersWaitForReaders   rule = "a writer waits for readers"
+	stepsWait               rule = "the next list but one waits for the longest TTL"
+	stepsWaitForSkew        rule = "it also waits for as long as clocks may differ"
 )
 
 type phase uint8
@@ -178,6 +184,28 @@ func (m *model) recovery() uint8 {
 		return m.ttl
 	}
 	return m.ttl + m.skew
+}
+
+// first is the state in which a run begins.
+func (m *model) first() state {
+	s := state{now: start}
+	if m.moves > 0 {
+		s.nodes[m.added].forgot = 1
+	}
+	return s
+}
+
+// running says whether the program of an owner runs, with the owner's list of nodes. Before the third list is used, leases
+// that were granted under the first one have ended.
+func (m *model) running(s *state, o int) bool {
+	left, wait := start+m.moves, m.ttl+m.skew
+	switch m.without {
+	case stepsWait:
+		wait = 0
+	case stepsWaitForSkew:
+		wait = m.ttl
+	}
+	return m.moves == 0 || o == 1 || o == 0 && s.now <= left || o == 2 && s.now >= left+wait
 }
 
 // counted is how long a client counts on a lock that a node keeps for ttl.
@@ -347,7 +375,7 @@ func (m *model) lose(s *state, n int, emit emit) {
 func (m *model) propose(s *state, o int, emit emit) {
 	w := &s.owners[o]
 	again := w.phase == asks && w.acquisitions < maxSent && m.raises && m.tokens && !m.reads(o)
-	if w.phase != idle && !again {
+	if w.phase != idle && !again || !m.running(s, o) {
 		return
 	}
 	least, most := s.now-m.skew-m.behind, s.now+m.skew
@@ -420,7 +448,7 @@ func (m *model) runAcquisition(s *state, o, n, i int, emit emit) {
 // sendRenewal sends a renewal of a valid lease, one in a tick.
 func (m *model) sendRenewal(s *state, o int, emit emit) {
 	w := &s.owners[o]
-	if !w.valid() || w.renewals >= m.renewals || w.renewals > 0 && w.renewedAt[w.renewals-1] == w.clock {
+	if !w.valid() || !m.running(s, o) || w.renewals >= m.renewals || w.renewals > 0 && w.renewedAt[w.renewals-1] == w.clock {
 		return
 	}
 	t := *s

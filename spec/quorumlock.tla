@@ -10,6 +10,8 @@ CONSTANTS
   Nodes, Owners,      \* finite sets
   List,               \* the nodes that each owner uses: [Owners -> SUBSET Nodes]
   Readers,            \* the owners that only read
+  Begins, Stops,      \* when the program of an owner begins and stops: in a change of nodes by one
+                      \* at a time, the next list but one begins R after the last program has left a list
   TTL, AcquireTTL,    \* of renewals, which is the longest; of acquisitions
   Drift, Skew,        \* what clients take off a TTL; how far wall clocks differ
   Horizon, Losses, Lags, Renewals  \* bounds of a run
@@ -51,6 +53,7 @@ Has(n, o) == until[n][o] > now
 Excludes(p, o) == p # o /\ ~(p \in Readers /\ o \in Readers)
 Blocked(n, o) == \E p \in Owners : Excludes(p, o) /\ Has(n, p)
 Valid(o) == phase[o] = "held" /\ clock[o] < validUntil[o]
+Running(o) == Begins[o] <= now /\ now <= Stops[o]
 Sent(o, kind) == {r \in sent[o] : r.kind = kind}
 
 ---------------------------------------------------------------------------------
@@ -126,7 +129,7 @@ Run(n, o, r) ==
 
 \* An owner asks, and may ask once more with a larger token. Its wall clock is off by Skew at most.
 Propose(o) ==
-  /\ phase[o] \in {"idle", "asks"} /\ Cardinality(Sent(o, "acquire")) < 2
+  /\ Running(o) /\ phase[o] \in {"idle", "asks"} /\ Cardinality(Sent(o, "acquire")) < 2
   /\ \E t \in (now - Skew) .. (now + Skew) :
        /\ t > token[o]
        /\ token' = [token EXCEPT ![o] = t]
@@ -136,7 +139,7 @@ Propose(o) ==
   /\ UNCHANGED <<now, losses, lags, nodeVars, clock, lagged, claim, validUntil, answers, history>>
 
 Renew(o) ==
-  /\ Valid(o) /\ Cardinality(Sent(o, "renew")) < Renewals
+  /\ Running(o) /\ Valid(o) /\ Cardinality(Sent(o, "renew")) < Renewals
   /\ sent' = [sent EXCEPT ![o] = @ \cup {[kind |-> "renew", token |-> token[o], at |-> clock[o]]}]
   /\ UNCHANGED <<now, losses, lags, nodeVars, phase, clock, lagged, token, claim, took, validUntil,
                  answers, history>>

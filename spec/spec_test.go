@@ -14,6 +14,7 @@ const bound = 500_000
 
 // Lists of nodes: each bit is a node.
 const (
+	one       = 0b0001
 	two       = 0b0011
 	three     = 0b0111
 	exchanged = 0b1011
@@ -110,13 +111,38 @@ var configurations = []struct {
 		}),
 		nil,
 	},
+	{changed("a node that is exchanged in two steps", nil), []rule{stepsWait}},
+	{
+		changed("tokens over an exchange in two steps", func(c *config) {
+			c.lists, c.added, c.tokens, c.skew, c.horizon = []uint8{one, two, two &^ one}, 1, true, 1, 5
+		}),
+		[]rule{stepsWaitForSkew},
+	},
+	{
+		changed("a loss of memory in an exchange", func(c *config) {
+			c.losses, c.ttl, c.acquireTTL, c.late, c.horizon = 1, 1, 1, false, 3
+		}),
+		nil,
+	},
+	{changed("two nodes that are added", func(c *config) { c.lists, c.added = []uint8{one, two, three}, 1 }), nil},
+}
+
+// changed is a change of nodes by one node at a time, among three owners.
+func changed(name string, change func(*config)) config {
+	return with(name, func(c *config) {
+		c.lists, c.moves, c.added = []uint8{three, four, exchanged}, 1, 3
+		c.ttl, c.acquireTTL, c.drift, c.skew, c.late, c.horizon = 2, 2, 0, 0, true, 4
+		if change != nil {
+			change(c)
+		}
+	})
 }
 
 func TestPromisesHold(t *testing.T) {
 	for _, c := range configurations {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			f := explore(&model{config: c.config}, bound)
+			f := explore(&model{config: c.config})
 			t.Logf("%d states", f.states)
 			require.Empty(t, f.broken, f)
 			require.False(t, f.bounded, "there are more states than the bound")
@@ -133,18 +159,27 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			needed[r] = true
 			t.Run(string(r), func(t *testing.T) {
 				t.Parallel()
-				f := explore(&model{config: c.config, without: r}, bound)
+				f := explore(&model{config: c.config, without: r})
 				require.NotEmpty(t, f.broken, "no promise breaks within %d states", f.states)
 				t.Logf("%v", f)
 			})
 		}
 	}
-	require.Len(t, needed, 14, "a rule of the model is in no configuration, or in two")
+	require.Len(t, needed, 16, "a rule of the model is in no configuration, or in two")
 }
 
-// TestListsThatDifferByAnExchange shows why the list of nodes changes by one node at a time: two majorities of lists
-// that differ by an exchanged node need not have a node in common.
-func TestListsThatDifferByAnExchange(t *testing.T) {
-	f := explore(&model{config: with("exchanged", func(c *config) { c.lists = []uint8{three, exchanged} })}, bound)
-	require.Contains(t, f.broken, "exclusion")
+// TestListsThatDifferByTwoSteps shows why the list of nodes changes by one node at a time: two majorities of lists
+// that differ by an exchanged node, or by two nodes, need not have a node in common.
+func TestListsThatDifferByTwoSteps(t *testing.T) {
+	for _, lists := range [][]uint8{{three, exchanged}, {one, three}} {
+		f := explore(&model{config: with("two steps", func(c *config) { c.lists = lists })})
+		require.Contains(t, f.broken, "exclusion")
+	}
+}
+
+// TestAddedNodeExcludesAtOnce: a node that was never in use has forgotten nothing. It recovers because it cannot know that.
+func TestAddedNodeExcludesAtOnce(t *testing.T) {
+	f := explore(&model{config: changed("added", nil), without: newMemoryRecovers})
+	require.Empty(t, f.broken, f)
+	require.False(t, f.bounded)
 }

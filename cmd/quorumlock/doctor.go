@@ -14,8 +14,8 @@ import (
 
 const doctorHelp = `Examines each node and the set, and reports problems and remedies. It checks whether the
 nodes answer, their versions and roles, eviction, persistence, addresses of one server,
-recoveries, limits that differ from those of the programs, replicas, clocks, round trips,
-and the rights of the user in the address.
+lists of nodes in use, recoveries, limits that differ from those of the programs,
+replicas, clocks, round trips, and the rights of the user in the address.
 
 It writes no key and no setting. It tests rights by trying the commands in a way that has
 no effect; denied commands appear in the server's ACL LOG.
@@ -126,7 +126,7 @@ func (a *app) doctorConfig(c *cobra.Command, keys []string) (doctor.Config, erro
 	}
 	timeout := cmp.Or(f.nodeTimeout, programsTimeout(limits))
 	return doctor.Config{
-		Nodes: options, AllowEven: f.allowEven, Limits: limits, Timeout: timeout, Names: names, Patience: max(surveyTimeout, 4*timeout),
+		Nodes: options, AllowEven: f.allowEven, Limits: limits, Timeout: timeout, Names: names, Prefix: parsed.Prefix, Patience: max(surveyTimeout, 4*timeout),
 	}, nil
 }
 

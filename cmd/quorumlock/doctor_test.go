@@ -124,7 +124,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	assert.Zero(t, r.code)
-	assert.True(t, strings.HasSuffix(r.stdout, "\n3 nodes: nothing is wrong with them\nNo check can see whether all programs list these nodes, and no others.\n"), r.stdout)
+	assert.True(t, strings.HasSuffix(r.stdout, "\n3 nodes: nothing is wrong with them\nNo check can see programs whose lists share no node with this one.\n"), r.stdout)
 
 	evicting(servers)
 	assert.Equal(t, exit.Errors, servers.call(t, "doctor "+patiently).code)

@@ -69,7 +69,7 @@ it is held. --multi asks all nodes instead of a majority.
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log to stderr all that happens")
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	for _, command := range []func(*app) *cobra.Command{
-		initCommand, readyCommand, doctorCommand, runCommand, latchCommand, statusCommand, topCommand, releaseCommand, demoCommand,
+		initCommand, readyCommand, doctorCommand, runCommand, latchCommand, statusCommand, topCommand, releaseCommand, nodesCommand, demoCommand,
 	} {
 		root.AddCommand(command(a))
 	}

@@ -11,7 +11,7 @@ import (
 
 const statusHelp = `Asks every node for what has a name, and changes nothing: a lock with its holder or its
 readers, the held permits of a semaphore, and a latch. They are independent, but often of
-the same name by mistake.
+the same name by mistake. It also shows other lists of nodes in use than --nodes.
 
 With several keys, each is a separate name. For scripts, quorumlock top --json KEY prints
 the lock and its state:
@@ -48,9 +48,11 @@ func (a *app) status(c *cobra.Command, keys []string) error {
 		return err
 	}
 	defer watcher.Close()
-	status := report.NewStatus(time.Now(), watcher.Look(c.Context()), keys)
+	facts := watcher.Look(c.Context())
+	status := report.NewStatus(time.Now(), facts, keys)
+	lists := report.OtherLists(facts, watcher.Lists(c.Context()))
 	if err := c.Context().Err(); err != nil {
 		return err
 	}
-	return a.print(status.String(), slices.ContainsFunc(status, func(n report.Name) bool { return n.State == report.NoQuorum }))
+	return a.print(status.String()+lists, slices.ContainsFunc(status, func(n report.Name) bool { return n.State == report.NoQuorum }))
 }

@@ -117,7 +117,7 @@ func TestWrongUsage(t *testing.T) {
 }
 
 func TestHelpIsNotTooWide(t *testing.T) {
-	for _, command := range []string{"", "init", "ready", "doctor", "run", "latch", "latch set", "status", "top", "release", "demo"} {
+	for _, command := range []string{"", "init", "ready", "doctor", "run", "latch", "latch set", "status", "top", "release", "nodes plan", "demo"} {
 		r := call(t, append(strings.Fields(command), "--help")...)
 		require.Zero(t, r.code)
 		for line := range strings.Lines(r.stdout) {

@@ -32,6 +32,9 @@ type Case struct {
 	Demand bool
 	// Short is how many nodes the rival lists; 0 if it lists all.
 	Short int
+	// Lists are the lists of a change of nodes, and Moves move the clients from each to the next.
+	Lists [][]int
+	Moves []Move
 	// Permits is the size of the semaphore that some of the tasks use; 0 if none does.
 	Permits int
 	// Sound is the number of nodes, from the first, that never lose their memory.
@@ -55,8 +58,8 @@ type Settings struct {
 	TTL, MaxHold time.Duration
 	Waiting      quorumlock.Waiting
 	Holder       string
-	// First is how many nodes the client lists, from the first; 0 for all.
-	First int
+	// List has the nodes that the client lists; nil for all.
+	List []int
 }
 
 // Weather is how the network treats messages.

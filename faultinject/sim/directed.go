@@ -179,8 +179,11 @@ func (d drawer) shortListCase(c *Case) {
 	c.Tasks = append(c.Tasks, Task{At: cut + ttl/2 + d.UpTo(ttl), Client: rival, Use: workload.Use{Names: []string{"a"}, Patience: ttl, Hold: ttl, Try: true}})
 }
 
-// listAll makes all clients list all nodes, for cases in which other operations than those of shortListCase come first.
-func (c *Case) listAll() { c.Short, c.Settings[rival].First = 0, 0 }
+// listAll makes all clients list all nodes, for cases in which other operations than those of shortListCase come first, or that keep what does not move.
+func (c *Case) listAll() {
+	c.Short = 0
+	c.stay()
+}
 
 // moves reports whether an address leads to another server for a while.
 func (c *Case) moves() bool {

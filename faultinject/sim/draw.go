@@ -84,6 +84,8 @@ func drawLocks(seed uint64) *Case {
 		if len(c.Nodes) == 5 {
 			own.shortListCase(c)
 		}
+	case 3:
+		own.changeCase(c)
 	case 13:
 		own.demand(c)
 	}
@@ -211,7 +213,10 @@ func (c *Case) extendedLeases() {
 // woken when a lease is over.
 func (d drawer) options(c *Case) {
 	c.Settings = make([]Settings, len(c.Clients))
-	c.Settings[rival].First = c.Short
+	c.moved()
+	for i := range c.Short {
+		c.Settings[rival].List = append(c.Settings[rival].List, i)
+	}
 	if c.moves() || c.Demand || c.Short > 0 {
 		return
 	}
@@ -526,7 +531,9 @@ func drawPermits(seed uint64) *Case {
 	c := drawLocks(seed)
 	d := workload.NewDrawer(seed, 7)
 	c.Kind, c.Permits = OfPermits, 1+d.IntN(4)
-	c.listAll()
+	if c.Short > 0 {
+		c.listAll()
+	}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		if t.All || d.IntN(8) == 0 {
@@ -536,7 +543,7 @@ func drawPermits(seed uint64) *Case {
 		t.Names, t.Nested = wanted[0], false
 		if t.Asks != "" {
 			t.Asks = workload.Pick(d, workload.InspectPermits, workload.CountPermits, workload.CountFree, workload.Resize)
-			if t.Asks == workload.Resize && c.forgets() {
+			if t.Asks == workload.Resize && (c.forgets() || len(c.Moves) > 0) { // the next list but one does not know it
 				t.Asks = workload.CountPermits
 			}
 		}

@@ -47,6 +47,7 @@ func (w *world) holdsAs(p *process, t Task, rng *rand.Rand, index int) {
 
 // mustBeValid checks that a task draws no invalid options: it would do nothing. A semaphore may have too few permits by now.
 func (w *world) mustBeValid(p *process, t Task, err error) {
+	w.notMisled(p, t.Names, err)
 	if errors.Is(err, quorumlock.ErrInvalid) && t.Permits == 0 {
 		w.violated(Progress, "%s cannot acquire %v: %v", p.label, t.Names, err)
 	}
@@ -220,9 +221,9 @@ func (w *world) leaves(p *process, lease *quorumlock.Lease, t Task, rng *rand.Ra
 	} else {
 		err = w.during(lease, (*history.Holding).Release, end)
 		if t.Keeps() == 0 || t.Ending == workload.Waive { // otherwise a rest may be left, as nodes count from the request
-			w.freed(lease, w.needOf(t), w.now()-began, err)
+			w.freed(lease, p.need(t.All), w.now()-began, err)
 		}
-		w.released(lease, w.needOf(t), left, err)
+		w.released(lease, p.need(t.All), left, err)
 	}
 	if lease.Context().Err() == nil {
 		w.violated(Finality, "%s has ended its lease of %v (%s), and the context of it goes on", p.label, t.Names, w.short(lease.Owner()))
@@ -249,7 +250,7 @@ func (w *world) releaseOwner(lease *quorumlock.Lease, t Task, index int) {
 	p, began := living[index%len(living)], w.now()
 	err := t.ReleaseOwner(context.Background(), p.client, lease.Owner())
 	w.note("%s releases the owner %s of %v: %v", p.label, w.short(lease.Owner()), t.Names, err)
-	w.freed(lease, w.needOf(t), w.now()-began, err)
+	w.freed(lease, p.need(t.All), w.now()-began, err)
 }
 
 // onceWindow is the window of work that is done once.

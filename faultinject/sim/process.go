@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ import (
 type process struct {
 	label  string
 	client *quorumlock.Client
+	// listed is how many nodes it lists.
+	listed int
 	// recorder writes the history of the process.
 	recorder *history.Recorder
 	dead     chan struct{}
@@ -44,10 +47,11 @@ func newProcess(w *world, label string, c Clock, settings Settings, paths []*pat
 	cfg.Jitter = lockedRand(seed)
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	for i, s := range w.servers {
-		if settings.First == 0 || i < settings.First {
+		if settings.List == nil || slices.Contains(settings.List, i) {
 			cfg.Nodes = append(cfg.Nodes, node.Node(newLink(p, s, paths[i], seed+uint64(i)+1)))
 		}
 	}
+	p.listed = len(cfg.Nodes)
 	workload.Set(cfg)
 	workload.Set(cfg.Handover)
 	client, err := quorumlock.New(cfg)

@@ -9,7 +9,6 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/faultinject/history"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // perform runs one task: it acquires the lock, acts as its holder, and releases it, repeatedly if the task says so.
@@ -69,6 +68,7 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 	}
 	w.note("%s lets go of %v (%s)", p.label, t.Names, w.short(lease.Owner()))
 	w.notTaken(lease, lease.Err())
+	w.notMisled(p, t.Names, lease.Err())
 	w.leaves(p, lease, t, rng, index)
 }
 
@@ -185,14 +185,6 @@ func (w *world) extend(p *process, lease *quorumlock.Lease, t Task) {
 	if left := lease.Remaining(); err == nil && !t.Careless && w.c.Settings[t.Client].MaxHold == 0 && lease.Err() == nil && left < least && !w.forcedOff(t.Names) {
 		w.violated(Finality, "%s was told that it extended %v, and has %v left instead of %v", p.label, t.Names, left, least)
 	}
-}
-
-// needOf returns how many nodes must grant a task's lock.
-func (w *world) needOf(t Task) int {
-	if t.All {
-		return len(w.servers)
-	}
-	return quorum.Majority().Need(len(w.servers))
 }
 
 // taskOffset separates actions of tasks at one instant.

@@ -294,5 +294,5 @@ const mostPrompt = 15 * time.Millisecond
 // timely reports whether every node accepts the tokens of a client, at any time of a run.
 func (c *Case) timely(client int) bool {
 	wall := c.Clients[client].Wall
-	return wall >= -ttl/2 && wall <= maxSkew/2 && (client >= len(c.Settings) || c.Settings[client].First == 0)
+	return wall >= -ttl/2 && wall <= maxSkew/2 && (client >= len(c.Settings) || c.Settings[client].List == nil)
 }

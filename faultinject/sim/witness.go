@@ -103,7 +103,7 @@ func (w *witness) granted(p *process, lease *quorumlock.Lease, u workload.Use, w
 	w.tell("%s has %v: %s with token %d, for %v", p.label, lease.Names(), w.short(lease.Owner()), lease.Token(), lease.Remaining())
 	r := &record{
 		lease: lease, ctx: lease.Context(), process: p, reads: u.Reads, fixed: u.Fixed, held: heldBy(lease.Names(), lease.Slots()),
-		keys: keysOf(lease), need: w.world.needOf(Task{Use: u}),
+		keys: keysOf(lease), need: p.need(u.All),
 	}
 	if attempts == nil {
 		attempts = u.Attempts(p.recorder, worker)

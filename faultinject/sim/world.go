@@ -93,8 +93,10 @@ func play(c *Case, traced bool) *world {
 	w := newWorld(c, traced)
 	if c.Opened {
 		var nodes []*memory.Node
-		for _, s := range w.servers {
-			nodes = append(nodes, s.node())
+		for i, s := range w.servers {
+			if c.opens(i) {
+				nodes = append(nodes, s.node())
+			}
 		}
 		w.open(nodes...)
 	}
@@ -112,6 +114,9 @@ func play(c *Case, traced bool) *world {
 	}
 	for _, step := range c.Faults {
 		w.Go(func() { w.inflict(step) })
+	}
+	for _, m := range c.Moves {
+		w.Go(func() { w.move(m) })
 	}
 	for _, t := range c.Tampers {
 		w.Go(func() { w.tamper(t) })
@@ -153,7 +158,9 @@ func (w *world) start(client int) {
 		label = fmt.Sprintf("%s.%d", label, w.started-len(w.c.Clients)+1)
 	}
 	w.clients[label] = client
-	w.processes[client] = newProcess(w, label, w.c.Clients[client], w.c.Settings[client], w.paths[client], w.c.Seed+uint64(1000*w.started))
+	settings := w.c.Settings[client]
+	settings.List = w.listOf(client)
+	w.processes[client] = newProcess(w, label, w.c.Clients[client], settings, w.paths[client], w.c.Seed+uint64(1000*w.started))
 }
 
 func (w *world) process(client int) *process {
@@ -199,7 +206,7 @@ func (w *world) checkAfterFaults() {
 		workload.Sleep(context.Background(), ttl*3/4)
 		w.nothingLeft()
 	}
-	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, Settings{}, newPaths(len(w.servers)), w.c.Seed+7)
+	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, Settings{List: w.lastList()}, newPaths(len(w.servers)), w.c.Seed+7)
 	recovered := time.Now().Add(limits.Recovery())
 	for _, name := range names {
 		lock := newcomer.client.MultiLock(name)
@@ -259,7 +266,7 @@ func (w *world) takesOnce(ctx context.Context, p *process, u workload.Use, acqui
 // cleanedUp reports whether every owner was able to clean up.
 func (w *world) cleanedUp() bool {
 	weather := w.c.Weather
-	return !w.c.keepsLocks() && weather.Lose == 0 && weather.Double == 0 && !weather.Unordered && weather.Forget == 0 &&
+	return len(w.c.Moves) == 0 && !w.c.keepsLocks() && weather.Lose == 0 && weather.Double == 0 && !weather.Unordered && weather.Forget == 0 &&
 		!slices.ContainsFunc(w.c.Faults, func(s faultinject.Step) bool { return s.Fault == faultinject.Murder })
 }
 

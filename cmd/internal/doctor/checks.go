@@ -28,6 +28,7 @@ var checks = []check{
 	{id: "memory", needs: info, node: (*judge).memory},
 	{id: "persistence", needs: info, node: (*judge).persistence},
 	{id: "identity", needs: info, set: (*judge).identity},
+	{id: "lists", needs: anAnswer, set: (*judge).lists},
 	{id: "marker", needs: anAnswer, node: (*judge).marker},
 	{id: "limits", needs: anAnswer, node: (*judge).limits},
 	{id: "replication", needs: info, node: (*judge).replication},

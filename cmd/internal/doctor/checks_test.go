@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -30,6 +31,7 @@ func healthy() *Facts {
 			Settings: map[string]Fact[string]{
 				"min-replicas-to-write": {Value: "0"}, "min-replicas-max-lag": {Value: "10"}, "stop-writes-on-bgsave-error": {Value: "yes"},
 			},
+			Lists:  Fact[*wire.ListReply]{Value: &wire.ListReply{ID: id}},
 			Marker: Fact[*Marker]{Value: &Marker{Identity: id, Limits: limits}},
 			Clock:  Fact[Offset]{Value: Offset{Error: time.Millisecond}},
 			Trips:  []time.Duration{time.Millisecond, 2 * time.Millisecond},

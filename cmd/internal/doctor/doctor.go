@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -27,6 +28,8 @@ type Config struct {
 	Timeout time.Duration
 	// Names are names of locks, for which the user's rights are checked.
 	Names []string
+	// Prefix begins the names of the programs' locks.
+	Prefix string
 	// Patience is the timeout of one answer here.
 	Patience time.Duration
 }
@@ -71,6 +74,8 @@ type Node struct {
 	Settings map[string]Fact[string]
 	// Marker is the node's marker; nil if there is none.
 	Marker Fact[*Marker]
+	// Lists has the id of the node, and the lists of nodes in use that it knows.
+	Lists Fact[*wire.ListReply]
 	// Fences is the error of a look at the fencing tokens that the node remembers, or nil.
 	Fences error
 	// Clock is the offset of the node's clock ahead of this machine's.

@@ -68,6 +68,7 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 	}
 	e.askMarker(ctx)
 	e.Fences = e.run(ctx, "GETRANGE", wire.FencesKey(e.Tag), "0", "0")
+	e.Lists.Value, e.Lists.Err = peer.Lists(ctx, cfg.Prefix)
 	e.measure(ctx)
 	e.tryRights(ctx, cfg.Names)
 	if e.lost != nil {

@@ -190,7 +190,7 @@ func (p *printer) fine(r *Report) {
 }
 
 // otherLists is what no look at one list of nodes can tell.
-const otherLists = "No check can see whether all programs list these nodes, and no others."
+const otherLists = "No check can see programs whose lists share no node with this one."
 
 func (p *printer) summary(r *Report) {
 	var counts []string

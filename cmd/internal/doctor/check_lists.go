@@ -1,0 +1,44 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quorumlock/quorumlock/cmd/internal/text"
+	"github.com/quorumlock/quorumlock/cmd/internal/watch"
+	"github.com/quorumlock/quorumlock/internal/decision"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// lists compares the lists of nodes in use with the nodes here.
+func (j *judge) lists() {
+	var names []string
+	for i := range j.Nodes {
+		names = append(names, j.Nodes[i].Name)
+	}
+	own := wire.NewList(names)
+	var others []watch.ListInUse
+	for _, n := range j.nodes {
+		if n.Lists.Value == nil {
+			j.unknown(n, n.Lists.Err, "the lists of nodes in use")
+			continue
+		}
+		own.IDs[slices.Index(own.Addresses, wire.Listable(n.Name))] = n.Lists.Value.ID
+		for _, l := range n.Lists.Value.Others {
+			others = append(others, watch.ListInUse{List: l, Known: 1})
+		}
+	}
+	for _, l := range watch.InUse(others) {
+		common := wire.CommonNodes(own, l.List)
+		found := fmt.Sprintf("%s uses another list of nodes: %s; %s know it, for another %s", text.OrDash(l.Holder), text.Escaped(l.String()), text.Nodes(l.Known), text.Span(l.Left))
+		switch {
+		case common == len(own.IDs) && common == len(l.IDs):
+		case decision.ListsAgree(len(own.IDs), len(l.IDs), common):
+			j.find(nil, Note, found, "Until it has run out, nodes refuse lists that are a step further.",
+				"Before the next step of a change, wait until no program uses it, and it has run out (docs/on-call.md).")
+		default:
+			j.find(nil, Error, found, "Majorities of the two lists need not share a node, so nodes refuse programs with one of them.",
+				"Correct the list of that program, or the one here. To change it, add or remove one node at a time (quorumlock nodes plan).")
+		}
+	}
+}
