@@ -213,7 +213,8 @@ func TestHungNodesDelayExtendAndReleaseByAThirdOfTTL(t *testing.T) {
 }
 
 // A renewal is confirmed after its deadline of a third of the TTL, while the lease is still valid. It still
-// counts, as failed renewals are not undone.
+// counts, as failed renewals are not undone. Once a recovery, after 11 s, the nodes are told the list of nodes: a
+// renewal that has to wait for that exchange too may come too late, as it may behind any other operation.
 func TestLateRenewalKeepsShortLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var failed atomic.Int64
@@ -225,9 +226,9 @@ func TestLateRenewalKeepsShortLease(t *testing.T) {
 		for _, w := range wires[1:] {
 			w.Muted.Store(int64(shortTimeout + 5*time.Millisecond))
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Second)
 		require.NoError(t, lease.Err())
-		require.Greater(t, failed.Load(), int64(600), "the renewals were late")
+		require.Greater(t, failed.Load(), int64(100), "the renewals were late")
 		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrNoQuorum, "the release is late too")
 		time.Sleep(time.Second)
 		f.RequireNoKeys()
