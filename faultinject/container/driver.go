@@ -94,7 +94,7 @@ func (d *driver) launchAtFreePort(ctx context.Context) (err error) {
 func (d *driver) direct() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)) }
 
 func (d *driver) Command(ctx context.Context, args ...string) (string, error) {
-	return redisproc.Exchange(ctx, "tcp", d.direct(), args)
+	return redisproc.Exchange(ctx, "tcp", d.direct(), args...)
 }
 
 func (d *driver) Start(ctx context.Context) error {

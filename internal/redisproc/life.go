@@ -42,7 +42,7 @@ func (s *Server) TryStop(ctx context.Context) error {
 	if s.preload == "" {
 		err = errors.Join(s.proc.terminate(), s.proc.resume())
 	} else if err = s.proc.resume(); err == nil {
-		_, err = s.Do(ctx, "SHUTDOWN")
+		_, err = s.doContext(ctx, "SHUTDOWN")
 		var refused ReplyError
 		if !errors.As(err, &refused) {
 			err = nil // it ends without an answer

@@ -19,10 +19,10 @@ func TestAwaitClockGivesUp(t *testing.T) {
 
 func TestExchange(t *testing.T) {
 	s := Start(t)
-	text, err := Exchange(t.Context(), "tcp", s.Addr(), []string{"ECHO", "v"})
+	text, err := Exchange(t.Context(), "tcp", s.Addr(), "ECHO", "v")
 	require.NoError(t, err)
 	assert.Equal(t, "v", text)
-	_, err = Exchange(t.Context(), "tcp", s.Addr(), []string{"ECHO"})
+	_, err = Exchange(t.Context(), "tcp", s.Addr(), "ECHO")
 	var refused ReplyError
 	require.ErrorAs(t, err, &refused)
 
@@ -31,7 +31,7 @@ func TestExchange(t *testing.T) {
 	// late dial is another one.
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err = Exchange(ctx, "tcp", s.Addr(), []string{"PING"})
+	_, err = Exchange(ctx, "tcp", s.Addr(), "PING")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }

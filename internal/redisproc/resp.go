@@ -18,36 +18,59 @@ type ReplyError string
 // Error is the server's own text.
 func (e ReplyError) Error() string { return string(e) }
 
-// Exchange sends commands one after the other over a connection of its own to a server, and returns the last reply as
-// text, as [Server.Command] does. Network and address are as for [net.Dial]. It is bounded by ctx.
-func Exchange(ctx context.Context, network, address string, commands ...[]string) (string, error) {
+// reply is one parsed reply: a scalar, or an array of replies.
+type reply struct {
+	scalar string
+	elems  []reply
+	array  bool
+}
+
+func (r reply) text() string {
+	if !r.array {
+		return r.scalar
+	}
+	lines := make([]string, 0, len(r.elems))
+	for _, e := range r.elems {
+		lines = append(lines, e.text())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Exchange sends one command over a fresh connection to a server and returns the reply as text, as
+// [Server.Command] does. Network and address are as for [net.Dial]. It is bounded by ctx.
+func Exchange(ctx context.Context, network, address string, args ...string) (string, error) {
+	r, err := exchangeContext(ctx, network, address, [][]string{args})
+	return r.text(), err
+}
+
+func exchangeContext(ctx context.Context, network, address string, commands [][]string) (reply, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
-		return "", err
+		return reply{}, err
 	}
 	defer func() { _ = conn.Close() }()
 	// The end of ctx ends what waits for the server, as a deadline that has passed does.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	text, err := converse(conn, commands)
+	r, err := converse(conn, commands)
 	if ended := ctx.Err(); err != nil && ended != nil {
 		err = fmt.Errorf("%w (%w)", err, ended)
 	}
-	return text, err
+	return r, err
 }
 
-func converse(conn io.ReadWriter, commands [][]string) (last string, err error) {
+func converse(conn io.ReadWriter, commands [][]string) (last reply, err error) {
 	in := bufio.NewReader(conn)
 	for _, args := range commands {
 		if len(args) == 0 {
-			return "", errors.New("empty command")
+			return reply{}, errors.New("empty command")
 		}
 		if _, err := io.WriteString(conn, encode(args)); err != nil {
-			return "", err
+			return reply{}, err
 		}
 		if last, err = readReply(in); err != nil {
-			return "", err
+			return reply{}, err
 		}
 	}
 	return last, nil
@@ -62,49 +85,55 @@ func encode(args []string) string {
 	return b.String()
 }
 
-// readReply reads one reply of protocol version 2, as text.
-func readReply(in *bufio.Reader) (string, error) {
+// readReply reads one reply of protocol version 2.
+func readReply(in *bufio.Reader) (reply, error) {
 	line, err := in.ReadString('\n')
 	if err != nil {
-		return "", err
+		return reply{}, err
 	}
 	line = strings.TrimRight(line, "\r\n")
 	if line == "" {
-		return "", errors.New("empty reply")
+		return reply{}, errors.New("empty reply")
 	}
-	switch kind, rest := line[0], line[1:]; kind {
+	kind, rest := line[0], line[1:]
+	switch kind {
 	case '+', ':':
-		return rest, nil
+		return reply{scalar: rest}, nil
 	case '-':
-		return "", ReplyError(rest)
+		return reply{}, ReplyError(rest)
 	case '$', '*':
 		return readSized(in, kind, rest)
 	}
-	return "", fmt.Errorf("unknown reply %q", line)
+	return reply{}, fmt.Errorf("unknown reply %q", line)
 }
 
-// readSized reads a string, or an array: one element a line. An error in an array, as EXEC gives, is an element and no
-// error.
-func readSized(in *bufio.Reader, kind byte, length string) (string, error) {
+func readSized(in *bufio.Reader, kind byte, length string) (reply, error) {
 	n, err := strconv.Atoi(length)
 	switch {
 	case err != nil:
-		return "", err
+		return reply{}, err
 	case n < 0:
-		return "(nil)", nil
+		return reply{scalar: "(nil)"}, nil
 	case kind == '$':
 		buf := make([]byte, n+len("\r\n"))
 		_, err = io.ReadFull(in, buf)
-		return string(buf[:n]), err
+		return reply{scalar: string(buf[:n])}, err
 	}
-	lines := make([]string, n)
-	for i := range lines {
+	return readArray(in, n)
+}
+
+// readArray reads n elements. An error among them, as EXEC gives, is an element and no error.
+func readArray(in *bufio.Reader, n int) (reply, error) {
+	r := reply{array: true}
+	for range n {
+		e, err := readReply(in)
 		var refused ReplyError
-		if lines[i], err = readReply(in); errors.As(err, &refused) {
-			lines[i] = string(refused)
+		if errors.As(err, &refused) {
+			e = reply{scalar: string(refused)}
 		} else if err != nil {
-			return "", err
+			return reply{}, err
 		}
+		r.elems = append(r.elems, e)
 	}
-	return strings.Join(lines, "\n"), nil
+	return r, nil
 }

@@ -23,7 +23,7 @@ func TestReadReply(t *testing.T) {
 	} {
 		r, err := readReply(bufio.NewReader(strings.NewReader(in)))
 		require.NoError(t, err, "%q", in)
-		assert.Equal(t, want, r, "%q", in)
+		assert.Equal(t, want, r.text(), "%q", in)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -224,11 +223,8 @@ func (s *Server) Command(args ...string) (string, error) {
 
 // Do is [Server.Command], bounded by ctx alone.
 func (s *Server) Do(ctx context.Context, args ...string) (string, error) {
-	commands := [][]string{args}
-	if s.conf.password != "" {
-		commands = [][]string{{"AUTH", s.conf.password}, args}
-	}
-	return Exchange(ctx, "unix", s.Socket(), commands...)
+	r, err := s.doContext(ctx, args...)
+	return r.text(), err
 }
 
 // Config changes a setting of the running server (CONFIG SET), such as "maxmemory" to "1mb". A
@@ -244,11 +240,24 @@ func (s *Server) configSet(name, value string) error {
 	return nil
 }
 
-// Keys returns all keys of database 0, sorted. No key may be empty, or have a line break.
+// Keys returns all keys of database 0, sorted.
 func (s *Server) Keys() []string {
-	text, err := s.Command("KEYS", "*")
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+	defer cancel()
+	r, err := s.doContext(ctx, "KEYS", "*")
 	s.must("list the keys", err)
-	keys := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
+	keys := make([]string, 0, len(r.elems))
+	for _, e := range r.elems {
+		keys = append(keys, e.text())
+	}
 	slices.Sort(keys)
 	return keys
+}
+
+func (s *Server) doContext(ctx context.Context, args ...string) (reply, error) {
+	commands := [][]string{args}
+	if s.conf.password != "" {
+		commands = [][]string{{"AUTH", s.conf.password}, args}
+	}
+	return exchangeContext(ctx, "unix", s.Socket(), commands)
 }

@@ -163,7 +163,7 @@ func TestACL(t *testing.T) {
 
 	as := func(commands ...[]string) error {
 		login := []string{"AUTH", "alice", "secret"}
-		_, err := Exchange(t.Context(), "unix", s.Socket(), append([][]string{login}, commands...)...)
+		_, err := exchangeContext(t.Context(), "unix", s.Socket(), append([][]string{login}, commands...))
 		return err
 	}
 	require.NoError(t, as([]string{"SET", "a", "1"}))
@@ -179,7 +179,7 @@ func TestTLS(t *testing.T) {
 		require.NoError(t, err)
 		r, err := converse(conn, [][]string{{"PING"}})
 		require.NoError(t, err)
-		assert.Equal(t, "PONG", r)
+		assert.Equal(t, "PONG", r.text())
 		require.NoError(t, conn.Close())
 		assert.FileExists(t, s.CAFile())
 		require.NoError(t, pingTCP(s.Addr(), commandTimeout), "the plain port stays")

@@ -152,7 +152,7 @@ func (s *Server) start(ctx context.Context) error {
 func (s *Server) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_, err := s.Do(ctx, "PING")
+	_, err := s.doContext(ctx, "PING")
 	var refused ReplyError
 	if errors.As(err, &refused) {
 		return !strings.HasPrefix(string(refused), "LOADING") // a refusal to this user is an answer
