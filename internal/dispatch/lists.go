@@ -68,9 +68,13 @@ func (l *lists) forgotten() {
 	}
 }
 
-// returned records that a node answers that has not said yet what it knows of the list.
+// returned records that a node answers that has not said yet what it knows of the list. Too few may have said so before an
+// attempt, and it may have granted that since.
 func (l *lists) returned() {
-	if l.until.Load() > 0 {
+	l.mu.Lock()
+	asked := l.ended != nil
+	l.mu.Unlock()
+	if asked {
 		l.tell()
 	}
 }
