@@ -28,6 +28,8 @@ type lists struct {
 	// running is set while rounds are under way, and ended is closed when they have ended. It is nil before the first ones.
 	running bool
 	ended   chan struct{}
+	// again is set if further rounds must follow if those under way hear too few nodes.
+	again bool
 	// tell starts rounds.
 	tell func()
 }
@@ -69,10 +71,11 @@ func (l *lists) forgotten() {
 }
 
 // returned records that a node answers that has not said yet what it knows of the list. Too few may have said so before an
-// attempt, and it may have granted that since.
-func (l *lists) returned() {
+// attempt, and it may have granted that since. If it was down, rounds under way may have left it out.
+func (l *lists) returned(wasDown bool) {
 	l.mu.Lock()
 	asked := l.ended != nil
+	l.again = l.again || l.running && wasDown
 	l.mu.Unlock()
 	if asked {
 		l.tell()

@@ -86,7 +86,7 @@ func (n *Nodes) startRounds() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.running && n.env.Clock.Now() >= l.refusedUntil {
-		l.running, l.ended = true, make(chan struct{})
+		l.running, l.again, l.ended = true, false, make(chan struct{})
 		l.refusal.Store(nil) // it has run out
 		n.goroutines.Go(n.tellList)
 	}
@@ -123,9 +123,13 @@ func (n *Nodes) tellList() error {
 		l.mu.Unlock()
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.running = false
 	close(l.ended)
+	again := l.again && l.until.Load() == 0
+	l.mu.Unlock()
+	if again {
+		n.startRounds()
+	}
 	return nil
 }
 

@@ -269,7 +269,7 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error, excused 
 			s.requeueLocked()
 		}
 		if recovered || works && !s.listing.told {
-			s.shared.lists.returned()
+			s.shared.lists.returned(recovered)
 		}
 		if recovered {
 			s.shared.env.Events.NodeUp(s.node.Name())

@@ -615,35 +615,55 @@ func TestNewNamesAfterATimeWithoutUse(t *testing.T) {
 	})
 }
 
+// slowToProbe is a node that takes a while to answer probes.
+type slowToProbe struct {
+	node.Node
+	takes time.Duration
+}
+
+func (n slowToProbe) Probe(ctx context.Context) error {
+	time.Sleep(n.takes)
+	return n.Node.Probe(ctx)
+}
+
 // Too few nodes answer about the list for the client to note it, and then more of them answer the attempt. The list is told at
 // once, not before the first renewal: until then, a program with another list could get the same lock.
 func TestNodesThatComeBackBetweenTheListAndTheAttempt(t *testing.T) {
-	taken := 0
-	for way := range 20 {
-		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-			first, wires := f.WiredClient(on(f, 1, 2, 3))
-			wires[0].Severed.Store(true)
-			wires[1].Severed.Store(true)
-			for range 5 {
-				_, err := first.RedLock("job").TryAcquire(t.Context())
+	for _, list := range [][]int{{1, 2, 3}, {1, 2, 4, 5, 3}} {
+		taken := 0
+		for way := range 40 {
+			fleet.InVirtualTime(t, 7, func(t *testing.T, f *fleet.Fleet) {
+				first, wires := f.WiredClient(on(f, list...), func(cfg *quorumlock.Config) {
+					for i, nd := range cfg.Nodes { // they come back one after the other
+						cfg.Nodes[i] = slowToProbe{nd, time.Duration(i) * 5 * time.Millisecond}
+					}
+				})
+				down, last := wires[:len(list)-1], wires[len(list)-1]
+				for _, w := range down {
+					w.Severed.Store(true)
+				}
+				for range 5 {
+					_, err := first.RedLock("job").TryAcquire(t.Context())
+					require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+					time.Sleep(time.Second)
+				}
+				_, err := first.RedLock("job").TryAcquire(t.Context()) // the next probe is due in a while
 				require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
-				time.Sleep(time.Second)
-			}
-			_, err := first.RedLock("job").TryAcquire(t.Context()) // the next probe is due in a while
-			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
-			wires[0].Severed.Store(false)
-			wires[1].Severed.Store(false)
-			wires[2].Slow.Store(int64(90 * time.Millisecond))
-			time.Sleep(time.Duration(way) * 25 * time.Millisecond)
-			lease, err := first.RedLock("job").TryAcquire(t.Context())
-			if err != nil {
-				return
-			}
-			taken++
-			time.Sleep(time.Second) // the default TTL is ten times as long
-			_ = refused(t, f.Client(on(f, 3, 4, 5)).RedLock("job"))
-			require.NoError(t, lease.Err())
-		})
+				for _, w := range down {
+					w.Severed.Store(false)
+				}
+				last.Slow.Store(int64(30 * time.Millisecond))
+				time.Sleep(time.Duration(way) * 12 * time.Millisecond)
+				lease, err := first.RedLock("job").TryAcquire(t.Context())
+				if err != nil {
+					return
+				}
+				taken++
+				time.Sleep(time.Second) // the default TTL is ten times as long
+				_ = refused(t, f.Client(on(f, 3, 6, 7)).RedLock("job"))
+				require.NoError(t, lease.Err())
+			})
+		}
+		require.Positive(t, taken)
 	}
-	require.Positive(t, taken)
 }
