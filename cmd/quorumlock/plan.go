@@ -47,6 +47,9 @@ func (a *app) plan(c *cobra.Command, from, to string) error {
 	if len(steps) == 0 {
 		return wrongUsage(c, errors.New("both lists have the same nodes"))
 	}
+	if strings.Contains(from+to, "://") { // names have no password
+		fmt.Fprint(a.stdout, "Lists have names of nodes: where an address is more, with a user, TLS or a tag, put that.\n\n")
+	}
 	limits := quorumlock.Config{MaxTTL: a.nodes.maxTTL, MaxClockSkew: a.nodes.maxClockSkew}.Limits()
 	for i, s := range steps {
 		list, even, flag := strings.Join(s.list, ","), "", ""

@@ -45,7 +45,9 @@ func TestSteps(t *testing.T) {
 func TestPlan(t *testing.T) {
 	r := call(t, "nodes", "plan", "a:1,b:1,redis://u:secret@c:1", "a:1,b:1,d:1", "--max-ttl", "20s")
 	require.Equal(t, exit.OK, r.code, r.stderr)
-	assert.Equal(t, `1. Add d:1: give all programs this list, in any order, with AllowEven.
+	assert.Equal(t, `Lists have names of nodes: where an address is more, with a user, TLS or a tag, put that.
+
+1. Add d:1: give all programs this list, in any order, with AllowEven.
 
      a:1,b:1,c:1,d:1
 
@@ -60,6 +62,9 @@ func TestPlan(t *testing.T) {
    When the last one has it, wait for 1m3s. That node may be stopped.
 
 `, r.stdout)
+	r = call(t, "nodes", "plan", "a:1,b:1", "a:1,rediss://u:secret@b:1,redis://c:7000?tag=x")
+	assert.Contains(t, r.stdout, "     a:1,b:1,{x}@c:7000\n")
+	assert.True(t, strings.HasPrefix(r.stdout, "Lists have names of nodes: where an address is more, with a user, TLS or a tag, put that."), r.stdout)
 	for args, says := range map[string]string{
 		"nodes plan a:1":              "accepts 2 arg(s)",
 		"nodes plan a:1,b:1 b:1,a:1":  "both lists have the same nodes",
