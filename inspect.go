@@ -210,8 +210,8 @@ func (l *Lock) inspectAll(ctx context.Context, op wire.Op) (*Status, error) {
 			Latency: r.latency, Err: r.Err,
 		})
 	}
-	if err == nil {
-		err = l.checkQuorum(op.Kind, replies)
+	if short := l.noQuorumError(op.Kind, replies); err == nil && short.Agreed < short.Need {
+		err = short
 	}
 	return status, err
 }
@@ -222,10 +222,7 @@ func (l *Lock) beginInspect(ctx context.Context) error {
 	if err := l.validate(ctx); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return lease.ContextError(ctx)
-	}
-	return l.client.beginCall()
+	return l.client.begin(ctx)
 }
 
 // gather collects the replies of all nodes to one operation.
@@ -299,24 +296,10 @@ func (g *gather) Answer(c *dispatch.Call, r *wire.Reply) {
 	}
 }
 
-// checkQuorum returns an error if fewer nodes have replied than the rule of the lock needs.
-func (l *Lock) checkQuorum(kind wire.Kind, replies []timedReply) error {
-	e := l.noQuorumError(kind, replies)
-	if e.Agreed >= l.spec.Need {
-		return nil
-	}
-	return e
-}
-
 // noQuorumError returns the error for an operation on which too few nodes agreed.
 func (l *Lock) noQuorumError(kind wire.Kind, replies []timedReply) *NoQuorumError {
-	e := &NoQuorumError{Op: Operation(kind.String()), Names: l.Names(), Need: l.spec.Need, Total: len(replies)}
-	for i, r := range replies {
-		if r.Err != nil {
-			e.Nodes = append(e.Nodes, NodeError{Node: l.client.nodes.Name(i), Err: r.Err})
-		}
-	}
-	e.Agreed = e.Total - len(e.Nodes)
+	e := l.client.noQuorum(Operation(kind.String()), l.spec.Need, func(i int) error { return replies[i].Err })
+	e.Names = l.Names()
 	return e
 }
 
@@ -332,34 +315,20 @@ func (l *Lock) noQuorumError(kind wire.Kind, replies []timedReply) *NoQuorumErro
 // that as well. On a closed client it is ErrClosed alone. A holder may well keep its lease while Ready fails, because
 // nodes that recover still renew. So a probe of liveness should not use it.
 func (c *Client) Ready(ctx context.Context) error {
-	if ctx == nil {
-		return invalid(nilContext)
-	}
-	if ctx.Err() != nil {
-		return lease.ContextError(ctx)
-	}
-	if err := c.beginCall(); err != nil {
+	if err := c.begin(ctx); err != nil {
 		return err
 	}
 	defer c.endCall()
 	need := quorum.Majority().Need(c.nodes.Len())
-	count := func(replies []timedReply) (ready int) {
-		for i := range replies {
-			if c.unready(i, &replies[i]) == nil {
-				ready++
-			}
-		}
-		return ready
+	missing := func(replies []timedReply) *NoQuorumError {
+		return c.noQuorum(OpReady, need, func(i int) error { return c.unready(i, &replies[i]) })
 	}
-	replies, err := c.ask(ctx, wire.Op{Kind: wire.Mark, Limits: c.cfg.limits()}, func(r []timedReply) bool { return count(r) >= need })
-	e := &NoQuorumError{Op: OpReady, Need: need, Agreed: count(replies), Total: len(replies)}
+	replies, err := c.ask(ctx, wire.Op{Kind: wire.Mark, Limits: c.cfg.limits()}, func(r []timedReply) bool { return missing(r).Agreed >= need })
+	e := missing(replies)
 	if e.Agreed >= need {
 		return nil
 	}
 	for i := range replies {
-		if why := c.unready(i, &replies[i]); why != nil {
-			e.Nodes = append(e.Nodes, NodeError{Node: c.nodes.Name(i), Err: why})
-		}
 		if replies[i].Err == errNoAnswer { //nolint:errorlint // it is never wrapped
 			e.Pending++
 		}

@@ -242,7 +242,11 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<
 // waiter when the rest is over: a waiter looks once a second, and so knows it. A [*NoQuorumError] then says that
 // too few nodes were told, so the lock may stay taken until its TTL is over. See [Lease.WaiveMinHold].
 func (l *Lease) Release(context.Context) error {
-	return l.release()
+	r, err := l.beginRelease()
+	if r == nil {
+		return err
+	}
+	return r.Wait()
 }
 
 // Detach ends the lease without a release, and returns its owner id: the nodes keep the lock until its TTL is over. So
@@ -256,15 +260,7 @@ func (l *Lease) Detach() (owner string, err error) {
 	if l.isFirstHandle() {
 		l.lease.Detach()
 	}
-	return l.Owner(), l.release()
-}
-
-func (l *Lease) release() error {
-	r, err := l.beginRelease()
-	if r == nil {
-		return err
-	}
-	return r.Wait()
+	return l.Owner(), l.Release(context.Background())
 }
 
 // beginRelease releases the handle without waiting. If nodes have to confirm it, beginRelease

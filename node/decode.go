@@ -289,7 +289,11 @@ func decodeForced(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	holders, err := decodeHolders(op, values, 3)
-	return wire.Reply{Outcome: forcedOutcome(len(holders)), Holders: wire.WithoutReaders(holders)}, err
+	r := wire.Reply{Outcome: wire.Released, Holders: wire.WithoutReaders(holders)}
+	if len(holders) == 0 {
+		r.Outcome = wire.Absent
+	}
+	return r, err
 }
 
 // decodeInspection decodes what is left of the recovery, and the holders.
@@ -308,13 +312,6 @@ func decodeInspection(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error
 		r.Recovering, r.Unmarked = op.Limits.Recovery(), true
 	}
 	return r, nil
-}
-
-func forcedOutcome(found int) wire.Outcome {
-	if found == 0 {
-		return wire.Absent
-	}
-	return wire.Released
 }
 
 // decodeHolders decodes {name, owner, pttl, ...} or {name, owner, pttl, fence, ...}. The names are some of

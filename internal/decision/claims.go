@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -43,18 +44,12 @@ func TTLFor(d time.Duration) time.Duration {
 // never valid, if fewer than need expiries are positive or need is below 1.
 //
 // Acquisition, renewal and healing all use this rule, and no other. It neither allocates nor
-// reorders its argument. It takes quadratic time, which for few nodes is faster than a sorted copy.
+// reorders its argument.
 func ValidUntil(expiries []time.Duration, need int) time.Duration {
 	if need < 1 {
 		return 0
 	}
-	var until time.Duration
-	for _, e := range expiries {
-		if e > until && countFrom(expiries, e) >= need {
-			until = e
-		}
-	}
-	return until
+	return max(nthLargest(expiries, need), 0)
 }
 
 // Backing returns how many claims are active after now: the number of nodes that back the lease.
@@ -65,11 +60,22 @@ func Backing(expiries []time.Duration, now time.Duration) int {
 	return countFrom(expiries, max(now, 0)+1)
 }
 
-// countFrom returns how many of ds are at or after least.
-func countFrom(ds []time.Duration, least time.Duration) int {
-	n := 0
-	for _, d := range ds {
-		if d >= least {
+// nthLargest returns the n-th largest of the values, for n from 1, or zero if there are fewer. For as few values as there
+// are nodes, its quadratic time is shorter than that of a sorted copy.
+func nthLargest[T cmp.Ordered](values []T, n int) (nth T) {
+	found := false
+	for _, v := range values {
+		if (!found || v > nth) && countFrom(values, v) >= n {
+			nth, found = v, true
+		}
+	}
+	return nth
+}
+
+// countFrom returns how many of the values are at or above least.
+func countFrom[T cmp.Ordered](values []T, least T) (n int) {
+	for _, v := range values {
+		if v >= least {
 			n++
 		}
 	}

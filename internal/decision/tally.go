@@ -24,20 +24,14 @@ const (
 	Unknown
 )
 
+var voteNames = [...]string{Missing: "missing", Granted: "granted", Denied: "denied", Unknown: "unknown"}
+
 // String returns the name of the vote in lower case.
 func (v Vote) String() string {
-	switch v {
-	case Missing:
-		return "missing"
-	case Granted:
-		return "granted"
-	case Denied:
-		return "denied"
-	case Unknown:
-		return "unknown"
-	default:
+	if int(v) >= len(voteNames) {
 		return fmt.Sprintf("vote(%d)", uint8(v))
 	}
+	return voteNames[v]
 }
 
 // Result is the outcome of a round.
@@ -52,18 +46,14 @@ const (
 	Lost
 )
 
+var resultNames = [...]string{Pending: "pending", Won: "won", Lost: "lost"}
+
 // String returns the name of the result in lower case.
 func (r Result) String() string {
-	switch r {
-	case Pending:
-		return "pending"
-	case Won:
-		return "won"
-	case Lost:
-		return "lost"
-	default:
+	if int(r) >= len(resultNames) {
 		return fmt.Sprintf("result(%d)", uint8(r))
 	}
+	return resultNames[r]
 }
 
 // Set is a set of nodes, by index below [quorum.MaxNodes]. The zero value is empty.
@@ -148,6 +138,16 @@ func (t *Tally) Vote(i int) Vote {
 	default:
 		return Missing
 	}
+}
+
+// nodesWith returns the nodes with this vote.
+func (t *Tally) nodesWith(v Vote) (nodes Set) {
+	for i := range t.Nodes() {
+		if t.Vote(i) == v {
+			nodes = nodes.With(i)
+		}
+	}
+	return nodes
 }
 
 // Result decides as early as it can: [Won] at the last needed grant, [Lost]

@@ -18,24 +18,7 @@ func TokenToBeat(fences []uint64, need int) uint64 {
 	if need < 1 || len(fences) < need {
 		return 0
 	}
-	best := ^uint64(0)
-	for _, f := range fences {
-		if f < best && countTo(fences, f) >= need {
-			best = f
-		}
-	}
-	return best
-}
-
-// countTo returns how many of the fences are at or below most.
-func countTo(fences []uint64, most uint64) int {
-	n := 0
-	for _, f := range fences {
-		if f <= most {
-			n++
-		}
-	}
-	return n
+	return nthLargest(fences, len(fences)-need+1)
 }
 
 // ReadToken returns the token under which a reader acts. fences are the fences of the nodes that
@@ -54,24 +37,7 @@ func ReadToken(fences []uint64, n, need int) uint64 {
 	if need < 1 || len(fences) < need || rank < 1 {
 		return 0
 	}
-	best := uint64(0)
-	for _, f := range fences {
-		if f > best && asLarge(fences, f) >= rank {
-			best = f
-		}
-	}
-	return best
-}
-
-// asLarge returns how many of the fences are at or above least.
-func asLarge(fences []uint64, least uint64) int {
-	n := 0
-	for _, f := range fences {
-		if f >= least {
-			n++
-		}
-	}
-	return n
+	return nthLargest(fences, rank)
 }
 
 // Block returns how many tokens directly after token a client may reserve along with it. The result

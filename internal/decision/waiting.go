@@ -32,19 +32,11 @@ func FreeAfter(told []time.Duration, free, need int) time.Duration {
 	if free >= need {
 		return 0
 	}
-	after := never
-	for _, t := range told {
-		t = max(t, 0)
-		if t < after && free+countUpTo(told, t) >= need {
-			after = t
-		}
+	missing := need - free
+	if missing > len(told) {
+		return never
 	}
-	return after
-}
-
-// countUpTo returns how many of ds are at or below most.
-func countUpTo(ds []time.Duration, most time.Duration) int {
-	return len(ds) - countFrom(ds, most+1)
+	return max(nthLargest(told, len(told)-missing+1), 0)
 }
 
 // How long a waiter holds back for earlier waiters.

@@ -120,12 +120,17 @@ func (s *Set) Done(names []string) {
 func (s *Set) Open() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.nodesLocked(func(sub *subscription) bool { return sub.inbox != nil }) != 0
+}
+
+// nodesLocked returns the nodes whose subscriptions are so, as a bit set.
+func (s *Set) nodesLocked(is func(*subscription) bool) (nodes uint64) {
 	for i := range s.subscriptions {
-		if s.subscriptions[i].inbox != nil {
-			return true
+		if is(&s.subscriptions[i]) {
+			nodes |= 1 << i
 		}
 	}
-	return false
+	return nodes
 }
 
 // Listening returns the nodes whose messages arrive, as a bit set. settled is false while
@@ -134,12 +139,7 @@ func (s *Set) Listening() (nodes uint64, settled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.subscribeLocked()
-	for i := range s.subscriptions {
-		if s.subscriptions[i].inbox != nil && !s.subscriptions[i].lost {
-			nodes |= 1 << i
-		}
-	}
-	return nodes, s.settledLocked()
+	return s.nodesLocked(func(sub *subscription) bool { return sub.inbox != nil && !sub.lost }), s.settledLocked()
 }
 
 // Opening returns the nodes whose messages are likely to arrive soon, as a bit set: their
@@ -147,12 +147,7 @@ func (s *Set) Listening() (nodes uint64, settled bool) {
 func (s *Set) Opening() (nodes uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.subscriptions {
-		if s.subscriptions[i].opening && s.subscriptions[i].retryAt == 0 {
-			nodes |= 1 << i
-		}
-	}
-	return nodes
+	return s.nodesLocked(func(sub *subscription) bool { return sub.opening && sub.retryAt == 0 })
 }
 
 // Close closes all subscriptions, and waits until they are closed.

@@ -47,7 +47,7 @@ func (x *Call) minusSkew(token uint64) uint64 {
 func (x *Call) run(r *round, token uint64, judge func(v *decision.LatchView) Outcome) Outcome {
 	x.rounds++
 	r.send(token)
-	stop := x.latches.env.wait(x.ctx, r.decided)
+	stop := x.latches.env.wait(x.ctx, r.decided, nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	v := x.conclude(r)

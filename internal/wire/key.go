@@ -125,24 +125,22 @@ func Permit(name string) (semaphore string, permit int, ok bool) {
 // WithPrefix returns a name as the nodes know it, with the prefix. The name of a permit has the prefix in the name of its
 // semaphore.
 func WithPrefix(prefix, name string) string {
-	if prefix == "" {
-		return name
-	}
-	if semaphore, permit, ok := Permit(name); ok {
-		return SlotName(PoolName(prefix+semaphore), permit)
-	}
-	return prefix + name
+	return renamed(prefix, name, func(name string) string { return prefix + name })
 }
 
 // WithoutPrefix is the reverse of WithPrefix.
 func WithoutPrefix(prefix, name string) string {
+	return renamed(prefix, name, func(name string) string { return strings.TrimPrefix(name, prefix) })
+}
+
+func renamed(prefix, name string, change func(string) string) string {
 	if prefix == "" {
 		return name
 	}
 	if semaphore, permit, ok := Permit(name); ok {
-		return SlotName(PoolName(strings.TrimPrefix(semaphore, prefix)), permit)
+		return SlotName(PoolName(change(semaphore)), permit)
 	}
-	return strings.TrimPrefix(name, prefix)
+	return change(name)
 }
 
 // HasPrefix reports whether a name on the nodes belongs to the programs with that prefix. The prefix alone is no name of

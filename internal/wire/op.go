@@ -186,26 +186,17 @@ const (
 	Inspected
 )
 
+var outcomeNames = [...]string{
+	Unknown: "unknown", Granted: "granted", Healed: "healed", Denied: "denied", Released: "released", Absent: "absent",
+	Inspected: "inspected",
+}
+
 // String returns the name of the outcome.
 func (o Outcome) String() string {
-	switch o {
-	case Unknown:
-		return "unknown"
-	case Granted:
-		return "granted"
-	case Healed:
-		return "healed"
-	case Denied:
-		return "denied"
-	case Released:
-		return "released"
-	case Absent:
-		return "absent"
-	case Inspected:
-		return "inspected"
-	default:
+	if int(o) >= len(outcomeNames) {
 		return "invalid outcome"
 	}
+	return outcomeNames[o]
 }
 
 // NoExpiry is the TTL of a [Holder] whose key never expires. This library never writes such a key.
