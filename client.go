@@ -204,6 +204,18 @@ func (c *Client) beginCall() error {
 	return nil
 }
 
+// begin checks the context of a call, and registers the call.
+func (c *Client) begin(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return invalid(nilContext)
+	case ctx.Err() != nil:
+		return lease.ContextError(ctx)
+	default:
+		return c.beginCall()
+	}
+}
+
 func (c *Client) endCall() { c.pendingCalls.Done() }
 
 // enlist makes the nodes note this client's list of nodes before a call takes something. If one refuses the list, the
@@ -301,11 +313,19 @@ func (cn *connecting) wait(ctx context.Context) error {
 
 // failure returns the error that names the nodes without a connection.
 func (cn *connecting) failure() *NoQuorumError {
-	e := &NoQuorumError{Op: OpConnect, Need: cn.need, Agreed: cn.agreed, Total: len(cn.errs), Pending: cn.left}
-	for i, err := range cn.errs {
-		if err != nil {
-			e.Nodes = append(e.Nodes, NodeError{Node: cn.client.nodes.Name(i), Err: err})
+	e := cn.client.noQuorum(OpConnect, cn.need, func(i int) error { return cn.errs[i] })
+	e.Pending = cn.left
+	return e
+}
+
+// noQuorum returns the error for an operation on which too few nodes agreed. failure returns why node i did not, or nil.
+func (c *Client) noQuorum(op Operation, need int, failure func(i int) error) *NoQuorumError {
+	e := &NoQuorumError{Op: op, Need: need, Total: c.nodes.Len()}
+	for i := range e.Total {
+		if err := failure(i); err != nil {
+			e.Nodes = append(e.Nodes, NodeError{Node: c.nodes.Name(i), Err: err})
 		}
 	}
+	e.Agreed = e.Total - len(e.Nodes)
 	return e
 }

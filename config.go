@@ -353,18 +353,14 @@ const (
 	WaitSpin
 )
 
+var waitingNames = [...]string{WaitDefault: "default", WaitQueued: "queued", WaitSpin: "spin"}
+
 // String returns the name of the mode.
 func (w Waiting) String() string {
-	switch w {
-	case WaitDefault:
-		return "default"
-	case WaitQueued:
-		return "queued"
-	case WaitSpin:
-		return "spin"
-	default:
+	if int(w) >= len(waitingNames) {
 		return fmt.Sprintf("Waiting(%d)", uint8(w))
 	}
+	return waitingNames[w]
 }
 
 // The defaults of a [Handover].

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Status says which owners hold a lock, as its nodes reported it.
@@ -209,8 +210,8 @@ func (l *Lock) inspectAll(ctx context.Context, op wire.Op) (*Status, error) {
 			Latency: r.latency, Err: r.Err,
 		})
 	}
-	if err == nil {
-		err = l.checkQuorum(op.Kind, replies)
+	if short := l.noQuorumError(op.Kind, replies); err == nil && short.Agreed < short.Need {
+		err = short
 	}
 	return status, err
 }
@@ -221,10 +222,7 @@ func (l *Lock) beginInspect(ctx context.Context) error {
 	if err := l.validate(ctx); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return lease.ContextError(ctx)
-	}
-	return l.client.beginCall()
+	return l.client.begin(ctx)
 }
 
 // gather collects the replies of all nodes to one operation.
@@ -298,23 +296,64 @@ func (g *gather) Answer(c *dispatch.Call, r *wire.Reply) {
 	}
 }
 
-// checkQuorum returns an error if fewer nodes have replied than the rule of the lock needs.
-func (l *Lock) checkQuorum(kind wire.Kind, replies []timedReply) error {
-	e := l.noQuorumError(kind, replies)
-	if e.Agreed >= l.spec.Need {
+// noQuorumError returns the error for an operation on which too few nodes agreed.
+func (l *Lock) noQuorumError(kind wire.Kind, replies []timedReply) *NoQuorumError {
+	e := l.client.noQuorum(Operation(kind.String()), l.spec.Need, func(i int) error { return replies[i].Err })
+	e.Names = l.Names()
+	return e
+}
+
+// Ready returns nil if a majority of the nodes would grant locks to this client now: they answer, have recovered, and are set
+// up for the client's MaxTTL and MaxClockSkew. It is for readiness probes, takes no lock, and may be called as often as one
+// likes, also by several goroutines. It asks each node once, and returns as soon as a majority is ready.
+// Config.NodeTimeoutMax bounds it, besides the time of a connect, and so does ctx. As any attempt at a lock does, it makes a node that is
+// new, or has lost its memory, begin its recovery. It does not compare clocks, and
+// does not see that a node refuses to write, for want of memory or of replicas.
+//
+// The error is a [*NoQuorumError] that names each node that is not ready, and why: errors.Is finds node.ErrRecovering,
+// node.ErrSettings, node.ErrUnreachable and others. If ctx ends first, or the client is closed meanwhile, the error wraps
+// that as well. On a closed client it is ErrClosed alone. A holder may well keep its lease while Ready fails, because
+// nodes that recover still renew. So a probe of liveness should not use it.
+func (c *Client) Ready(ctx context.Context) error {
+	if err := c.begin(ctx); err != nil {
+		return err
+	}
+	defer c.endCall()
+	need := quorum.Majority().Need(c.nodes.Len())
+	missing := func(replies []timedReply) *NoQuorumError {
+		return c.noQuorum(OpReady, need, func(i int) error { return c.unready(i, &replies[i]) })
+	}
+	replies, err := c.ask(ctx, wire.Op{Kind: wire.Mark, Limits: c.cfg.limits()}, func(r []timedReply) bool { return missing(r).Agreed >= need })
+	e := missing(replies)
+	if e.Agreed >= need {
 		return nil
+	}
+	for i := range replies {
+		if replies[i].Err == errNoAnswer { //nolint:errorlint // it is never wrapped
+			e.Pending++
+		}
+	}
+	if err != nil {
+		return lease.GaveUp(e, err)
 	}
 	return e
 }
 
-// noQuorumError returns the error for an operation on which too few nodes agreed.
-func (l *Lock) noQuorumError(kind wire.Kind, replies []timedReply) *NoQuorumError {
-	e := &NoQuorumError{Op: Operation(kind.String()), Names: l.Names(), Need: l.spec.Need, Total: len(replies)}
-	for i, r := range replies {
-		if r.Err != nil {
-			e.Nodes = append(e.Nodes, NodeError{Node: l.client.nodes.Name(i), Err: r.Err})
-		}
+// unready returns why node i, which gave this reply to a Mark, would grant no lock; nil if it would.
+func (c *Client) unready(i int, r *timedReply) error {
+	limits := c.cfg.Limits()
+	why := &node.Error{Node: c.nodes.Name(i), Op: wire.Mark.String()}
+	switch {
+	case r.Err != nil:
+		return r.Err
+	case node.Limits(r.Marker.Limits) != limits:
+		why.Reason, why.Err = node.ErrSettings, &node.SettingsError{Node: node.Limits(r.Marker.Limits), Client: limits}
+		return why
+	case r.Marker.Left > 0:
+		left := r.Marker.Left
+		why.Reason, why.Err = node.ErrRecovering, &node.RecoveryError{Left: left, Length: max(limits.Recovery(), left), HadMarker: r.Marker.HadMarker}
+		return why
+	default:
+		return nil
 	}
-	e.Agreed = e.Total - len(e.Nodes)
-	return e
 }

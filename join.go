@@ -123,15 +123,17 @@ func (j *Joined) attempt(ctx context.Context, wait bool) (*JointLease, error) {
 			lease.WaiveMinHold()
 			_ = lease.Release(ctx)
 		}
-		if over := l.joinLostError(); over != nil && (err == nil || ctx.Err() == nil) {
-			err = over
+		if over := l.Err(); over != nil && (err == nil || ctx.Err() == nil) {
+			err = fmt.Errorf("%w: %w", errJoinLost, over)
 		}
 		if err != nil {
 			_ = l.Release(ctx)
 			return nil, err
 		}
 	}
-	l.markGranted()
+	l.mu.Lock()
+	l.granted = true
+	l.mu.Unlock()
 	return l, nil
 }
 
@@ -236,7 +238,7 @@ func joinSteps(all []joinPart) []joinStep {
 			for k, p := range s.parts {
 				names[k] = p.name
 			}
-			steps[i].take = first.withNames(names).acquireOrTry
+			steps[i].take = first.withNames(names).acquire
 		}
 	}
 	return steps
@@ -246,13 +248,6 @@ func joinSteps(all []joinPart) []joinStep {
 func (s joinStep) canInclude(p joinPart) bool {
 	first := s.parts[0].lock
 	return first != nil && p.lock != nil && first.sameOptions(p.lock) && len(s.parts) < MaxNames
-}
-
-func (l *Lock) acquireOrTry(ctx context.Context, wait bool) (*Lease, error) {
-	if wait {
-		return l.Acquire(ctx)
-	}
-	return l.TryAcquire(ctx)
 }
 
 // Joinable returns permits of the semaphore as a lock for [Join]. They are taken all at once, or
@@ -274,11 +269,8 @@ func (p semaphorePermits) parts() ([]joinPart, error) {
 	prefix := client.cfg.Prefix
 	return []joinPart{{
 		name: prefix + p.semaphore.name, kind: "semaphore", nodes: client.sortedNodeNames(), prefix: len(prefix), client: client,
-		take: func(ctx context.Context, wait bool) (*Lease, error) {
-			if wait {
-				return p.semaphore.Acquire(ctx, p.permits)
-			}
-			return p.semaphore.TryAcquire(ctx, p.permits)
+		take: func(ctx context.Context, waits bool) (*Lease, error) {
+			return p.semaphore.acquire(ctx, p.permits, waits)
 		},
 	}}, nil
 }
@@ -326,13 +318,6 @@ func (l *JointLease) add(part *Lease) bool {
 		l.end(over)
 	}
 	return true
-}
-
-// markGranted says that all locks are held.
-func (l *JointLease) markGranted() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.granted = true
 }
 
 // leases returns the leases acquired so far.
@@ -422,14 +407,6 @@ func (l *JointLease) Err() error {
 	return over
 }
 
-// joinLostError returns an error if one of the locks is over.
-func (l *JointLease) joinLostError() error {
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("%w: %w", errJoinLost, err)
-	}
-	return nil
-}
-
 // Token returns the fencing token of one name of one of the locks, as [Lease.Token] does. It is 0
 // if that name of the lock was not joined. Names that were taken in one step share a token.
 func (l *JointLease) Token(lock Joinable, name string) uint64 {
@@ -465,12 +442,10 @@ func (l *JointLease) Release(context.Context) error {
 	for _, r := range l.releases {
 		errs = append(errs, r.Wait())
 	}
-	switch {
-	case before != nil:
+	if before != nil {
 		return before
-	default:
-		return errors.Join(errs...)
 	}
+	return errors.Join(errs...)
 }
 
 // jointContext is a context that carries the leases of several locks. Like a [leaseContext], it has

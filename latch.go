@@ -222,8 +222,11 @@ func (l *Latch) runCall(ctx context.Context, op Operation, id string, wrong []st
 // outcomeError returns the error for how a call ended.
 func (l *Latch) outcomeError(ctx context.Context, op Operation, o *latch.Outcome) error {
 	err := l.resultError(op, o)
-	if o.CutShort {
-		err = cutShort(err)
+	switch {
+	case o.CutShort && err == nil:
+		err = lease.ErrCutShort
+	case o.CutShort:
+		err = fmt.Errorf("%w: %w", err, lease.ErrCutShort)
 	}
 	var why error
 	switch o.Stopped {
@@ -236,14 +239,6 @@ func (l *Latch) outcomeError(ctx context.Context, op Operation, o *latch.Outcome
 		return cmp.Or(err, why)
 	}
 	return lease.GaveUp(err, why)
-}
-
-// cutShort marks the error of a call that ended before enough nodes answered. err may be nil.
-func cutShort(err error) error {
-	if err == nil {
-		return lease.ErrCutShort
-	}
-	return fmt.Errorf("%w: %w", err, lease.ErrCutShort)
 }
 
 // resultError returns the error for the last result of the nodes.

@@ -241,9 +241,7 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<
 // for the rest, even if this process ends. Close does not remove the lock either. No node tells the next
 // waiter when the rest is over: a waiter looks once a second, and so knows it. A [*NoQuorumError] then says that
 // too few nodes were told, so the lock may stay taken until its TTL is over. See [Lease.WaiveMinHold].
-func (l *Lease) Release(context.Context) error {
-	return l.release()
-}
+func (l *Lease) Release(context.Context) error { return l.release() }
 
 // Detach ends the lease without a release, and returns its owner id: the nodes keep the lock until its TTL is over. So
 // no other client acquires the lock before that, even after Close or the end of this process. Use it where work

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
@@ -117,13 +116,7 @@ func (s *listing) run(ctx context.Context) error {
 			left--
 		}
 	}
-	e := &NoQuorumError{Op: OpList, Need: s.need, Total: n}
-	for i, err := range s.errs {
-		if err != nil {
-			e.Nodes = append(e.Nodes, NodeError{Node: s.client.nodes.Name(i), Err: err})
-		}
-	}
-	if e.Agreed = n - len(e.Nodes); e.Agreed < s.need {
+	if e := s.client.noQuorum(OpList, s.need, func(i int) error { return s.errs[i] }); e.Agreed < s.need {
 		return e
 	}
 	return errors.Join(s.errs...)
@@ -133,10 +126,7 @@ func (s *listing) run(ctx context.Context) error {
 func (s *listing) search(ctx context.Context, i int) error {
 	before := ""
 	for cursor := uint64(0); !s.searched[i]; {
-		if ctx.Err() != nil {
-			return lease.ContextError(ctx)
-		}
-		if err := s.client.beginCall(); err != nil {
+		if err := s.client.begin(ctx); err != nil {
 			return err
 		}
 		names, next, err := s.step(ctx, i, cursor)

@@ -102,22 +102,22 @@ func tooManyPermits(n, size int) string {
 // and fails with a [*NoQuorumError] at once if too few answer. If the semaphore is full, the
 // [*HeldError] names one of the holders.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
+	return s.acquire(ctx, n, true)
+}
+
+func (s *Semaphore) acquire(ctx context.Context, n int, waits bool) (*Lease, error) {
 	l, err := s.acquirable(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	return l.Acquire(ctx)
+	return l.acquire(ctx, waits)
 }
 
 // TryAcquire takes n permits if it can at once, without waiting for other holders. It fails as
 // [Lock.TryAcquire] does: with a [*HeldError] if too few permits are free or they are reserved for
 // earlier waiters, and with a [*NoQuorumError] if too few nodes answer.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
-	l, err := s.acquirable(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	return l.TryAcquire(ctx)
+	return s.acquire(ctx, n, false)
 }
 
 // Do runs fn while it holds n permits. It relates to Acquire as [Lock.Do] does to [Lock.Acquire].

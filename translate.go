@@ -251,19 +251,14 @@ func (t translator) NodeDown(name string, err error) {
 func (t translator) NodeUp(name string) {
 	c := t.client
 	c.info("quorumlock: node is in use again: a probe succeeded", "node", name)
-	if hook := c.cfg.Hooks.NodeUp; hook != nil {
-		c.reporter.enqueue(func() { hook(name) })
-	}
+	report(&c.reporter, c.cfg.Hooks.NodeUp, name)
 }
 
 func (t translator) NodeRecovering(name string, since, until time.Time, hadMarker bool) {
 	c := t.client
 	c.warn("quorumlock: node recovers: it may have forgotten locks; holders keep theirs, and it grants no new ones until the recovery ends",
 		"node", name, "since", since, "until", until, "had_marker", hadMarker)
-	if hook := c.cfg.Hooks.NodeRecovering; hook != nil {
-		event := NodeRecoveringEvent{Node: name, Since: since, Until: until, HadMarker: hadMarker}
-		c.reporter.enqueue(func() { hook(event) })
-	}
+	report(&c.reporter, c.cfg.Hooks.NodeRecovering, NodeRecoveringEvent{Node: name, Since: since, Until: until, HadMarker: hadMarker})
 }
 
 func (t translator) NodeRecovered(name string) {

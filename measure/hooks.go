@@ -79,6 +79,14 @@ func (m *meters) aboutCall(ctx context.Context, names []string, i *Instrument, v
 // failed returns the label of a failure.
 func failed(kind string) Label { return Label{keyError, kind} }
 
+// failure returns the label of a call that failed, and none for a nil error.
+func failure(err error) []Label {
+	if err == nil {
+		return nil
+	}
+	return []Label{failed(FailureOf(err))}
+}
+
 // open sets the failure counters of a group of locks to 0. A series that begins with its first failure would not show
 // that as an increase.
 func (m *meters) open(names []string) {
@@ -125,15 +133,11 @@ func (m *meters) acquired(e quorumlock.AcquiredEvent) {
 
 func (m *meters) attemptFailed(e quorumlock.AttemptFailedEvent) {
 	m.open(e.Names)
-	m.about(e.Names, acquireRounds, 1, failed(FailureOf(e.Err)))
+	m.about(e.Names, acquireRounds, 1, failure(e.Err)...)
 }
 
 func (m *meters) renewal(names []string, err error) {
-	if err != nil {
-		m.about(names, leaseRenewals, 1, failed(FailureOf(err)))
-		return
-	}
-	m.about(names, leaseRenewals, 1)
+	m.about(names, leaseRenewals, 1, failure(err)...)
 }
 
 func (m *meters) ended(e quorumlock.EndedEvent) {
@@ -190,9 +194,6 @@ func (m *meters) node(node string, up float64) {
 }
 
 func (m *meters) latch(e quorumlock.LatchEvent) {
-	labels := []Label{{keyOperation, string(e.Op)}}
-	if e.Err != nil {
-		labels = append(labels, failed(FailureOf(e.Err)))
-	}
+	labels := append([]Label{{keyOperation, string(e.Op)}}, failure(e.Err)...)
 	m.about([]string{e.Name}, latchDuration, e.Took.Seconds(), labels...)
 }

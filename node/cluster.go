@@ -202,16 +202,12 @@ func strangers(op *wire.Op, tag string) bool {
 		op.Pool.Name != "" && wire.HashTag(op.Pool.Name) != tag
 }
 
-// errOtherSlot is for a name without the hash tag of the node.
-func errOtherSlot(tag string) error {
-	return fmt.Errorf("the name has not the hash tag {%s} of this slot of a cluster: begin Config.Prefix with it", tag)
-}
-
 // doInSlot is Do for a batch with names that lie in other slots. Only the operations on these names fail.
 func (r *redisNode) doInSlot(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	other := fmt.Errorf("the name has not the hash tag {%s} of this slot of a cluster: begin Config.Prefix with it", r.tag)
 	for i := range ops {
 		if strangers(&ops[i], r.tag) {
-			failAll(r.name, ops[i:i+1], replies[i:i+1], ErrMisconfigured, errOtherSlot(r.tag), true)
+			failAll(r.name, ops[i:i+1], replies[i:i+1], ErrMisconfigured, other, true)
 			continue
 		}
 		r.Do(ctx, ops[i:i+1], replies[i:i+1])

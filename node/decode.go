@@ -146,7 +146,11 @@ func decodeRemoval(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 
 // decodeRights decodes the replies of the scripts that give rights to a lock.
 func decodeRights(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
-	return decodeGrant(op, msg, denialWidth(op), decodeDenial)
+	width := 4
+	if op.Kind == wire.Acquire && op.Waiter.ID != "" {
+		width = 5 // with the rank of the waiter
+	}
+	return decodeGrant(op, msg, width, decodeDenial)
 }
 
 // decodeGrant decodes the replies of the scripts that give rights. The length of a reply tells its meaning, or the word at
@@ -174,14 +178,6 @@ func decodeGrant(op *wire.Op, msg *rueidis.RedisMessage, width int, denied func(
 	default:
 		return wire.Reply{}, errForm
 	}
-}
-
-// denialWidth returns the number of values in a denial.
-func denialWidth(op *wire.Op) int {
-	if op.Kind == wire.Acquire && op.Waiter.ID != "" {
-		return 5
-	}
-	return 4
 }
 
 // decodeDenial decodes {name, owner, pttl, fence}, and the rank of a waiter.
@@ -289,7 +285,11 @@ func decodeForced(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	holders, err := decodeHolders(op, values, 3)
-	return wire.Reply{Outcome: forcedOutcome(len(holders)), Holders: wire.WithoutReaders(holders)}, err
+	r := wire.Reply{Outcome: wire.Released, Holders: wire.WithoutReaders(holders)}
+	if len(holders) == 0 {
+		r.Outcome = wire.Absent
+	}
+	return r, err
 }
 
 // decodeInspection decodes what is left of the recovery, and the holders.
@@ -308,13 +308,6 @@ func decodeInspection(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error
 		r.Recovering, r.Unmarked = op.Limits.Recovery(), true
 	}
 	return r, nil
-}
-
-func forcedOutcome(found int) wire.Outcome {
-	if found == 0 {
-		return wire.Absent
-	}
-	return wire.Released
 }
 
 // decodeHolders decodes {name, owner, pttl, ...} or {name, owner, pttl, fence, ...}. The names are some of

@@ -7,6 +7,7 @@ package node
 
 import (
 	"context"
+	"time"
 
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -29,3 +30,36 @@ type Node interface {
 	// Endpoint has what clients ask of the node.
 	wire.Endpoint
 }
+
+// Limits are values on which all clients of a node must agree, since each relies on the others. The node
+// keeps them, and refuses clients with other limits.
+type Limits struct {
+	// MaxTTL is the longest TTL of any lock.
+	MaxTTL time.Duration
+	// MaxClockSkew is how far the clock of a client may be ahead of the node's.
+	MaxClockSkew time.Duration
+}
+
+// Recovery returns how long a node that has lost its memory, or is new, gives no new locks: until every lock that it
+// may have granted has expired, and every token that it may have accepted is in the past for all clients.
+func (l Limits) Recovery() time.Duration { return wire.Limits(l).Recovery() }
+
+// Holder is the owner of a name on one node, with its remaining TTL.
+type Holder struct {
+	Name string
+	// Owner is the id of the holder's lease, or the value of a key that another program has set.
+	Owner string
+	// TTL is how long the name stays held without a renewal, or [NoExpiry].
+	TTL time.Duration
+	// Token is the largest fencing token that the holder may use. It is 0 for a holder that is no client of this
+	// library. For readers it is the largest token that the node knows of the name.
+	Token uint64
+	// Reads is set for a reader; a name may have several.
+	Reads bool
+}
+
+// NoExpiry is the TTL of a [Holder] whose key never expires. This library never writes such a key.
+const NoExpiry time.Duration = wire.NoExpiry
+
+// Readers stands for the readers of a name where a single owner is told.
+const Readers = wire.Readers

@@ -4,7 +4,11 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1.
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 //go:embed scripts
@@ -41,3 +45,113 @@ func source(parts ...string) string {
 
 // many does the work of the single scripts for a batch of operations.
 var many = newScript("many")
+
+// scriptForm has the constants at the beginning of the scripts that servers run most: values that hardly
+// change between the calls of a client. As arguments they would be parsed by each call, which costs a server
+// about 1,000 instructions each.
+type scriptForm struct {
+	kind   wire.Kind // Acquire, Renew or Release; 0 for a batch
+	limits wire.Limits
+	tagged bool // whether the names may have a hash tag
+	fair   bool
+	// announce is set for releases that are announced to Redisson's clients.
+	announce bool
+	// place is where INFO replication has the server's identity: see placeOf.
+	place int
+	// tag is the hash tag of a slot of a cluster, or "".
+	tag string
+	// blind is set for a server that shows scripts no identity.
+	blind bool
+}
+
+// formOf returns the form of an operation's script, which has one.
+func formOf(op *wire.Op) scriptForm {
+	f := scriptForm{kind: op.Kind, tagged: wire.Tagged(op.Names[0])}
+	switch op.Kind {
+	case wire.Acquire:
+		f.limits, f.fair = op.Limits, op.Fair
+	case wire.Renew:
+		f.limits = op.Limits
+	default:
+		f.announce = op.Announce
+	}
+	return f
+}
+
+// formOfMany returns the form of the script for a batch of operations like this one.
+func formOfMany(op *wire.Op) scriptForm {
+	return scriptForm{limits: op.Limits, tagged: wire.Tagged(op.Names[0])}
+}
+
+// header returns the Lua text of the form:
+//
+//	MAX_TTL, MAX_SKEW  the limits in ms
+//	LIMITS             the end of the marker's field open, if it has these limits
+//	OLDEST, NEWEST     by how many seconds the second of a token may differ from the node's, so that the
+//	                   token is plausible whatever the fractions are
+//	RECOVERY           length of a recovery in seconds, rounded up
+//	QUEUE, WAITING     the text before a name in the keys of its queue
+//	REST               the text after a name in these keys
+//	FAIR, ANNOUNCE     see [wire.Op]
+//	FROM, TO           where INFO replication usually has the identity, with the name of its field
+func (f scriptForm) header() string {
+	ttl, skew := f.limits.MaxTTL.Milliseconds(), f.limits.MaxClockSkew.Milliseconds()
+	before, behind := wire.KeyAffixes(f.tagged)
+	const second = int64(time.Second / time.Millisecond)
+	return fmt.Sprintf(`local MAX_TTL, MAX_SKEW, LIMITS = %d, %d, ' %d %d'
+local OLDEST, NEWEST, RECOVERY = %d, %d, %d
+local QUEUE, WAITING, REST = 'quorumlock:queue:%s', 'quorumlock:waiting:%s', '%s'
+local FAIR, ANNOUNCE = %t, %t
+local FROM, TO = %d, %d
+`, ttl, skew, ttl, skew, 1-ttl/second, skew/second-1, min((ttl+skew+second-1)/second, maxRecovery),
+		before, before, behind, f.fair, f.announce, f.place, f.place+identityLength-1)
+}
+
+// identityField begins the line of the identity in INFO replication. With it, that has identityLength characters.
+const (
+	identityField  = "master_replid:"
+	identityLength = len(identityField) + 40
+)
+
+// placeOf returns where scripts find the identity in INFO replication, counted from 1. It depends on the product and
+// its version. With replicas the place changes all the time, so scripts search for the identity; so they do for 0.
+func placeOf(info string) int {
+	const title = "# Replication"
+	_, section, _ := strings.Cut(info, title)
+	at := strings.Index(section, identityField)
+	if at < 0 || infoField(section, "connected_slaves") != "0" {
+		return 0
+	}
+	return len(title) + at + 1
+}
+
+// maxRecovery is 34 years, in seconds. A script that goes back further could reach times before 1970, where
+// the comparison of tokens as text fails. No clock is that far behind.
+const maxRecovery = 1 << 30
+
+// script returns the script in this form.
+func (f scriptForm) script() script {
+	body := &many
+	if f.kind != 0 {
+		body = &lockOperations[f.kind].script
+	}
+	return hashed(f.header() + fitted(body.source, f.tag, f.blind))
+}
+
+// formCache holds the scripts that one writer has made so far.
+type formCache map[scriptForm]*script
+
+// maxForms bounds the size of a formCache: a client needs a handful.
+const maxForms = 64
+
+func (fs *formCache) of(f scriptForm) *script {
+	if s, ok := (*fs)[f]; ok {
+		return s
+	}
+	if *fs == nil || len(*fs) == maxForms {
+		*fs = make(formCache)
+	}
+	s := f.script()
+	(*fs)[f] = &s
+	return &s
+}

@@ -58,7 +58,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 
 // TestEveryAttributeIsDocumented: the documentation has each attribute of the code.
 func TestEveryAttributeIsDocumented(t *testing.T) {
-	source, err := os.ReadFile("attributes.go")
+	source, err := os.ReadFile("trace.go")
 	require.NoError(t, err)
 	keys := regexp.MustCompile(`attribute\.Key\("([a-z_.]+)"\)`).FindAllStringSubmatch(string(source), -1)
 	require.NotEmpty(t, keys)

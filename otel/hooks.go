@@ -2,10 +2,40 @@ package quorumotel
 
 import (
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/measure"
 )
+
+// config is what options set.
+type config struct {
+	meters  metric.MeterProvider
+	tracers trace.TracerProvider
+	group   func(name string) string
+}
+
+// Option changes what NewHooks makes.
+type Option func(*config)
+
+// WithMeterProvider sets where metrics go. Default: [otel.GetMeterProvider].
+func WithMeterProvider(p metric.MeterProvider) Option {
+	return func(c *config) { c.meters = p }
+}
+
+// WithTracerProvider sets where spans go. Default: [otel.GetTracerProvider].
+func WithTracerProvider(p trace.TracerProvider) Option {
+	return func(c *config) { c.tracers = p }
+}
+
+// WithLockGroup adds the attribute quorumlock.lock.group to the metrics about locks and leases. group computes it
+// from the name of a lock, a semaphore or a latch; of several names, from the first in order. Each group has all the
+// series of these metrics, so there should be few: "invoices" for "invoice-4711". Beyond a hundred groups, further
+// ones count as "_OTHER". group must be safe for concurrent use.
+func WithLockGroup(group func(name string) string) Option {
+	return func(c *config) { c.group = group }
+}
 
 // scope is the name of this package for meters and tracers.
 const scope = "github.com/quorumlock/quorumlock/otel"

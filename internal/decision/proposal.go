@@ -95,13 +95,7 @@ func (p *Proposal) Fences() []uint64 { return p.fences }
 // Begin starts a fan-out, and returns the nodes to ask.
 func (p *Proposal) Begin() Set {
 	p.rounds++
-	var ask Set
-	for i := range p.taken.Nodes() {
-		if p.taken.Vote(i) == Missing {
-			ask = ask.With(i)
-		}
-	}
-	return ask
+	return p.taken.nodesWith(Missing)
 }
 
 // Sent records that the acquisition is in flight to node i.
@@ -233,13 +227,7 @@ func (p *Proposal) Raise(next func(above uint64) uint64) {
 // the nodes that granted and know only smaller tokens.
 func (p *Proposal) WriteBack() Set {
 	p.rounds++
-	var ask Set
-	for i := range p.taken.Nodes() {
-		if p.taken.Vote(i) == Denied {
-			ask = ask.With(i)
-		}
-	}
-	return ask
+	return p.taken.nodesWith(Denied)
 }
 
 func (p *Proposal) fence(i int) uint64 {

@@ -1,6 +1,9 @@
 package decision
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Slots is a set of the slots of a pool. Slot i is bit i%8 of byte i/8. A slot beyond the length is
 // not in the set.
@@ -73,7 +76,7 @@ func ChooseSlots(want, size, need, start int, reports []Slots, likely, barred Sl
 		if len(best) == want {
 			best, scores = best[:want-1], scores[:want-1]
 		}
-		best, scores = insert(best, at, i), insert(scores, at, score)
+		best, scores = slices.Insert(best, at, i), slices.Insert(scores, at, score)
 	}
 	return best
 }
@@ -86,11 +89,4 @@ func reportedFree(i int, reports []Slots) (n int) {
 		}
 	}
 	return n
-}
-
-func insert(s []int, at, v int) []int {
-	s = append(s, 0)
-	copy(s[at+1:], s[at:])
-	s[at] = v
-	return s
 }

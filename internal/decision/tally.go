@@ -2,11 +2,85 @@ package decision
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
 
 	"github.com/quorumlock/quorumlock/quorum"
 )
+
+// Vote is the answer of one node in one round.
+type Vote uint8
+
+const (
+	// Missing means that the node has not answered yet. It is the zero Vote.
+	Missing Vote = iota
+	// Granted means that the node confirmed the operation.
+	Granted
+	// Denied means that the node refused, and gave nothing.
+	Denied
+	// Unknown means a timeout, a broken connection or an error reply: the operation may have
+	// happened. It never counts as a grant, and never proves that another owner holds the lock.
+	Unknown
+)
+
+var voteNames = [...]string{Missing: "missing", Granted: "granted", Denied: "denied", Unknown: "unknown"}
+
+// String returns the name of the vote in lower case.
+func (v Vote) String() string {
+	if int(v) >= len(voteNames) {
+		return fmt.Sprintf("vote(%d)", uint8(v))
+	}
+	return voteNames[v]
+}
+
+// Result is the outcome of a round.
+type Result uint8
+
+const (
+	// Pending means that the missing votes can still decide it either way. It is the zero Result.
+	Pending Result = iota
+	// Won means that enough nodes granted.
+	Won
+	// Lost means that too few nodes are left that could still grant.
+	Lost
+)
+
+var resultNames = [...]string{Pending: "pending", Won: "won", Lost: "lost"}
+
+// String returns the name of the result in lower case.
+func (r Result) String() string {
+	if int(r) >= len(resultNames) {
+		return fmt.Sprintf("result(%d)", uint8(r))
+	}
+	return resultNames[r]
+}
+
+// Set is a set of nodes, by index below [quorum.MaxNodes]. The zero value is empty.
+type Set uint64
+
+// Has reports whether node i is in the set.
+func (s Set) Has(i int) bool { return s&(1<<i) != 0 }
+
+// With returns the set with node i in it.
+func (s Set) With(i int) Set { return s | 1<<i }
+
+// Without returns the set without node i.
+func (s Set) Without(i int) Set { return s &^ (1 << i) }
+
+// Len returns how many nodes are in the set.
+func (s Set) Len() int { return bits.OnesCount64(uint64(s)) }
+
+// All yields the nodes of the set in ascending order.
+func (s Set) All() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for rest := uint64(s); rest != 0; rest &= rest - 1 {
+			if !yield(bits.TrailingZeros64(rest)) {
+				return
+			}
+		}
+	}
+}
 
 // Tally counts the votes of one round. It is a value without pointers: a copy
 // is a snapshot, and nothing here allocates but String. It is not safe for
@@ -64,6 +138,16 @@ func (t *Tally) Vote(i int) Vote {
 	default:
 		return Missing
 	}
+}
+
+// nodesWith returns the nodes with this vote.
+func (t *Tally) nodesWith(v Vote) (nodes Set) {
+	for i := range t.Nodes() {
+		if t.Vote(i) == v {
+			nodes = nodes.With(i)
+		}
+	}
+	return nodes
 }
 
 // Result decides as early as it can: [Won] at the last needed grant, [Lost]

@@ -18,22 +18,37 @@ func TokenToBeat(fences []uint64, need int) uint64 {
 	if need < 1 || len(fences) < need {
 		return 0
 	}
-	best := ^uint64(0)
-	for _, f := range fences {
-		if f < best && countTo(fences, f) >= need {
-			best = f
-		}
-	}
-	return best
+	return nthLargest(fences, len(fences)-need+1)
 }
 
-// countTo returns how many of the fences are at or below most.
-func countTo(fences []uint64, most uint64) int {
-	n := 0
-	for _, f := range fences {
-		if f <= most {
-			n++
-		}
+// ReadToken returns the token under which a reader acts. fences are the fences of the nodes that
+// granted, out of n nodes. It returns 0 while there are fewer than need. need must be a majority of
+// n or more. It neither allocates nor reorders its argument.
+//
+// Every writer's token is on at least need nodes, so at most n-need nodes lack it. A fence that is
+// at least as large as n-need+1 of the given fences is therefore at least as large as every earlier
+// writer's token. ReadToken returns the smallest such fence. With fences of all nodes, need nodes
+// already have it.
+//
+// A reader's token is on need nodes too, by a write-back if necessary. So no later reader acts under
+// a smaller one.
+func ReadToken(fences []uint64, n, need int) uint64 {
+	rank := len(fences) - (n - need)
+	if need < 1 || len(fences) < need || rank < 1 {
+		return 0
 	}
-	return n
+	return nthLargest(fences, rank)
+}
+
+// Block returns how many tokens directly after token a client may reserve along with it. The result
+// is at most most, and no reserved token exceeds clock, in microseconds since the Unix epoch.
+//
+// clock should be the client's clock plus a short time, far less than the clocks may differ. A
+// later proposal that has to exceed the block is then ahead of the clock by little more than that.
+func Block(clock int64, token uint64, most int) uint64 {
+	last := uint64(max(clock, 0))
+	if last <= token || most <= 0 {
+		return 0
+	}
+	return min(last-token, uint64(most))
 }

@@ -75,11 +75,7 @@ type receiver func(r *wire.Reply)
 func (f receiver) Answer(_ *Call, r *wire.Reply) { f(r) }
 
 // Ignore is a receiver for calls whose answer matters to no caller.
-var Ignore Receiver = ignore{}
-
-type ignore struct{}
-
-func (ignore) Answer(*Call, *wire.Reply) {}
+var Ignore Receiver = receiver(func(*wire.Reply) {})
 
 // inlineNodes is how many nodes most deployments have at most.
 const inlineNodes = 5

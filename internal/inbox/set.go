@@ -9,7 +9,9 @@ package inbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -118,12 +120,17 @@ func (s *Set) Done(names []string) {
 func (s *Set) Open() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.nodesLocked(func(sub *subscription) bool { return sub.inbox != nil }) != 0
+}
+
+// nodesLocked returns the nodes whose subscriptions are so, as a bit set.
+func (s *Set) nodesLocked(is func(*subscription) bool) (nodes uint64) {
 	for i := range s.subscriptions {
-		if s.subscriptions[i].inbox != nil {
-			return true
+		if is(&s.subscriptions[i]) {
+			nodes |= 1 << i
 		}
 	}
-	return false
+	return nodes
 }
 
 // Listening returns the nodes whose messages arrive, as a bit set. settled is false while
@@ -132,12 +139,7 @@ func (s *Set) Listening() (nodes uint64, settled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.subscribeLocked()
-	for i := range s.subscriptions {
-		if s.subscriptions[i].inbox != nil && !s.subscriptions[i].lost {
-			nodes |= 1 << i
-		}
-	}
-	return nodes, s.settledLocked()
+	return s.nodesLocked(func(sub *subscription) bool { return sub.inbox != nil && !sub.lost }), s.settledLocked()
 }
 
 // Opening returns the nodes whose messages are likely to arrive soon, as a bit set: their
@@ -145,12 +147,7 @@ func (s *Set) Listening() (nodes uint64, settled bool) {
 func (s *Set) Opening() (nodes uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.subscriptions {
-		if s.subscriptions[i].opening && s.subscriptions[i].retryAt == 0 {
-			nodes |= 1 << i
-		}
-	}
-	return nodes
+	return s.nodesLocked(func(sub *subscription) bool { return sub.opening && sub.retryAt == 0 })
 }
 
 // Close closes all subscriptions, and waits until they are closed.
@@ -281,4 +278,117 @@ func (s *Set) closeAllLocked() {
 			s.tasks.Go(func() { _ = inbox.Close() })
 		}
 	}
+}
+
+// Listen calls the node's Listen if it is a [wire.Listener]. Otherwise the error is an *node.Error with
+// node.ErrMisconfigured and [errors.ErrUnsupported]. Nodes that wrap others can use it too. It refuses a client that cannot
+// be the part of an id before a colon.
+func Listen(ctx context.Context, n node.Node, client string, deliver func(wire.Message)) (wire.Inbox, error) {
+	if client == "" || strings.Contains(client, ":") {
+		return nil, &node.Error{Node: n.Name(), Reason: node.ErrMisconfigured, Err: fmt.Errorf("invalid client id %.30q", client)}
+	}
+	if l, ok := n.(wire.Listener); ok {
+		return l.Listen(ctx, client, deliver)
+	}
+	return nil, &node.Error{Node: n.Name(), Reason: node.ErrMisconfigured, Err: errors.ErrUnsupported}
+}
+
+// wantLocked adjusts the number of users of each name, and aligns the subscriptions with that.
+func (s *Set) wantLocked(names []string, delta int) {
+	if !s.follows {
+		return
+	}
+	for _, name := range names {
+		if s.wanted[name] += delta; s.wanted[name] == 0 {
+			delete(s.wanted, name)
+		}
+	}
+	for i := range s.subscriptions {
+		s.alignLocked(i)
+	}
+}
+
+// alignLocked starts a task that makes a subscription follow the wanted names, one after the other.
+func (s *Set) alignLocked(i int) {
+	sub := &s.subscriptions[i]
+	follower, ok := sub.inbox.(wire.Follower)
+	if !ok || sub.aligning || sub.lost || s.closed {
+		return
+	}
+	sub.aligning = true
+	s.tasks.Go(func() {
+		for s.alignOne(i, follower) {
+			continue
+		}
+	})
+}
+
+// alignOne follows or unfollows one name, and reports whether there may be more to do. A failure is
+// tried again when something changes. Until then the waiters notice the releases of Redisson's
+// clients only when they ask again.
+func (s *Set) alignOne(i int, follower wire.Follower) bool {
+	s.mu.Lock()
+	sub := &s.subscriptions[i]
+	if s.replacedLocked(i, follower) {
+		s.mu.Unlock()
+		return false
+	}
+	name, follow, ok := sub.misaligned(s.wanted)
+	sub.aligning = ok
+	s.mu.Unlock()
+	if !ok {
+		return false
+	}
+
+	var err error
+	if follow {
+		err = follower.Follow(name)
+	} else {
+		follower.Unfollow(name)
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.replacedLocked(i, follower):
+		return false
+	case err != nil:
+		sub.aligning = false
+		if !sub.reported {
+			sub.reported = true
+			s.handler.CannotFollow(i, err)
+		}
+		return false
+	case follow:
+		sub.following[name] = true
+	default:
+		delete(sub.following, name)
+	}
+	return true
+}
+
+// replacedLocked reports whether another subscription has replaced this one. If so, it aligns that.
+func (s *Set) replacedLocked(i int, follower wire.Follower) bool {
+	sub := &s.subscriptions[i]
+	if same, _ := sub.inbox.(wire.Follower); same == follower {
+		return false
+	}
+	sub.aligning = false
+	s.alignLocked(i)
+	return true
+}
+
+// misaligned returns a name that is followed and not wanted, or wanted and not followed.
+func (sub *subscription) misaligned(wanted map[string]int) (name string, follow, ok bool) {
+	for name := range wanted {
+		if !sub.following[name] {
+			return name, true, true
+		}
+	}
+	for name := range sub.following {
+		if wanted[name] == 0 {
+			return name, false, true
+		}
+	}
+	return "", false, false
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/decision"
+	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -46,7 +47,7 @@ func (x *Call) minusSkew(token uint64) uint64 {
 func (x *Call) run(r *round, token uint64, judge func(v *decision.LatchView) Outcome) Outcome {
 	x.rounds++
 	r.send(token)
-	stop := x.latches.env.wait(x.ctx, r.decided)
+	stop := x.latches.env.wait(x.ctx, r.decided, nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	v := x.conclude(r)
@@ -165,4 +166,118 @@ func (x *Call) read(r *round, waits bool) (v decision.LatchView, o Outcome) {
 func (x *Call) Count() Outcome {
 	_, o := x.read(newRead(x.latches, x.name, x.ttl), false)
 	return o
+}
+
+// Delete deletes the latch. If possible, all attempts are one deletion with one token: a node's
+// confirmation stays valid for all of them.
+func (x *Call) Delete() Outcome {
+	need := x.latches.need
+	var began time.Duration // when the deletion with the present token began
+	propose := func() uint64 {
+		began = x.latches.env.Clock.Now()
+		return x.latches.env.Tokens.Propose(x.name)
+	}
+	token, before, begun := propose(), decision.Set(0), false
+	sent := uint64(0) // the token of the last attempt
+	return x.retry(func() (*round, Outcome) {
+		first := sent != token
+		sent = token
+		r := newRound(x.latches, x.name, x.ttl, wire.LatchOp{})
+		r.kind, r.deletes, r.deletedAt, r.token, r.granted = wire.Unlatch, true, began, token, before
+		if begun {
+			r.kind, r.ask = wire.Latch, wire.LatchOp{Exact: true, Generation: token, Void: true}
+		}
+		confirmed := func() bool { return r.deletedBy().Len() >= need }
+		r.enough = func(*decision.LatchView) bool { return confirmed() && (!first || r.setAgain == 0) }
+		return r, x.run(r, token, func(*decision.LatchView) Outcome {
+			switch {
+			case first && r.setAgain.Len() == len(r.last):
+				// This call began the generation on no node. So another client did, with an equal token, and the
+				// latch that was set in it is still to be deleted. Without the answers of all nodes, that is not
+				// certain: a second deletion would delete a latch that was set after the first one.
+				token, before, begun = propose(), 0, false
+			case confirmed():
+				return Outcome{}
+			case r.refuses() && r.granted != 0 && r.latest() == token:
+				// The generation has begun on a node, so any call may pass it on, and set the next latch in
+				// it. The others get it too, whatever they have seen: a larger token would delete that latch.
+				begun, before = true, r.granted
+			case r.refuses():
+				token, before, begun = propose(), 0, false
+			default:
+				before = r.granted
+			}
+			return r.short()
+		})
+	})
+}
+
+// Await waits until enough ids have counted down.
+func (x *Call) Await() (o Outcome) {
+	var w *watcher
+	defer func() {
+		if w != nil {
+			x.leave(w, o.ok())
+		}
+	}()
+	var seen *decision.LatchView // the last result
+	var last Outcome             // of the last round that was not cut short
+	for {
+		r := x.watching(w, seen)
+		v, o := x.read(r, true)
+		switch {
+		case o.CutShort && last.Result != Done: // the complete round says more
+			last.Stopped = o.Stopped
+			return last
+		case o.Stopped != NotStopped:
+			return o
+		case v.Known && seen != nil && v.Generation != seen.Generation:
+			return Outcome{Result: Deleted}
+		case o.Result != Done && (o.Result != NoQuorum || r.isHopeless()):
+			return o
+		case o.ok() && v.Done():
+			return Outcome{}
+		case v.Known:
+			seen = &v
+		}
+		if w == nil {
+			w = x.latches.watchers.add(x.name)
+		}
+		if last = o; o.ok() {
+			last = Outcome{Result: Open, Left: v.Left(), Count: v.Count}
+		}
+		if last.Stopped = w.wait(x.ctx); last.Stopped != NotStopped {
+			return last
+		}
+	}
+}
+
+// watching returns a round that lists all ids, and lets the nodes report more of them to a watcher. The
+// round repeats the ids that were seen, so that an id is not lost once a waiter has read it.
+func (x *Call) watching(w *watcher, seen *decision.LatchView) *round {
+	r := newRead(x.latches, x.name, x.ttl)
+	r.enough = func(v *decision.LatchView) bool {
+		return v.Holders >= x.latches.need || v.Left() > 0 && v.Rival == 0
+	}
+	if w != nil {
+		r.inboxes = w.begin()
+	}
+	if seen != nil {
+		r.known, r.generation = seen.IDs, seen.Generation
+	}
+	return r
+}
+
+// leave ends the wait of a watcher. It tells the nodes to forget the client, unless the latch is
+// done or another call of this client waits for it.
+func (x *Call) leave(w *watcher, done bool) {
+	l := x.latches
+	if others := l.watchers.remove(w); others || done {
+		return
+	}
+	l.submit(w.entered, wire.Op{
+		Kind: wire.Latch, Names: []string{x.name}, TTL: x.ttl, Token: l.env.Tokens.Propose(x.name),
+		Latch: &wire.LatchOp{Inbox: l.env.Inbox},
+	}, dispatch.Ignore, func(int, error) {}) // if it is lost, the node forgets the client later
+	l.watchers.wake(x.name) // the nodes may just have been told to forget them
 }

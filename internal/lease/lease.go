@@ -113,20 +113,16 @@ func (l *Lease) Backing() (have, want int) {
 }
 
 // Detach makes the release of the lease tell the nodes nothing: they keep the lock until its TTL is over.
-func (l *Lease) Detach() {
-	l.grant.mu.Lock()
-	defer l.grant.mu.Unlock()
-	if l.endCause == nil { // otherwise it is too late, and extra may be read without the mutex
-		l.needExtra().detached = true
-	}
-}
+func (l *Lease) Detach() { l.prepareEnd(func(x *extra) { x.detached = true }) }
 
 // WaiveMinHold makes the release of the lease ignore its MinHold: the caller never worked under it.
-func (l *Lease) WaiveMinHold() {
+func (l *Lease) WaiveMinHold() { l.prepareEnd(func(x *extra) { x.minHoldWaived = true }) }
+
+func (l *Lease) prepareEnd(set func(*extra)) {
 	l.grant.mu.Lock()
 	defer l.grant.mu.Unlock()
 	if l.endCause == nil { // otherwise it is too late, and extra may be read without the mutex
-		l.needExtra().minHoldWaived = true
+		set(l.needExtra())
 	}
 }
 

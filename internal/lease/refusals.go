@@ -70,19 +70,16 @@ func (r *refusal) isTombstone() bool {
 }
 
 // hasTombstone reports whether a node has a tombstone for this owner.
-func (rs *refusals) hasTombstone() bool {
-	for _, r := range rs.all() {
-		if r.isTombstone() {
-			return true
-		}
-	}
-	return false
-}
+func (rs *refusals) hasTombstone() bool { return rs.contain((*refusal).isTombstone) }
 
 // tokenTooFar reports whether the clock of a node rejected the token.
 func (rs *refusals) tokenTooFar() bool {
+	return rs.contain(func(r *refusal) bool { return errors.Is(r.Err, node.ErrClock) })
+}
+
+func (rs *refusals) contain(is func(*refusal) bool) bool {
 	for _, r := range rs.all() {
-		if errors.Is(r.Err, node.ErrClock) {
+		if is(r) {
 			return true
 		}
 	}

@@ -317,14 +317,12 @@ func (q taskHeap) Swap(i, j int) {
 	q[i].dueEntry().index, q[j].dueEntry().index = int32(i), int32(j) //nolint:gosec // memory bounds the number of leases
 }
 
-// Push implements heap.Interface.
 func (q *taskHeap) Push(x any) {
 	t := x.(task)                       //nolint:forcetypeassert // by construction
 	t.dueEntry().index = int32(len(*q)) //nolint:gosec // as above
 	*q = append(*q, t)
 }
 
-// Pop implements heap.Interface.
 func (q *taskHeap) Pop() any {
 	old := *q
 	t := old[len(old)-1]

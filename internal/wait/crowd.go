@@ -73,29 +73,24 @@ func (c *crowd) leave(s *seat) {
 	c.count.Add(-1)
 }
 
-// deadlineHeap is a heap of parked waiters. The first of them has the last deadline.
+// deadlineHeap is a heap of parked waiters, with package heap. The first of them has the last deadline.
 type deadlineHeap []*seat
 
-// Len implements heap.Interface.
 func (h deadlineHeap) Len() int { return len(h) }
 
-// Less implements heap.Interface.
 func (h deadlineHeap) Less(i, j int) bool { return h[i].deadline.After(h[j].deadline) }
 
-// Swap implements heap.Interface.
 func (h deadlineHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
 
-// Push implements heap.Interface.
 func (h *deadlineHeap) Push(x any) {
 	s := x.(*seat) //nolint:forcetypeassert // by construction
 	s.index = len(*h)
 	*h = append(*h, s)
 }
 
-// Pop implements heap.Interface.
 func (h *deadlineHeap) Pop() any {
 	old := *h
 	s := old[len(old)-1]

@@ -200,9 +200,6 @@ func (t *ticket) Withdrawn(i int, never bool) {
 	}
 }
 
-// onReturned records that a node is free, since another contender undid its grant there.
-func (t *ticket) onReturned(i int, now time.Duration) { t.Freed(i, now, true) }
-
 // Freed records that a node has granted, and that the grant is being undone. If that is late, the
 // waiter may wait for it.
 func (t *ticket) Freed(i int, now time.Duration, late bool) {

@@ -138,7 +138,7 @@ func TestOnlyUsefulMessagesWakeTheWaiter(t *testing.T) {
 	}{
 		{"woken", (*ticket).onWoken, [3]bool{true, true, false}, 0},
 		{"standby", (*ticket).onStandby, [3]bool{false, true, false}, 30 * time.Millisecond},
-		{"returned", (*ticket).onReturned, [3]bool{false, true, false}, 0},
+		{"returned", func(t *ticket, i int, now time.Duration) { t.Freed(i, now, true) }, [3]bool{false, true, false}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			withTicket(t, func(t *testing.T, ticket *ticket, now time.Duration) {

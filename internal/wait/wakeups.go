@@ -164,7 +164,7 @@ func (r *router) wakeTicket(i int, m wire.Message, now time.Duration) {
 	case m.Kind == wire.Woken:
 		t.onWoken(i, now)
 	case m.Kind == wire.Returned:
-		t.onReturned(i, now)
+		t.Freed(i, now, true) // another contender has undone its grant there
 	default:
 		t.onStandby(i, now)
 	}

@@ -60,7 +60,3 @@ type LatchState struct {
 // MaxLatchCount is the largest number to which a latch may be set. One reply lists all its ids, and a long
 // operation blocks the server.
 const MaxLatchCount = 1000
-
-// countedText is the kind of the message to the inboxes of a latch. It is for all of the client's calls that
-// wait for that name.
-const countedText = "counted"

@@ -33,28 +33,17 @@ const (
 	Forced
 )
 
+var messageNames = [...]string{
+	Woken: "woken", Standby: "standby", Returned: "returned", Resubscribed: "resubscribed", Lost: "lost",
+	Announced: "announced", Counted: "counted", Forced: "forced",
+}
+
 // String returns the name of the kind.
 func (k MessageKind) String() string {
-	switch k {
-	case Woken:
-		return "woken"
-	case Standby:
-		return "standby"
-	case Returned:
-		return "returned"
-	case Resubscribed:
-		return "resubscribed"
-	case Lost:
-		return "lost"
-	case Announced:
-		return "announced"
-	case Counted:
-		return countedText
-	case Forced:
-		return forcedText
-	default:
+	if k == 0 || int(k) >= len(messageNames) {
 		return "unknown message"
 	}
+	return messageNames[k]
 }
 
 // Message is what an inbox receives.
@@ -66,9 +55,6 @@ type Message struct {
 	// Fence is the largest fencing token of the name that the node knows, or 0 if the message has none.
 	Fence uint64
 }
-
-// forcedText is the kind of the message to an owner that was forced off.
-const forcedText = "forced"
 
 // InboxPrefix begins the channels of all inboxes.
 const InboxPrefix = "quorumlock:inbox:"
@@ -96,25 +82,39 @@ func DecodeMessage(text string) (m Message, ok bool) {
 	kind, rest, _ := strings.Cut(text, " ")
 	fence, rest, _ := strings.Cut(rest, " ")
 	length, rest, ok := strings.Cut(rest, " ")
-	switch kind {
-	case "woken":
-		m.Kind = Woken
-	case "standby":
-		m.Kind = Standby
-	case "returned":
-		m.Kind = Returned
-	case countedText:
-		m.Kind = Counted
-	case forcedText:
-		m.Kind = Forced
-	default:
-		return Message{}, false
+	for _, k := range []MessageKind{Woken, Standby, Returned, Counted, Forced} { // the others are not sent by scripts
+		if k.String() == kind {
+			m.Kind = k
+		}
 	}
 	token, err1 := strconv.ParseUint(fence, 10, 64)
 	n, err2 := strconv.ParseUint(length, 10, 31)
-	if !ok || err1 != nil || err2 != nil || n == 0 || int(n) > len(rest) {
+	if m.Kind == 0 || !ok || err1 != nil || err2 != nil || n == 0 || int(n) > len(rest) {
 		return Message{}, false
 	}
 	m.Fence, m.Waiter, m.Name = token, rest[:n], rest[n:]
 	return m, true
+}
+
+// RedissonPrefix begins the channels on which Redisson's clients announce the release of a lock.
+const RedissonPrefix = "redisson_lock__channel:"
+
+// RedissonChannel returns the channel of a lock; see the function announce of the scripts.
+func RedissonChannel(name string) string {
+	if strings.Contains(name, "{") {
+		return RedissonPrefix + name
+	}
+	return RedissonPrefix + "{" + name + "}"
+}
+
+// RedissonNames returns the locks of a channel. There can be two: "a" and "{a}" have the same channel.
+func RedissonNames(channel string) (names []string) {
+	name, ok := strings.CutPrefix(channel, RedissonPrefix)
+	if !ok || !strings.Contains(name, "{") {
+		return nil
+	}
+	if inner := strings.TrimSuffix(strings.TrimPrefix(name, "{"), "}"); RedissonChannel(inner) == channel && inner != name {
+		names = append(names, inner)
+	}
+	return append(names, name)
 }

@@ -7,6 +7,7 @@ package wire
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -185,26 +186,17 @@ const (
 	Inspected
 )
 
+var outcomeNames = [...]string{
+	Unknown: "unknown", Granted: "granted", Healed: "healed", Denied: "denied", Released: "released", Absent: "absent",
+	Inspected: "inspected",
+}
+
 // String returns the name of the outcome.
 func (o Outcome) String() string {
-	switch o {
-	case Unknown:
-		return "unknown"
-	case Granted:
-		return "granted"
-	case Healed:
-		return "healed"
-	case Denied:
-		return "denied"
-	case Released:
-		return "released"
-	case Absent:
-		return "absent"
-	case Inspected:
-		return "inspected"
-	default:
+	if int(o) >= len(outcomeNames) {
 		return "invalid outcome"
 	}
+	return outcomeNames[o]
 }
 
 // NoExpiry is the TTL of a [Holder] whose key never expires. This library never writes such a key.
@@ -292,4 +284,25 @@ func RefusesCommand(err error) bool {
 	}
 	text := err.Error()
 	return strings.HasPrefix(text, "NOPERM ") && !strings.Contains(text, "script")
+}
+
+// Readers stands for the readers of a name where a single holder is told.
+//
+// Any number of owners may read a name at the same time, each with its own TTL, and no other owner can have
+// it meanwhile. A writer is an owner that acquires it without [Op.Reads], as for any lock. The Acquire of a
+// reader is denied while a writer holds the name. If it is fair, it is also denied while an earlier writer
+// waits. So a stream of readers does not keep writers out. Nor do writers keep readers out: readers before a
+// writer do not wait for it. Waiting readers have a [ReaderID].
+//
+// A reader's Renew keeps or heals its reading; a name that its owner holds as a writer becomes one that it
+// reads. Its Release removes both.
+//
+// A reader takes no token: it acts under the fence, the largest token that the node knows. If the node has
+// forgotten the fence, the Acquire sets one. It is at least as large as any fence that the node may have
+// forgotten. It is smaller than any token that the node accepts from a writer whose clock is right.
+const Readers = "quorumlock:readers"
+
+// WithoutReaders removes holders that stand for all readers of a name.
+func WithoutReaders(holders []Holder) []Holder {
+	return slices.DeleteFunc(holders, func(h Holder) bool { return h.Owner == Readers })
 }
