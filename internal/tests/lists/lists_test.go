@@ -331,6 +331,7 @@ func TestNodesChangeOneAtATime(t *testing.T) {
 			}
 			require.NoError(t, lease.Release(t.Context()))
 			require.NoError(t, a.Close(t.Context()))
+			fleet.Settle() // a majority has confirmed the release, and the other list may need further nodes
 			fleet.AcquireAndRelease(t, next.RedLock("job"))
 			require.NoError(t, b.Close(t.Context()))
 			a, b = next, f.Client(on(f, step...))
