@@ -90,17 +90,26 @@ type listing struct {
 	told bool
 	// unable is why it cannot note the list.
 	unable *node.Error
+	// askAt is when it may be asked again, if it has rejected the list for now.
+	askAt time.Duration
 }
 
-// heard records whether the node has told what it knows of the list, or why it cannot.
-func (n *listing) heard(knows bool, err error) {
+// heard records whether the node has told what it knows of the list, or why it cannot. One that only rejects that for now,
+// as without memory or replicas, is asked again after a pause: it rejects most other writes too.
+func (n *listing) heard(knows bool, err error, now time.Duration) {
 	var refused *node.Error
 	n.unable = nil
-	if errors.As(err, &refused) && isAnswer(refused) && refused.Permanent() && !errors.Is(refused, node.ErrSameServer) {
-		n.unable = refused
+	if errors.As(err, &refused) && isAnswer(refused) {
+		n.askAt = now + probePauseMax
+		if refused.Permanent() && !errors.Is(refused, node.ErrSameServer) {
+			n.unable = refused
+		}
 	}
 	n.told = knows || n.unable != nil
 }
+
+// mustTell reports whether the node, which works at now, must still tell what it knows of the list.
+func (n *listing) mustTell(now time.Duration) bool { return !n.told && now >= n.askAt }
 
 // forbids says why the list forbids to send a call to the node, or returns nil.
 func (n *listing) forbids(c *Call, refusal *node.Error) (reason, err error) {

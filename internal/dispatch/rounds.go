@@ -181,7 +181,7 @@ func (r *listRound) run(majority int) (heard, agrees int, news bool) {
 		case a := <-answers:
 			left--
 			a.from.mu.Lock()
-			a.from.listing.heard(a.list != nil, a.err)
+			a.from.listing.heard(a.list != nil, a.err, env.Clock.Now())
 			a.from.mu.Unlock()
 			if a.list == nil {
 				continue

@@ -268,7 +268,7 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error, excused 
 		if recovered || overdue {
 			s.requeueLocked()
 		}
-		if recovered || works && !s.listing.told {
+		if recovered || works && s.listing.mustTell(now) {
 			s.shared.lists.returned(recovered)
 		}
 		if recovered {

@@ -466,6 +466,45 @@ func (s stubborn) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	}
 }
 
+// readOnly is a node whose server rejects the lists for now, as one without memory or replicas rejects all writes.
+type readOnly struct {
+	node.Node
+	asked  atomic.Int64
+	writes atomic.Bool
+}
+
+func (n *readOnly) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	time.Sleep(time.Millisecond)
+	n.Node.Do(ctx, ops, replies)
+	for i, op := range ops {
+		if op.Kind == wire.Enlist {
+			n.asked.Add(1)
+		}
+		if !n.writes.Load() && (op.Kind == wire.Enlist || op.Kind == wire.Acquire) {
+			replies[i] = wire.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind.String(), Reason: node.ErrRejected}}
+		}
+	}
+}
+
+// A server that rejects writes is not asked about the list after each operation, but is once it grants something.
+func TestNodeThatRejectsWritesIsRarelyAskedForTheList(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		rejects := &readOnly{Node: f.Nodes[0]}
+		client := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[0] = rejects })
+		for range 200 {
+			fleet.AcquireAndRelease(t, client.RedLock("job"))
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.Less(t, rejects.asked.Load(), int64(20))
+		before := rejects.asked.Load()
+		rejects.writes.Store(true)
+		time.Sleep(time.Second)
+		fleet.AcquireAndRelease(t, client.RedLock("job"))
+		time.Sleep(10 * time.Millisecond)
+		require.Greater(t, rejects.asked.Load(), before)
+	})
+}
+
 // A node that cannot note lists has no vote. Enough others suffice.
 func TestNodesThatCannotNoteLists(t *testing.T) {
 	for n := range 4 {
