@@ -247,9 +247,7 @@ func (p *Proposal) recount() {
 			told = append(told, p.fence(i))
 		}
 	}
-	// A writer's token is certain to be only on a majority, even if this reader's rule needs more
-	// nodes.
-	token := ReadToken(told, n, quorum.Majority().Need(n))
+	token := ReadToken(told, n) // whatever this reader's rule needs: the rule of a writer may be another one
 	if len(told) >= need && (p.readToken == 0 || token < p.readToken) {
 		p.readToken = token
 	}

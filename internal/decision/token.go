@@ -22,19 +22,20 @@ func TokenToBeat(fences []uint64, need int) uint64 {
 }
 
 // ReadToken returns the token under which a reader acts. fences are the fences of the nodes that
-// granted, out of n nodes. It returns 0 while there are fewer than need. need must be a majority of
-// n or more. It neither allocates nor reorders its argument.
+// granted, out of n nodes. It returns 0 while they are too few. It neither allocates nor reorders its
+// argument.
 //
-// Every writer's token is on at least need nodes, so at most n-need nodes lack it. A fence that is
-// at least as large as n-need+1 of the given fences is therefore at least as large as every earlier
-// writer's token. ReadToken returns the smallest such fence. With fences of all nodes, need nodes
-// already have it.
+// Every writer's token is on a majority of the nodes that its client lists, which may be one more or one
+// less than here (see [ListsAgree]). So it is on half of the n nodes at least, and at most n/2 lack it. A fence
+// that is at least as large as n/2+1 of the given fences is therefore at least as large as every earlier
+// writer's token. ReadToken returns the smallest such fence. With fences of all nodes, half of them already
+// have it.
 //
-// A reader's token is on need nodes too, by a write-back if necessary. So no later reader acts under
+// A reader's token is on a majority too, by a write-back if necessary. So no later reader acts under
 // a smaller one.
-func ReadToken(fences []uint64, n, need int) uint64 {
-	rank := len(fences) - (n - need)
-	if need < 1 || len(fences) < need || rank < 1 {
+func ReadToken(fences []uint64, n int) uint64 {
+	rank := len(fences) - n/2
+	if rank < 1 {
 		return 0
 	}
 	return nthLargest(fences, rank)
