@@ -89,6 +89,8 @@ type Event struct {
 	// Size is the size of the semaphore. For an acquisition, it is the size in the client's configuration; for a
 	// Resize, the new size.
 	Size int `json:"size,omitempty"`
+	// SizeSince is when an acquisition of permits was requested, if Call is later: see [Attempt.SizeSince].
+	SizeSince time.Duration `json:"sizeSince,omitempty"`
 	// ID is the id of a count-down.
 	ID string `json:"id,omitempty"`
 	// Count is the number that a latch is set to, or the reported number of missing ids.

@@ -58,11 +58,14 @@ func (p *permits) most(from, to time.Duration, configured int) int {
 // compare compares the slots of a grant with the possible sizes.
 func (p *permits) compare(grant Event) {
 	last := slices.Max(grant.Slots)
-	if size := p.most(grant.Call, grant.Return, grant.Size); last >= size {
+	if size := p.most(requested(grant), grant.Return, grant.Size); last >= size {
 		p.add(BeyondSize, fmt.Sprintf("lease %s was granted slot %d at %s, when there were no more than %d permits",
 			who(&lease{grant: grant}), last, p.interval(grant), size), append([]Event{grant}, p.resizesBefore(grant.Return)...)...)
 	}
 }
+
+// requested returns from when on the sizes of the semaphore count for a grant, or when another event was called.
+func requested(e Event) time.Duration { return min(e.Call, cmp.Or(e.SizeSince, e.Call)) }
 
 // resizesBefore returns the calls of Resize that began by then.
 func (p *permits) resizesBefore(to time.Duration) []Event {
@@ -101,7 +104,7 @@ func sizeOperations(events []Event, until time.Duration) []porcupine.Operation {
 	for _, e := range events {
 		if e.Kind == Resize || e.granted() && slices.Max(e.Slots) >= least {
 			ops = append(ops, porcupine.Operation{
-				ClientId: len(ops), Input: e, Call: int64(e.Call), Return: int64(min(e.latestReturn(), until)),
+				ClientId: len(ops), Input: e, Call: int64(requested(e)), Return: int64(min(e.latestReturn(), until)),
 			})
 		}
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock"
 )
 
 func TestCheckOfPermits(t *testing.T) {
@@ -38,6 +40,29 @@ func TestPermitViolationNamesTheSlot(t *testing.T) {
 	r := Check(play(t, "a=permits 5 0 1 110..120; b=permits 6 1 121..130; act a 131..132; act b 131..132"), ample)
 	require.Equal(t, []ViolationKind{Overlap}, kindsOf(r))
 	require.Contains(t, r.Violations[0].String(), `overlap of semaphore "job", slot 1: lease owner`)
+}
+
+// The recorder knows that the permits were granted after the size was reduced, but they were requested before.
+func TestSizesCountSinceTheRequest(t *testing.T) {
+	for _, requested := range []time.Duration{0, time.Second, 4 * time.Second} {
+		var log Log
+		now := clock.NewManual(time.Time{})
+		r := log.Recorder("c1", now)
+		now.Advance(2 * time.Second)
+		require.NoError(t, r.Resize(1, "job", 1, func() error { now.Advance(time.Second); return nil }))
+		now.Advance(time.Second)
+		a := r.AcquirePermits(2, "job", 1, 2)
+		a.SizeSince(requested)
+		now.Advance(time.Second)
+		_ = a.Granted("owner", 5, 1)
+		h, err := log.History()
+		require.NoError(t, err)
+		if requested == time.Second {
+			require.Empty(t, kindsOf(Check(h, ample)))
+		} else {
+			require.Equal(t, []ViolationKind{BeyondSize}, kindsOf(Check(h, ample)))
+		}
+	}
 }
 
 // pool is a correct semaphore that changes its size.

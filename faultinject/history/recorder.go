@@ -189,6 +189,10 @@ func (r *Recorder) AcquirePermits(worker int, semaphore string, permits, size in
 	return r.acquire(e)
 }
 
+// SizeSince says that the permits were requested at an earlier time than the recorded begin, which only says that they were
+// granted since then. The sizes that the semaphore can have had since the request count.
+func (a *Attempt) SizeSince(requested time.Duration) { a.event.SizeSince = requested }
+
 func (r *Recorder) acquire(e Event) *Attempt {
 	e.Call = r.now()
 	r.record(e)

@@ -23,6 +23,7 @@ func (w *world) holdsAs(p *process, t Task, rng *rand.Rand, index int) {
 	patience, cancel := context.WithTimeout(context.Background(), max(min(t.Patience, span-w.now()), 0)+taskOffset(index))
 	defer cancel()
 	w.note("%s wants %v, %s", p.label, t.Names, t.Form)
+	t.Requested = w.now()
 	var err error
 	switch t.Form {
 	case workload.InDo:

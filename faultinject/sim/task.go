@@ -90,7 +90,7 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	if t.Reads {
 		attempts = t.Attempts(p.recorder, index)
 	}
-	asked := w.now()
+	t.Requested = w.now()
 	lease, err := t.Acquire(patience, p.client)
 	if err != nil {
 		w.note("%s gives up %v: %v", p.label, t.Names, err)
@@ -98,7 +98,7 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 		return nil
 	}
 	w.granted(p, lease, t.Use, index, attempts...)
-	w.keeps(lease, asked+t.Keeps()*98/100)
+	w.keeps(lease, t.Requested+t.Keeps()*98/100)
 	w.follows(lease)
 	if one != nil && w.c.orderly() {
 		w.inTurn(one)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -17,6 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -255,6 +257,9 @@ func (w *world) oldProcesses() {
 //nolint:contextcheck // what the simulation does with a lease does not end with the context of the call
 func (w *world) takesOnce(ctx context.Context, p *process, u workload.Use, acquire func(context.Context) (*quorumlock.Lease, error)) error {
 	lease, err := acquire(ctx)
+	for len(w.c.Moves) > 0 && errors.Is(err, node.ErrLists) && workload.Sleep(ctx, ttl/10) { // a late message keeps an older list in use
+		lease, err = acquire(ctx)
+	}
 	if err == nil {
 		w.granted(p, lease, u, 0)
 		w.finished(lease)

@@ -46,6 +46,8 @@ type Use struct {
 	Lengthen         time.Duration
 	// Ending is how it ends the lease.
 	Ending Ending
+	// Requested is when the permits were requested, for histories whose records begin later.
+	Requested time.Duration
 }
 
 // Ending is a way to end a lease.
@@ -205,6 +207,7 @@ func (u Use) Attempts(r *history.Recorder, worker int) []Attempt {
 		switch {
 		case u.Permits > 0:
 			one.Attempt = r.AcquirePermits(worker, name, u.Permits, u.Size)
+			one.SizeSince(u.Requested)
 		case u.Reads:
 			one.Attempt = r.AcquireRead(worker, name)
 		default:
