@@ -17,6 +17,8 @@ type lists struct {
 	until atomic.Int64
 	// refusal is why a node refuses the list, or nil.
 	refusal atomic.Pointer[node.Error]
+	// knowing counts the nodes that may be asked for acquisitions, see [listing].
+	knowing atomic.Int32
 	// own is the list, sorted, with the ids that are known. It belongs to the rounds. It is replaced, never changed.
 	own wire.List
 
@@ -43,6 +45,9 @@ func (l *lists) learn(place int, id string) (renamed bool) {
 	l.own.IDs[place] = id
 	return true
 }
+
+// errNotTold is why nothing is acquired yet from a node that has come back.
+var errNotTold = errors.New("it has come back, and must note the list of nodes first")
 
 // takes reports whether an operation asks for a right that needs a list which agrees with others.
 func takes(op *wire.Op) bool {
@@ -86,30 +91,58 @@ func (l *lists) returned(wasDown bool) {
 type listing struct {
 	// place is that of the node in the list.
 	place int
-	// told is set once the node has told what it knows of the list, until it fails.
+	// told is set once the node has answered the round under way, or the last one, until it fails.
 	told bool
-	// unable is why it cannot note the list.
-	unable *node.Error
-	// askAt is when it may be asked again, if it has rejected the list for now.
+	// knows is set once rounds have ended in which it was told, until it fails or until has passed: it has noted the list, or it
+	// is one of too few nodes to grant anything. Nothing is acquired from it before: a program with another list may do just that.
+	knows bool
+	until time.Duration
+	// rejects is why it cannot note the list.
+	rejects *node.Error
+	// askAt is when it may be asked again.
 	askAt time.Duration
 }
 
-// heard records whether the node has told what it knows of the list, or why it cannot. One that only rejects that for now,
-// as without memory or replicas, is asked again after a pause: it rejects most other writes too.
-func (n *listing) heard(knows bool, err error, now time.Duration) {
+// heard records whether the node has told all that it knows of the list, or why it cannot. Otherwise it is asked again after a
+// pause, because a node without memory or replicas rejects most other writes too. One that always rejects the list is told.
+func (n *listing) heard(all bool, err error, now time.Duration) {
 	var refused *node.Error
-	n.unable = nil
+	n.rejects, n.askAt = nil, now+probePauseMax
 	if errors.As(err, &refused) && isAnswer(refused) {
-		n.askAt = now + probePauseMax
-		if refused.Permanent() && !errors.Is(refused, node.ErrSameServer) {
-			n.unable = refused
-		}
+		n.rejects = refused
+		all = refused.Permanent() && !errors.Is(refused, node.ErrSameServer)
 	}
-	n.told = knows || n.unable != nil
+	n.told = all
+}
+
+// failed records that the node may have missed what others were told.
+func (n *listing) failed(l *lists) {
+	n.askAt, n.told = 0, false
+	n.know(l, false)
+}
+
+// settle records at the end of rounds that what was told counts, if it does. A node that is only late keeps the list that it has
+// noted.
+func (n *listing) settle(l *lists, counts bool, now time.Duration) {
+	if n.told {
+		n.until = time.Duration(l.until.Load())
+	}
+	n.know(l, counts && (n.told || n.knows && now < n.until))
+}
+
+// know sets knows.
+func (n *listing) know(l *lists, knows bool) {
+	switch {
+	case knows && !n.knows:
+		l.knowing.Add(1)
+	case n.knows && !knows:
+		l.knowing.Add(-1)
+	}
+	n.knows = knows
 }
 
 // mustTell reports whether the node, which works at now, must still tell what it knows of the list.
-func (n *listing) mustTell(now time.Duration) bool { return !n.told && now >= n.askAt }
+func (n *listing) mustTell(now time.Duration) bool { return !(n.told && n.knows) && now >= n.askAt }
 
 // forbids says why the list forbids to send a call to the node, or returns nil.
 func (n *listing) forbids(c *Call, refusal *node.Error) (reason, err error) {
@@ -118,8 +151,10 @@ func (n *listing) forbids(c *Call, refusal *node.Error) (reason, err error) {
 		return nil, nil
 	case refusal != nil:
 		return refusal.Reason, refusal.Err
-	case n.unable != nil && takes(c.Op):
-		return n.unable.Reason, n.unable.Err
+	case n.rejects != nil && takes(c.Op) && (n.told || c.Op.Kind == wire.Acquire):
+		return n.rejects.Reason, n.rejects.Err
+	case c.Op.Kind == wire.Acquire && !n.knows:
+		return node.ErrDown, errNotTold
 	default:
 		return nil, nil
 	}

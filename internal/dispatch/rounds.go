@@ -44,11 +44,11 @@ func listOf(senders []*sender) wire.List {
 	return list
 }
 
-// Enlist makes sure that each node that answers has noted the client's list, for an operation that begins now. If one refuses
-// it, Submit refuses all operations that take or renew something, with the same error. Once a majority has answered, Enlist waits
-// for the others for a node's timeout. It returns when the operation begins, or false if ctx or closing ends before.
-func (n *Nodes) Enlist(now time.Duration, ctx, closing <-chan struct{}) (begins time.Duration, ok bool) {
-	if n.isListed(now) {
+// Enlist makes sure that each node that answers has noted the client's list, for an operation on need nodes that begins now. If
+// one refuses it, Submit refuses all operations that take or renew something, with the same error. Once a majority has answered,
+// Enlist waits for the others for a node's timeout. It returns when the operation begins, or false if ctx or closing ends before.
+func (n *Nodes) Enlist(now time.Duration, need int, ctx, closing <-chan struct{}) (begins time.Duration, ok bool) {
+	if n.isListed(now) && (int(n.lists.knowing.Load()) >= need || n.env.List.Key == "") {
 		return now, true
 	}
 	select {
@@ -101,6 +101,7 @@ func (n *Nodes) tellList() error {
 	if !r.note {
 		l.until.Store(0)
 	}
+	knows := false
 	for news, rounds := true, 0; (news || !r.note) && rounds < mostRounds; rounds++ {
 		if rounds > 0 {
 			// After an outage all nodes may be back, also those that are not to be probed yet.
@@ -112,7 +113,9 @@ func (n *Nodes) tellList() error {
 		began := n.env.Clock.Now()
 		var heard, agrees int
 		heard, agrees, news = r.run(majority)
-		if r.refused() || heard < majority {
+		refused := r.refused()
+		knows = !refused && (heard < majority || r.note && agrees >= majority)
+		if refused || heard < majority {
 			break
 		}
 		l.mu.Lock()
@@ -121,6 +124,11 @@ func (n *Nodes) tellList() error {
 			l.until.Store(int64(began + listTrust*n.env.Recovery))
 		}
 		l.mu.Unlock()
+	}
+	for _, s := range n.senders {
+		s.mu.Lock()
+		s.listing.settle(l, knows, n.env.Clock.Now())
+		s.mu.Unlock()
 	}
 	l.mu.Lock()
 	l.running = false
@@ -181,7 +189,7 @@ func (r *listRound) run(majority int) (heard, agrees int, news bool) {
 		case a := <-answers:
 			left--
 			a.from.mu.Lock()
-			a.from.listing.heard(a.list != nil, a.err, env.Clock.Now())
+			a.from.listing.heard(a.list != nil && (!r.note || len(a.list.Others) == 0), a.err, env.Clock.Now())
 			a.from.mu.Unlock()
 			if a.list == nil {
 				continue

@@ -111,7 +111,18 @@ func (s *sender) refusalLocked(c *Call) (reason, err error) {
 	case c.Until == 0 && s.queue.length() >= maxQueue:
 		return node.ErrBusy, nil
 	}
-	return s.listing.forbids(c, s.shared.lists.refusal.Load())
+	if s.shared.env.List.Key == "" {
+		return nil, nil
+	}
+	reason, err = s.listing.forbids(c, s.shared.lists.refusal.Load())
+	switch {
+	case reason == nil || s.listing.knows:
+	case s.health.down:
+		s.startLocked() // it is probed, and then asked for the list
+	case s.listing.mustTell(s.shared.env.Clock.Now()):
+		s.shared.lists.tell()
+	}
+	return reason, err
 }
 
 // overlapsLocked reports whether to send an operation now, beside the flights. A goroutine that is not waiting for an
@@ -280,7 +291,7 @@ func (s *sender) concluded(f *flight, now time.Duration, failure error, excused 
 	news := false
 	if asked || !s.health.down { // exchanges that were under way together fail together
 		news = s.health.failed(now, failure, s.shared.env.Jitter())
-		s.listing.told = false
+		s.listing.failed(&s.shared.lists)
 	}
 	refused := s.refuseQueueLocked(now)
 	if len(s.kept) > 0 {

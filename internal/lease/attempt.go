@@ -50,7 +50,7 @@ type Retry struct {
 //
 // Before the first attempt, and after a pause, it waits until the nodes that answer have noted the client's list of nodes.
 func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry, error) {
-	if now, ok := e.Nodes.Enlist(r.Began, ctx.Done(), e.Closing); ok {
+	if now, ok := e.Nodes.Enlist(r.Began, s.Need, ctx.Done(), e.Closing); ok {
 		r.Began = now
 	} else if ctx.Err() != nil {
 		return nil, Retry{CutShort: true}, &pair{e.NotAskedError(s), ": ", ErrCutShort}
