@@ -192,8 +192,8 @@ func show(out io.Writer, r *chaos.Report) {
 			_, _ = fmt.Fprintf(out, "%s %s: %+v\n", object.Of, object.Name, counts)
 		}
 	}
-	_, _ = fmt.Fprintf(out, "acquired: %v; of %d latches, a majority may have forgotten %d; late writes refused: %d\n",
-		r.Granted, r.Latches, r.Forgotten, r.Late)
+	_, _ = fmt.Fprintf(out, "acquired: %v; of %d latches, a majority may have forgotten %d; late writes refused: %d; work done once: %v\n",
+		r.Granted, r.Latches, r.Forgotten, r.Late, r.Once)
 	_, _ = fmt.Fprintf(out, "slow: %s\nviolations: %s\n", strings.Join(r.Slow, "\n"), strings.Join(r.Violations, "\n"))
 }
 

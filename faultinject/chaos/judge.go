@@ -29,6 +29,11 @@ func (a *activeRun) judge(whole bool) error {
 	a.report.History, a.report.Counts, a.report.Objects = h, result.Total, result.Objects
 	a.tally(h, result)
 	a.blame(h, result)
+	for _, text := range a.resource.broken {
+		if !a.TokensOnly {
+			a.report.violated("once: %s", text)
+		}
+	}
 	if whole {
 		a.progress(h)
 		a.recovered(h)
