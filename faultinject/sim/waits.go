@@ -50,6 +50,7 @@ type waiting struct {
 	// passed is the time since which a later reader reads, if one does: this one reads too then, and must be told
 	// soon. It is 0 while an earlier writer waits: its clock may be behind, so that it comes after the later reader.
 	passed time.Duration
+	outage outage
 	// over is set once its wait has failed, or was too long.
 	over   bool
 	cancel context.CancelFunc
@@ -61,7 +62,7 @@ func (w *world) waits(p *process, t Task, cancel context.CancelFunc) *waiting {
 	if !t.All {
 		need = need/2 + 1
 	}
-	one := &waiting{process: p, task: t, need: need, began: w.now(), free: w.now(), cancel: cancel}
+	one := &waiting{process: p, task: t, need: need, began: w.now(), free: w.now(), outage: outage{w.now(), w.now()}, cancel: cancel}
 	one.ticket = w.ticketNow(one)
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
@@ -139,26 +140,27 @@ func (w *world) watchWaits(done <-chan struct{}) {
 		states := w.states()
 		for _, one := range list {
 			w.examine(one, states)
+			w.watchOutage(one, states)
 		}
 	}
 }
 
 // states returns the knowledge of all names on servers that run and do not recover.
-func (w *world) states() []wire.Reply {
-	var states []wire.Reply
-	for _, s := range w.servers {
+func (w *world) states() map[int]wire.Reply {
+	states := make(map[int]wire.Reply)
+	for i, s := range w.servers {
 		if !s.runs() {
 			continue
 		}
 		if known := s.inspect(names...); known.Recovering == 0 {
-			states = append(states, known)
+			states[i] = known
 		}
 	}
 	return states
 }
 
 // blocked reports whether another holder has, or just had, a name that the waiter needs.
-func (w *world) blocked(one *waiting, states []wire.Reply) bool {
+func (w *world) blocked(one *waiting, states map[int]wire.Reply) bool {
 	leased, grants := w.standing(one.task.Names)
 	if leased && w.now() > span {
 		one.lawful += look
@@ -172,7 +174,7 @@ func (w *world) blocked(one *waiting, states []wire.Reply) bool {
 }
 
 // examine checks whether a waiter waits for too long.
-func (w *world) examine(one *waiting, states []wire.Reply) {
+func (w *world) examine(one *waiting, states map[int]wire.Reply) {
 	now := w.now()
 	if w.blocked(one, states) {
 		one.free = now
@@ -256,7 +258,7 @@ func (c *Case) orderly() bool {
 }
 
 // freeOn counts the servers on which no name is held.
-func freeOn(names []string, states []wire.Reply) (n int) {
+func freeOn(names []string, states map[int]wire.Reply) (n int) {
 	for _, r := range states {
 		if !slices.ContainsFunc(r.Holders, func(h wire.Holder) bool { return slices.Contains(names, h.Name) }) {
 			n++
