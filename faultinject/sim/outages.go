@@ -9,55 +9,81 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// mostUnseen is how long a waiter may not notice that too few nodes answer, or that enough do again. It asks every second at
-// the latest. A lease of its own client, which it waits for, ends within a TTL.
-const mostUnseen = ttl + patienceAfter
+// outage has what the simulation knows of the answers that a client can get from enough nodes: the last time at which they
+// were not certain to answer, and the time since which too few can.
+type outage struct{ before, since time.Duration }
 
-// watchOutage notes since when enough nodes can answer a waiter, and since when too few can. It checks that the waiter gives
-// up after its MaxOutage.
-func (w *world) watchOutage(one *waiting, states map[int]wire.Reply) {
-	sure, possible := 0, 0
-	for i, s := range w.servers {
-		clear, open := w.paths[one.task.Client][i].state()
-		if _, grants := states[i]; grants && clear {
-			sure++
+// lack is a client that needs so many nodes.
+type lack struct{ client, need int }
+
+// noteOutages notes which clients can get answers of enough nodes now.
+func (w *world) noteOutages(states map[int]wire.Reply) {
+	w.waiters.mu.Lock()
+	defer w.waiters.mu.Unlock()
+	for client := range w.c.Clients {
+		sure, possible := 0, 0
+		for i, s := range w.servers {
+			clear, open := w.paths[client][i].state()
+			if _, grants := states[i]; grants && clear {
+				sure++
+			}
+			if s.runs() && open {
+				possible++
+			}
 		}
-		if s.runs() && open {
-			possible++
+		p := w.process(client)
+		asleep := p == nil || !p.settled()
+		for _, need := range []int{quorum.Majority().Need(len(w.servers)), len(w.servers)} {
+			o := w.waiters.outages[lack{client, need}]
+			if sure < need || asleep {
+				o.before = w.now()
+			}
+			if possible >= need || asleep {
+				o.since = w.now()
+			}
+			w.waiters.outages[lack{client, need}] = o
 		}
-	}
-	now, awake := w.now(), one.process.settled()
-	if sure < one.need || !awake {
-		one.outage.before = now
-	}
-	if possible >= one.need || !awake {
-		one.outage.since = now
-	}
-	most := max(one.task.MaxOutage, 0) + mostUnseen
-	if one.task.MaxOutage != 0 && now-one.outage.since > most && !one.over && w.process(one.task.Client) == one.process && w.c.timely(one.task.Client) {
-		w.violated(Progress, "%s still waits for %v since %v, with a MaxOutage of %v, and too few nodes answer since %v",
-			one.process.label, one.task.Names, one.began, one.task.MaxOutage, one.outage.since)
-		one.over = true
-		one.cancel()
 	}
 }
 
-// outage has what the simulation knows of the answers that a waiter can get: the last time at which too few nodes were certain
-// to answer, and the time since which too few can.
-type outage struct{ before, since time.Duration }
+func (w *world) outageOf(one *waiting) outage {
+	w.waiters.mu.Lock()
+	defer w.waiters.mu.Unlock()
+	return w.waiters.outages[lack{one.task.Client, one.need}]
+}
 
-// endedByOutage checks that a waiter that gives up for lack of a quorum has a MaxOutage, and may have lacked one.
-func (w *world) endedByOutage(one *waiting, err error) {
-	c := w.c
-	if !errors.Is(err, quorumlock.ErrNoQuorum) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		w.process(one.task.Client) != one.process || !c.timely(one.task.Client) || c.Weather.Lose > 0 || c.Weather.Forget > 0 || c.Weather.Late > 0 || c.moves() {
+// mayEnd reports whether the simulation can judge how a waiter ends: its process lives, and nodes accept its tokens.
+func (w *world) mayEnd(one *waiting) bool {
+	return w.process(one.task.Client) == one.process && w.c.timely(one.task.Client)
+}
+
+// endsOutage checks that a waiter gives up after its MaxOutage. It asks every second at the latest. A lease of its own client,
+// which it waits for, ends within a TTL.
+func (w *world) endsOutage(one *waiting) {
+	since := max(one.began, w.outageOf(one).since)
+	if one.task.MaxOutage == 0 || one.over || !w.mayEnd(one) || w.now()-since <= max(one.task.MaxOutage, 0)+patienceAfter+ttl {
 		return
 	}
-	if one.task.MaxOutage == 0 || c.undisturbed() || w.now()-one.outage.before > mostUnseen {
+	w.violated(Progress, "%s still waits for %v since %v, with a MaxOutage of %v, and too few nodes answer since %v",
+		one.process.label, one.task.Names, one.began, one.task.MaxOutage, since)
+	one.over = true
+	one.cancel()
+}
+
+// endedByOutage checks that a waiter that gives up before its context ends has a MaxOutage, and may have lacked a quorum.
+func (w *world) endedByOutage(one *waiting, err error) {
+	c, before, held := w.c, w.outageOf(one).before, errors.Is(err, quorumlock.ErrHeld)
+	if !held && !errors.Is(err, quorumlock.ErrNoQuorum) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		!w.mayEnd(one) || !c.Opened || c.Weather.Lose > 0 || c.Weather.Forget > 0 || c.Weather.Late > 0 || c.moves() {
+		return
+	}
+	early := w.now()-one.began < one.task.MaxOutage*98/100
+	if held || early || one.task.MaxOutage == 0 || c.undisturbed() || w.now()-before > patienceAfter {
 		w.violated(Progress, "%s gives up %v since %v, with a MaxOutage of %v, and enough nodes answer since %v: %v",
-			one.process.label, one.task.Names, one.began, one.task.MaxOutage, one.outage.before, err)
+			one.process.label, one.task.Names, one.began, one.task.MaxOutage, before, err)
 	}
 }
 

@@ -29,6 +29,8 @@ type waiters struct {
 	list []*waiting
 	// turns has the former waiters whose client has its turn, by their leases.
 	turns map[*quorumlock.Lease]*waiting
+	// outages are the outages of clients that need so many nodes.
+	outages map[lack]outage
 }
 
 // waiting is one that waits.
@@ -50,7 +52,6 @@ type waiting struct {
 	// passed is the time since which a later reader reads, if one does: this one reads too then, and must be told
 	// soon. It is 0 while an earlier writer waits: its clock may be behind, so that it comes after the later reader.
 	passed time.Duration
-	outage outage
 	// over is set once its wait has failed, or was too long.
 	over   bool
 	cancel context.CancelFunc
@@ -62,7 +63,7 @@ func (w *world) waits(p *process, t Task, cancel context.CancelFunc) *waiting {
 	if !t.All {
 		need = need/2 + 1
 	}
-	one := &waiting{process: p, task: t, need: need, began: w.now(), free: w.now(), outage: outage{w.now(), w.now()}, cancel: cancel}
+	one := &waiting{process: p, task: t, need: need, began: w.now(), free: w.now(), cancel: cancel}
 	one.ticket = w.ticketNow(one)
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
@@ -123,6 +124,7 @@ func (ws *waiters) markFirst(now time.Duration) {
 
 // watchWaits checks from time to time that no wait is too long, until all tasks are done.
 func (w *world) watchWaits(done <-chan struct{}) {
+	bounded := slices.ContainsFunc(w.c.Tasks, func(t Task) bool { return t.MaxOutage != 0 })
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
 	for {
@@ -134,13 +136,14 @@ func (w *world) watchWaits(done <-chan struct{}) {
 		w.waiters.mu.Lock()
 		list := slices.Clone(w.waiters.list)
 		w.waiters.mu.Unlock()
-		if len(list) == 0 {
+		if len(list) == 0 && !bounded {
 			continue
 		}
 		states := w.states()
+		w.noteOutages(states)
 		for _, one := range list {
 			w.examine(one, states)
-			w.watchOutage(one, states)
+			w.endsOutage(one)
 		}
 	}
 }

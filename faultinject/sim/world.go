@@ -74,6 +74,7 @@ type world struct {
 func newWorld(c *Case, traced bool) *world {
 	base := newApart()
 	w := &world{c: c, apart: base, clock: thisCentury(base), began: time.Now(), clients: make(map[string]int), tampering: newTampering()}
+	w.waiters.outages = make(map[lack]outage)
 	w.witness = newWitness(w, traced)
 	w.latch.init(c)
 	for i, at := range c.Nodes {
