@@ -21,7 +21,7 @@ var errFails = errors.New("the work fails")
 // window is shorter than a recovery, so no node that lost its memory tells in time that work is not done. A nested lease
 // tells exactly whether the lock is held. Permits have none, so the worker records no acts under them.
 func (w *worker) usesInDo(ctx context.Context, u workload.Use) error {
-	do, once, fails := u.Do, u.Form != workload.InDo, w.One(4)
+	do, once, fails := u.Do, u.Form != workload.InDo, w.One(3)
 	run := workload.Run{Name: u.Names[0], Window: quorumlock.MinOnceWindow}
 	if once {
 		u = workload.Use{Names: u.Names[:1], TTL: u.TTL, Hold: u.Hold, Patience: u.Patience, Try: u.Try, Form: u.Form}
@@ -49,12 +49,12 @@ func (w *worker) usesInDo(ctx context.Context, u workload.Use) error {
 		}
 		got.valid = nested.Err
 		failed = w.use(ctx, got)
+		run.Owner, run.Began, run.Ended = nested.Owner(), began, clock.System().Now()
 		if err := nested.Release(ctx); err != nil || !once {
 			return err
 		} else if fails {
 			return errFails
 		}
-		run.Owner, run.Began, run.Ended = nested.Owner(), began, clock.System().Now()
 		failed = errors.Join(failed, w.resource.ran(ctx, run, workload.Ended))
 		return nil
 	})

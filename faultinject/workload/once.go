@@ -33,8 +33,8 @@ type Runs struct {
 	runs []Run
 }
 
-// Note notes a stage of a run, and returns how that breaks a promise: another run has succeeded within its window, or a
-// client is told of a run that failed, or of none.
+// Note notes a stage of a run, and returns how that breaks a promise: another run has succeeded within its window, or the run
+// has failed, and counts as done.
 func (r *Runs) Note(run Run) (violation string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,15 +46,15 @@ func (r *Runs) Note(run Run) (violation string) {
 		}
 		switch {
 		case other.Name != run.Name:
-		case run.Stage == Told && other.Stage == Ended && other.Owner == run.Owner:
+		case other.Stage == Ended && other.Owner == run.Owner:
 			known = true
 		case run.Stage == Succeeded && other.Stage == Succeeded && next.Began < first.Ended+first.Window*98/100:
 			violation = fmt.Sprintf("%s was done from %v to %v by %s, and again from %v to %v by %s",
 				run.Name, first.Began, first.Ended, first.Owner, next.Began, next.Ended, next.Owner)
 		}
 	}
-	if run.Stage == Told && !known {
-		violation = fmt.Sprintf("a client is told that %s has done %s, which did not succeed", run.Owner, run.Name)
+	if run.Stage != Ended && !known {
+		violation = fmt.Sprintf("%s counts as done by %s, whose run failed", run.Name, run.Owner)
 	}
 	r.runs = append(r.runs, run)
 	return violation
