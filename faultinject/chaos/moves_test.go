@@ -33,7 +33,7 @@ func misled(r *chaos.Report, client string) (n int) {
 
 // TestScenarioNodesChange: while users of every kind work, clients go from three nodes to five, and back to three, two of
 // which have other addresses. As docs/on-call.md says, one node comes or goes at a time, and no client moves again before the
-// list before has run out. No move costs a lease, and nobody is refused.
+// list before has run out. No move costs a lease, and no client is refused.
 func TestScenarioNodesChange(t *testing.T) {
 	var moves []chaos.Move
 	after := time.Second

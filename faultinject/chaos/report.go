@@ -17,7 +17,7 @@ type Report struct {
 	Granted map[Kind]int
 	// Drawn counts how often clients used each operation and option. Clients that were killed do not count.
 	Drawn workload.Tally
-	// Once counts the runs of work that is done once, by what became of them.
+	// Once counts the runs of work that is done once, by their stages.
 	Once map[workload.Stage]int
 	// Late counts writes that the resource refused because of a stale token.
 	Late int

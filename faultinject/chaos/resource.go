@@ -29,7 +29,7 @@ type resource struct {
 	shown map[string]time.Time
 	// kept has, by the clock of the history, until when nodes may keep something of each object after its leases.
 	kept map[string]time.Duration
-	// runs judges work that is done once, and broken has what it finds.
+	// runs judges work that is done once. broken are the violations.
 	runs   workload.Runs
 	broken []string
 }

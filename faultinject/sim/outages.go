@@ -12,11 +12,11 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// outage has what the simulation knows of the answers that a client can get from enough nodes: the last time at which they
-// were not certain to answer, and the time since which too few can.
+// outage says when enough nodes answer a client: the last time at which they were not certain to, and the time since which
+// too few can.
 type outage struct{ before, since time.Duration }
 
-// lack is a client that needs so many nodes.
+// lack is a client, and the number of nodes that it needs.
 type lack struct{ client, need int }
 
 // noteOutages notes which clients can get answers of enough nodes now.

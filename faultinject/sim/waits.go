@@ -29,7 +29,7 @@ type waiters struct {
 	list []*waiting
 	// turns has the former waiters whose client has its turn, by their leases.
 	turns map[*quorumlock.Lease]*waiting
-	// outages are the outages of clients that need so many nodes.
+	// outages has the latest outage of each client, for a majority and for all nodes.
 	outages map[lack]outage
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Stage is what became of a run of work that is done once.
+// Stage is a step in the life of a run of work that is done once.
 type Stage string
 
 // The stages.
