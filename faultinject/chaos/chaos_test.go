@@ -91,9 +91,6 @@ func TestChaos(t *testing.T) {
 	listed, moves := drawMoves(*seed, nodes, *duration)
 	fmt.Printf("chaos: %s, on %d nodes of kind %q (n1, n2, ...) and %d client processes (c1, c2, ...), which use\n"+
 		"%v with a TTL of %v. The plan, which -plan takes from a file:\n%s\n", what, nodes, *nodeKind, clients, kinds, ttl, plan)
-	if len(moves) > 0 {
-		fmt.Printf("the clients list the nodes %v at first, and then move %d times\n", listed, len(moves))
-	}
 	strain := testkit.MeasureStrain(t)
 	report := run(t, chaos.Config{Out: os.Stdout, Clients: clients, Workers: *workers, Kinds: kinds, Every: true, Plan: plan, Seed: *seed, Listed: listed, Moves: moves})
 	// Otherwise nothing was tested. The worst plans leave hardly any time between faults.

@@ -40,12 +40,17 @@ type listing struct {
 	nodes []int
 }
 
+func (c *client) nodes() []int { return c.lists[len(c.lists)-1].nodes }
+
 // move asks the process to end, and then starts one with another list. A fault may have ended it already.
 func (c *client) move(nodes []int) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	if !c.down {
-		c.early = errors.Join(c.early, c.ask(), c.finish(clientsEnd))
+		err := errors.Join(c.ask(), c.finish(clientsEnd))
+		c.mu.Lock()
+		c.early = errors.Join(c.early, err)
+		c.mu.Unlock()
 	}
 	c.lists = append(c.lists, listing{clock.System().Now(), nodes})
 	if c.down {
@@ -83,7 +88,7 @@ func (c *client) start() error {
 	s.Label = c.label()
 	s.Seed += uint64(1000 * c.lives)
 	s.Nodes = nil
-	for _, i := range c.lists[len(c.lists)-1].nodes {
+	for _, i := range c.nodes() {
 		s.Nodes = append(s.Nodes, c.settings.Nodes[i])
 	}
 	text, err := json.Marshal(s)

@@ -208,12 +208,20 @@ func (a *activeRun) move(ctx context.Context) error {
 		if !workload.Sleep(ctx, m.After) {
 			break
 		}
-		a.say("c%d moves to the nodes %v", m.Client+1, m.Nodes)
+		a.say("c%d moves from %v to %v", m.Client+1, a.named(a.clients[m.Client].nodes()), a.named(m.Nodes))
 		if err := a.clients[m.Client].move(m.Nodes); err != nil {
 			return fmt.Errorf("chaos: c%d moves: %w", m.Client+1, err)
 		}
 	}
 	return nil
+}
+
+// named returns the names of nodes.
+func (a *activeRun) named(nodes []int) (names []string) {
+	for _, i := range nodes {
+		names = append(names, a.Servers[i].Name())
+	}
+	return names
 }
 
 // patience is how long a run waits, beyond the longest recovery, for everything to be acquired again.
