@@ -21,6 +21,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/container"
 	"github.com/quorumlock/quorumlock/faultinject/history"
 	"github.com/quorumlock/quorumlock/faultinject/process"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
@@ -87,10 +88,11 @@ func TestChaos(t *testing.T) {
 	}
 	kinds, err := chaos.ParseKinds(*kind)
 	require.NoError(t, err)
+	listed, moves := drawMoves(*seed, nodes, *duration)
 	fmt.Printf("chaos: %s, on %d nodes of kind %q (n1, n2, ...) and %d client processes (c1, c2, ...), which use\n"+
 		"%v with a TTL of %v. The plan, which -plan takes from a file:\n%s\n", what, nodes, *nodeKind, clients, kinds, ttl, plan)
 	strain := testkit.MeasureStrain(t)
-	report := run(t, chaos.Config{Out: os.Stdout, Clients: clients, Workers: *workers, Kinds: kinds, Every: true, Plan: plan, Seed: *seed})
+	report := run(t, chaos.Config{Out: os.Stdout, Clients: clients, Workers: *workers, Kinds: kinds, Every: true, Plan: plan, Seed: *seed, Listed: listed, Moves: moves})
 	// Otherwise nothing was tested. The worst plans leave hardly any time between faults.
 	least := max(int(*duration/(4*ttl)), 3)
 	unseen := slices.Clone(report.Slow)
@@ -105,6 +107,37 @@ func TestChaos(t *testing.T) {
 	if len(unseen) > 0 {
 		strain.Missing(t, time.Second, "%s", strings.Join(unseen, "; "))
 	}
+}
+
+// oldListsCount is how long nodes count a list that no client uses any more: three recoveries, and a little.
+const oldListsCount = 3*(ttl+ttl/2) + ttl/4
+
+// drawMoves draws changes of the nodes in half of the runs: from three nodes up to all, and back, and to other machines. A
+// list has one node more or one less than the list before, and no client moves again before the list before has run out.
+func drawMoves(seed uint64, nodes int, span time.Duration) (first []int, moves []chaos.Move) {
+	d := workload.NewDrawer(seed, 9)
+	if nodes < 5 || d.One(2) {
+		return nil, nil
+	}
+	order, n := d.Perm(nodes), workload.Pick(d, 3, nodes)
+	first = slices.Clone(order[:n])
+	for at := d.UpTo(ttl); at < span; at += oldListsCount + ttl {
+		after := oldListsCount
+		if moves == nil {
+			after = at
+		}
+		if n == nodes || n > 3 && d.One(2) {
+			d.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
+			n--
+		} else {
+			n++
+		}
+		for _, client := range d.Perm(clients) {
+			moves = append(moves, chaos.Move{After: after, Client: client, Nodes: slices.Clone(order[:n])})
+			after = d.UpTo(ttl / 2)
+		}
+	}
+	return first, moves
 }
 
 func readPlan(t *testing.T, name string) faultinject.Plan {
@@ -139,7 +172,8 @@ func runOn(t *testing.T, cfg chaos.Config) *chaos.Report {
 	switch {
 	case err != nil || len(report.Violations) > 0:
 		fmt.Printf("The clients' histories are in %[1]s.\n"+
-			"The same faults again: -args -nodes=%[2]s -plan=%[1]s/%[3]s\n", cfg.Dir, *nodeKind, chaos.PlanFile)
+			"The same faults again: -args -nodes=%[2]s -plan=%[1]s/%[3]s -seed=%[4]d -duration=%[5]v -kind=%[6]s -workers=%[7]d\n",
+			cfg.Dir, *nodeKind, chaos.PlanFile, *seed, *duration, *kind, *workers)
 	case *out == "":
 		require.NoError(t, os.RemoveAll(cfg.Dir))
 	}
@@ -155,8 +189,8 @@ func show(out io.Writer, r *chaos.Report) {
 			_, _ = fmt.Fprintf(out, "%s %s: %+v\n", object.Of, object.Name, counts)
 		}
 	}
-	_, _ = fmt.Fprintf(out, "acquired: %v; of %d latches, a majority may have forgotten %d; late writes refused: %d\n",
-		r.Granted, r.Latches, r.Forgotten, r.Late)
+	_, _ = fmt.Fprintf(out, "acquired: %v; of %d latches, a majority may have forgotten %d; late writes refused: %d; work done once: %v\n",
+		r.Granted, r.Latches, r.Forgotten, r.Late, r.Once)
 	_, _ = fmt.Fprintf(out, "slow: %s\nviolations: %s\n", strings.Join(r.Slow, "\n"), strings.Join(r.Violations, "\n"))
 }
 

@@ -159,7 +159,7 @@ func (c Config) skew() time.Duration { return c.TTL / 2 }
 func (s settings) config() quorumlock.Config {
 	wall := clock.NewSkewed(clock.System(), 1)
 	wall.StepWall(s.Wall)
-	cfg := quorumlock.Config{Addresses: s.Nodes, TTL: s.TTL, MaxTTL: s.TTL, MaxClockSkew: s.skew(), Clock: wall}
+	cfg := quorumlock.Config{Addresses: s.Nodes, TTL: s.TTL, MaxTTL: s.TTL, MaxClockSkew: s.skew(), Clock: wall, AllowEven: true}
 	if s.Patient {
 		cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = s.TTL/3, s.TTL/3
 	}

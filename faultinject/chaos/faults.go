@@ -19,7 +19,7 @@ func (a *activeRun) Begin(ctx context.Context, s faultinject.Step) error {
 	case s.Fault == faultinject.Freeze:
 		return a.clients[s.Client].signal(syscall.SIGSTOP)
 	case s.Fault == faultinject.Murder:
-		return a.clients[s.Client].kill()
+		return a.clients[s.Client].murder()
 	case onPath(s):
 		return a.applyFault(s, true)
 	default:
@@ -42,7 +42,7 @@ func (a *activeRun) End(ctx context.Context, s faultinject.Step) error {
 	case s.Fault == faultinject.Freeze:
 		return a.clients[s.Client].signal(syscall.SIGCONT)
 	case s.Fault == faultinject.Murder:
-		return a.clients[s.Client].start()
+		return a.clients[s.Client].revive()
 	case onPath(s):
 		return a.applyFault(s, false)
 	default:

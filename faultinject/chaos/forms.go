@@ -14,15 +14,19 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
 
-// usesInDo uses a lock in a function that runs while it is held, or that does work which then counts as done for a window.
-// Whether that is done once is for the simulation to judge, since here a majority of the nodes may forget it. A nested lease
+// errFails is the error of work that fails, which another client then does.
+var errFails = errors.New("the work fails")
+
+// usesInDo uses a lock in a function that runs while it is held, or that does work which then counts as done for a window. A
+// window is shorter than a recovery, so no node that lost its memory tells in time that work is not done. A nested lease
 // tells exactly whether the lock is held. Permits have none, so the worker records no acts under them.
 func (w *worker) usesInDo(ctx context.Context, u workload.Use) error {
-	do := u.Do
-	if u.Form != workload.InDo {
+	do, once, fails := u.Do, u.Form != workload.InDo, w.One(3)
+	run := workload.Run{Name: u.Names[0], Window: quorumlock.MinOnceWindow}
+	if once {
 		u = workload.Use{Names: u.Names[:1], TTL: u.TTL, Hold: u.Hold, Patience: u.Patience, Try: u.Try, Form: u.Form}
 		do = func(ctx context.Context, c *quorumlock.Client, fn func(context.Context, uint64, []int) error) error {
-			return u.DoOnce(ctx, c, quorumlock.MinOnceWindow, func(ctx context.Context, token uint64) error { return fn(ctx, token, nil) })
+			return u.DoOnce(ctx, c, run.Window, func(ctx context.Context, token uint64) error { return fn(ctx, token, nil) })
 		}
 	}
 	patience, cancel := context.WithTimeout(ctx, u.Patience)
@@ -45,10 +49,25 @@ func (w *worker) usesInDo(ctx context.Context, u workload.Use) error {
 		}
 		got.valid = nested.Err
 		failed = w.use(ctx, got)
-		return nested.Release(ctx)
+		run.Owner, run.Began, run.Ended = nested.Owner(), began, clock.System().Now()
+		if err := nested.Release(ctx); err != nil || !once {
+			return err
+		} else if fails {
+			return errFails
+		}
+		failed = errors.Join(failed, w.resource.ran(ctx, run, workload.Ended))
+		return nil
 	})
+	var done *quorumlock.DoneError
+	switch {
+	case errors.As(err, &done):
+		run.Owner = done.Owner
+		failed = errors.Join(failed, w.resource.ran(ctx, run, workload.Told))
+	case err == nil && once:
+		failed = errors.Join(failed, w.resource.ran(ctx, run, workload.Succeeded))
+	}
 	if began == 0 {
-		return w.failed(ctx, u, err, func(err error) { workload.Failed(attempts, err) })
+		return errors.Join(failed, w.failed(ctx, u, err, func(err error) { workload.Failed(attempts, err) }))
 	}
 	return errors.Join(failed, w.announce(ctx, u, began+u.Keeps()))
 }

@@ -29,6 +29,11 @@ func (a *activeRun) judge(whole bool) error {
 	a.report.History, a.report.Counts, a.report.Objects = h, result.Total, result.Objects
 	a.tally(h, result)
 	a.blame(h, result)
+	for _, text := range a.resource.broken {
+		if !a.TokensOnly {
+			a.report.violated("once: %s", text)
+		}
+	}
 	if whole {
 		a.progress(h)
 		a.recovered(h)
@@ -172,7 +177,28 @@ func (a *activeRun) forgotten(h *history.History, of history.Object) bool {
 			nodes = append(nodes, l.node)
 		}
 	}
-	return len(nodes) > len(a.Servers)-quorum.Majority().Need(len(a.Servers))
+	n, lists := len(a.Servers), a.listsWithin(first, last)
+	for _, list := range lists {
+		n = min(n, len(list))
+	}
+	spare := n - quorum.Majority().Need(n)
+	if len(lists) > 1 { // two majorities may have a single node in common
+		spare = 0
+	}
+	return len(nodes) > spare || first > 0 && len(lists) > 2
+}
+
+// listsWithin are the lists of nodes that clients had between two instants.
+func (a *activeRun) listsWithin(first, last time.Duration) (lists [][]int) {
+	for _, c := range a.clients {
+		for i, l := range c.lists {
+			over := i+1 < len(c.lists) && c.lists[i+1].since < first
+			if l.since <= last && !over && !slices.ContainsFunc(lists, func(other []int) bool { return slices.Equal(other, l.nodes) }) {
+				lists = append(lists, l.nodes)
+			}
+		}
+	}
+	return lists
 }
 
 // leftovers waits until the workers have ended, and then looks for keys of released locks. The clients still run and

@@ -7,26 +7,78 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"time"
 
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
 // client is a place for client processes, one after the other.
 type client struct {
 	settings settings
-	lives    int
-	cmd      *exec.Cmd
-	stdin    io.Closer
-	// ended is closed when the process ends.
+	// changing is locked while a process ends and the next one starts. down is set between the two if a fault ended it.
+	changing sync.Mutex
+	down     bool
+	lists    []listing
+
+	mu    sync.Mutex // the process, which is signalled also while it ends
+	lives int
+	cmd   *exec.Cmd
+	stdin io.Closer
+	// ended is closed when the process ends. asked is set once it should.
 	ended <-chan struct{}
+	asked bool
 	// early has the errors of processes that ended unasked.
 	early error
 }
 
+// listing is a list of nodes, and since when the client has it.
+type listing struct {
+	since time.Duration
+	nodes []int
+}
+
+func (c *client) nodes() []int { return c.lists[len(c.lists)-1].nodes }
+
+// move asks the process to end, and then starts one with another list. A fault may have ended it already.
+func (c *client) move(nodes []int) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	if !c.down {
+		err := errors.Join(c.ask(), c.finish(clientsEnd))
+		c.mu.Lock()
+		c.early = errors.Join(c.early, err)
+		c.mu.Unlock()
+	}
+	c.lists = append(c.lists, listing{clock.System().Now(), nodes})
+	if c.down {
+		return nil
+	}
+	return c.start()
+}
+
+// murder kills the process, and revive starts the next one.
+func (c *client) murder() error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	c.down = true
+	return c.kill()
+}
+
+func (c *client) revive() error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	c.down = false
+	return c.start()
+}
+
 // start starts a process, with its own name in the history.
 func (c *client) start() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = false
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("chaos: a client: %w", err)
@@ -35,6 +87,10 @@ func (c *client) start() error {
 	s := c.settings
 	s.Label = c.label()
 	s.Seed += uint64(1000 * c.lives)
+	s.Nodes = nil
+	for _, i := range c.nodes() {
+		s.Nodes = append(s.Nodes, c.settings.Nodes[i])
+	}
 	text, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("chaos: %s: %w", s.Label, err)
@@ -66,6 +122,9 @@ func (c *client) label() string {
 func (c *client) gone() bool {
 	select {
 	case <-c.ended:
+		if c.asked {
+			return true
+		}
 		how := "it is not known how"
 		if c.cmd.ProcessState != nil {
 			how = c.cmd.ProcessState.String()
@@ -78,10 +137,13 @@ func (c *client) gone() bool {
 }
 
 func (c *client) signal(s syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.gone() {
 		return nil // the report has it
 	}
-	if err := c.cmd.Process.Signal(s); err != nil {
+	c.asked = c.asked || s == syscall.SIGTERM
+	if err := c.cmd.Process.Signal(s); err != nil && !c.asked {
 		return fmt.Errorf("chaos: %s: %v: %w", c.settings.Label, s, err)
 	}
 	return nil

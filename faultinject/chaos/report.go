@@ -17,6 +17,8 @@ type Report struct {
 	Granted map[Kind]int
 	// Drawn counts how often clients used each operation and option. Clients that were killed do not count.
 	Drawn workload.Tally
+	// Once counts the runs of work that is done once, by their stages.
+	Once map[workload.Stage]int
 	// Late counts writes that the resource refused because of a stale token.
 	Late int
 	// Forgotten counts the latches that a majority may have forgotten, of Latches in all. The others had to keep
@@ -45,6 +47,7 @@ func (a *activeRun) tally(h *history.History, result *history.Result) {
 			}
 		}
 	}
+	a.report.Once = a.resource.runs.Counts()
 	for _, n := range a.resource.refused {
 		a.report.Late += n
 	}

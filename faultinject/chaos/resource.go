@@ -29,6 +29,9 @@ type resource struct {
 	shown map[string]time.Time
 	// kept has, by the clock of the history, until when nodes may keep something of each object after its leases.
 	kept map[string]time.Duration
+	// runs judges work that is done once. broken are the violations.
+	runs   workload.Runs
+	broken []string
 }
 
 func newResource() (*resource, error) {
@@ -116,6 +119,16 @@ func (r *resource) Keep(k Kept, _ *bool) error {
 	return nil
 }
 
+// Ran notes a stage of work that is done once.
+func (r *resource) Ran(run workload.Run, _ *bool) error {
+	if violation := r.runs.Note(run); violation != "" {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.broken = append(r.broken, violation)
+	}
+	return nil
+}
+
 // used reports whether objects of each kind were shown since an instant: all objects of the kind, or a latch that is
 // done.
 func (r *resource) used(kinds []Kind, since time.Time) bool {
@@ -191,6 +204,12 @@ func (c resourceConn) done(ctx context.Context) error {
 // keep announces until when nodes may keep something of an object.
 func (c resourceConn) keep(ctx context.Context, name string, until time.Duration) error {
 	return c.call(ctx, "Keep", Kept{name, until})
+}
+
+// ran tells of a stage of work that is done once.
+func (c resourceConn) ran(ctx context.Context, run workload.Run, stage workload.Stage) error {
+	run.Stage = stage
+	return c.call(ctx, "Ran", run)
 }
 
 // call makes a call. Errors after the end of ctx do not count, because the resource may be gone then.

@@ -47,16 +47,34 @@ type Config struct {
 	TokensOnly bool
 	Seed       uint64
 	Plan       faultinject.Plan `json:"-"`
+	// Listed are the indices of the nodes that clients list at first; none means all. Moves change the lists, one after the
+	// other.
+	Listed []int  `json:"-"`
+	Moves  []Move `json:"-"`
 	// Dir is the directory for the clients' histories. It must exist and be empty.
 	Dir string
 	// Out receives every fault.
 	Out io.Writer `json:"-"`
 }
 
+// Move is the end of a client's process, as in a rolling deployment, and the start of one with another list.
+type Move struct {
+	// After is the pause before it, since the end of the move before.
+	After  time.Duration
+	Client int
+	// Nodes are the indices of the nodes in the list.
+	Nodes []int
+}
+
 func (c Config) withDefaults() Config {
 	c.Clients = cmp.Or(c.Clients, 3)
 	c.Workers = cmp.Or(c.Workers, 3)
 	c.Think = cmp.Or(c.Think, 10*time.Millisecond)
+	if len(c.Listed) == 0 {
+		for i := range c.Servers {
+			c.Listed = append(c.Listed, i)
+		}
+	}
 	if len(c.Kinds) == 0 {
 		c.Kinds = []Kind{Lock}
 	}
@@ -123,8 +141,8 @@ func (a *activeRun) limits() quorumlock.Config { return settings{Config: a.Confi
 
 func (a *activeRun) setUp(ctx context.Context) error {
 	cfg := a.limits()
-	for _, s := range a.Servers {
-		cfg.Addresses = append(cfg.Addresses, addressOf(s))
+	for _, i := range a.Listed { // later ones are as new as a machine that an operator adds
+		cfg.Addresses = append(cfg.Addresses, addressOf(a.Servers[i]))
 	}
 	cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = a.TTL/3, a.TTL/3
 	_, err := admin.Init(ctx, cfg)
@@ -159,7 +177,7 @@ func (a *activeRun) join(i int) error {
 		}
 	}
 	a.paths = append(a.paths, paths)
-	c := &client{settings: s}
+	c := &client{settings: s, lists: []listing{{nodes: a.Listed}}}
 	if err := c.start(); err != nil {
 		return err
 	}
@@ -167,16 +185,43 @@ func (a *activeRun) join(i int) error {
 	return nil
 }
 
-// act executes the plan, and then gives the clients time to recover.
+// act executes the plan and the moves, and then gives the clients time to recover.
 func (a *activeRun) act(ctx context.Context) error {
 	a.report.Began = clock.System().Now()
+	var moving sync.WaitGroup
+	var failed error
+	moving.Go(func() { failed = a.move(ctx) })
 	err := a.Plan.Run(ctx, a, func(line string) { a.say("%s", line) })
+	moving.Wait()
+	err = errors.Join(err, failed)
 	a.report.Over = clock.System().Now()
 	if err == nil {
 		a.say("all faults have ended")
 		a.recover(ctx)
 	}
 	return errors.Join(err, ctx.Err())
+}
+
+// move lets clients move to other lists.
+func (a *activeRun) move(ctx context.Context) error {
+	for _, m := range a.Moves {
+		if !workload.Sleep(ctx, m.After) {
+			break
+		}
+		a.say("c%d moves from %v to %v", m.Client+1, a.named(a.clients[m.Client].nodes()), a.named(m.Nodes))
+		if err := a.clients[m.Client].move(m.Nodes); err != nil {
+			return fmt.Errorf("chaos: c%d moves: %w", m.Client+1, err)
+		}
+	}
+	return nil
+}
+
+// named returns the names of nodes.
+func (a *activeRun) named(nodes []int) (names []string) {
+	for _, i := range nodes {
+		names = append(names, a.Servers[i].Name())
+	}
+	return names
 }
 
 // patience is how long a run waits, beyond the longest recovery, for everything to be acquired again.

@@ -71,6 +71,17 @@ func parseCase(text string) (r reduced, err error) {
 			return r, fmt.Errorf("the case %q: %w", text, err)
 		}
 	}
+	whole := r.kind.Draw(r.seed)
+	for _, n := range r.tasks {
+		if n < 0 || n >= len(whole.Tasks) {
+			return r, fmt.Errorf("the case %q: there is no task %d of %d, which count from 0", text, n, len(whole.Tasks))
+		}
+	}
+	for _, n := range r.faults {
+		if n < 0 || n >= len(whole.Faults) {
+			return r, fmt.Errorf("the case %q: there is no fault %d of %d, which count from 0", text, n, len(whole.Faults))
+		}
+	}
 	return r, nil
 }
 
@@ -187,7 +198,7 @@ func TestShrinkKeepsWhatACaseFailsWith(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, small, again)
 	require.Equal(t, []sim.Task{r.draw().Tasks[task]}, again.draw().Tasks)
-	for _, wrong := range []string{"", "x", "1/nothing", "1/tasks=a"} {
+	for _, wrong := range []string{"", "x", "1/nothing", "1/tasks=a", "1/tasks=1000", "1/tasks=-1", "1/faults=1000"} {
 		_, err := parseCase(wrong)
 		require.Error(t, err, wrong)
 	}

@@ -88,6 +88,8 @@ func drawLocks(seed uint64) *Case {
 		own.changeCase(c)
 	case 13:
 		own.demand(c)
+	case 15:
+		own.outageCase(c)
 	}
 	c.neighbours()
 	c.lateReleases()

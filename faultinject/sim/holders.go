@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -257,53 +256,39 @@ func (w *world) releaseOwner(lease *quorumlock.Lease, t Task, index int) {
 // onceWindow is the window of work that is done once.
 const onceWindow = 2 * ttl
 
-// onceWork is what the simulation knows of work that is done once.
-type onceWork struct {
-	mu sync.Mutex
-	// ended counts how often work of each name came to its end, and succeeded has the work whose record is confirmed.
-	ended     map[string]int
-	succeeded map[string][]success
-}
-
-// success is work that was done: when it began, and when it ended.
-type success struct{ began, ended time.Duration }
-
-// doesOnce does work that counts as done for a window. It checks that no other work succeeds in that window, and that no
-// one is told of work that nobody has done. Where nodes lose their memory, a majority may.
+// doesOnce does work that counts as done for a window. No other work may succeed in that window, unless a majority may have
+// lost its memory, and no one may be told of work that did not succeed.
 //
 //nolint:contextcheck // what the simulation does with a lease does not end with the context of the call
 func (w *world) doesOnce(ctx context.Context, p *process, t Task, rng *rand.Rand, index int) error {
 	u := t.Use
 	u.Names, u.Permits, u.Reads, u.All = t.Names[:1], 0, false, false
-	name := u.Names[0]
-	var this success
+	run := workload.Run{Name: u.Names[0], Window: onceWindow}
 	err := u.DoOnce(ctx, p.client, onceWindow, func(ctx context.Context, token uint64) error {
-		this.began = w.now()
-		owner := fmt.Sprintf("%s/once/%d/%d", p.label, index, w.now())
-		err := w.worksIn(ctx, p, t, rng, index, w.grantedTo(p, u, index, owner, token, nil, nil))
-		this.ended = w.now()
-		w.once.mu.Lock()
-		defer w.once.mu.Unlock()
-		w.once.ended[name]++
-		return err
+		nested, err := u.Lock(p.client).TryAcquire(ctx)
+		if err != nil {
+			return err // the lease is over
+		}
+		run.Owner, run.Began = nested.Owner(), w.now()
+		err = w.worksIn(ctx, p, t, rng, index, w.grantedTo(p, u, index, run.Owner, token, nil, nil))
+		run.Ended = w.now()
+		w.judgeRun(run, workload.Ended)
+		return errors.Join(err, nested.Release(context.Background()))
 	})
-	w.once.mu.Lock()
-	defer w.once.mu.Unlock()
-	if errors.Is(err, quorumlock.ErrDone) && w.once.ended[name] == 0 {
-		w.violated(Progress, "%s is told that %s is done, and nobody has done it", p.label, name)
+	var done *quorumlock.DoneError
+	if errors.As(err, &done) {
+		run.Owner = done.Owner
+		w.judgeRun(run, workload.Told)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		w.judgeRun(run, workload.Succeeded)
 	}
-	for _, other := range w.once.succeeded[name] {
-		first, next := this, other
-		if other.began < this.began {
-			first, next = other, this
-		}
-		if !w.c.forgets() && next.began < first.ended+onceWindow*98/100 {
-			w.violated(Exclusion, "%s was done from %v to %v, and again from %v to %v", name, first.began, first.ended, next.began, next.ended)
-		}
+	return err
+}
+
+func (w *world) judgeRun(run workload.Run, stage workload.Stage) {
+	run.Stage = stage
+	if text := w.runs.Note(run); text != "" && (stage == workload.Told || !w.c.forgets()) {
+		w.violated(Exclusion, "%s", text)
 	}
-	w.once.succeeded[name] = append(w.once.succeeded[name], this)
-	return nil
 }

@@ -319,6 +319,17 @@ func (d *direction) slow(by time.Duration, begin bool) {
 	d.extra += by
 }
 
+// state reports whether messages pass without an extra delay both ways, and whether they pass.
+func (w *path) state() (clear, open bool) {
+	clear, open = true, true
+	for _, d := range []*direction{&w.there, &w.back} {
+		d.mu.Lock()
+		clear, open = clear && d.cuts == 0 && d.extra == 0, open && d.cuts == 0
+		d.mu.Unlock()
+	}
+	return clear, open
+}
+
 // pass returns when a message has arrived. A message sent into a cut arrives when the cut heals, because TCP
 // retransmits.
 func (d *direction) pass(a *apart, takes, settle time.Duration) {

@@ -95,6 +95,9 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	if err != nil {
 		w.note("%s gives up %v: %v", p.label, t.Names, err)
 		w.mustBeValid(p, t, err)
+		if one != nil {
+			w.endedByOutage(one, err)
+		}
 		return nil
 	}
 	w.granted(p, lease, t.Use, index, attempts...)

@@ -29,6 +29,8 @@ type waiters struct {
 	list []*waiting
 	// turns has the former waiters whose client has its turn, by their leases.
 	turns map[*quorumlock.Lease]*waiting
+	// outages has the latest outage of each client, for a majority and for all nodes.
+	outages map[lack]outage
 }
 
 // waiting is one that waits.
@@ -122,6 +124,7 @@ func (ws *waiters) markFirst(now time.Duration) {
 
 // watchWaits checks from time to time that no wait is too long, until all tasks are done.
 func (w *world) watchWaits(done <-chan struct{}) {
+	bounded := slices.ContainsFunc(w.c.Tasks, func(t Task) bool { return t.MaxOutage != 0 })
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
 	for {
@@ -133,32 +136,34 @@ func (w *world) watchWaits(done <-chan struct{}) {
 		w.waiters.mu.Lock()
 		list := slices.Clone(w.waiters.list)
 		w.waiters.mu.Unlock()
-		if len(list) == 0 {
+		if len(list) == 0 && !bounded {
 			continue
 		}
 		states := w.states()
+		w.noteOutages(states)
 		for _, one := range list {
 			w.examine(one, states)
+			w.endsOutage(one)
 		}
 	}
 }
 
 // states returns the knowledge of all names on servers that run and do not recover.
-func (w *world) states() []wire.Reply {
-	var states []wire.Reply
-	for _, s := range w.servers {
+func (w *world) states() map[int]wire.Reply {
+	states := make(map[int]wire.Reply)
+	for i, s := range w.servers {
 		if !s.runs() {
 			continue
 		}
 		if known := s.inspect(names...); known.Recovering == 0 {
-			states = append(states, known)
+			states[i] = known
 		}
 	}
 	return states
 }
 
 // blocked reports whether another holder has, or just had, a name that the waiter needs.
-func (w *world) blocked(one *waiting, states []wire.Reply) bool {
+func (w *world) blocked(one *waiting, states map[int]wire.Reply) bool {
 	leased, grants := w.standing(one.task.Names)
 	if leased && w.now() > span {
 		one.lawful += look
@@ -172,7 +177,7 @@ func (w *world) blocked(one *waiting, states []wire.Reply) bool {
 }
 
 // examine checks whether a waiter waits for too long.
-func (w *world) examine(one *waiting, states []wire.Reply) {
+func (w *world) examine(one *waiting, states map[int]wire.Reply) {
 	now := w.now()
 	if w.blocked(one, states) {
 		one.free = now
@@ -256,7 +261,7 @@ func (c *Case) orderly() bool {
 }
 
 // freeOn counts the servers on which no name is held.
-func freeOn(names []string, states []wire.Reply) (n int) {
+func freeOn(names []string, states map[int]wire.Reply) (n int) {
 	for _, r := range states {
 		if !slices.ContainsFunc(r.Holders, func(h wire.Holder) bool { return slices.Contains(names, h.Name) }) {
 			n++

@@ -60,7 +60,7 @@ type world struct {
 	waiters   waiters
 	latch     latchMemory
 	tampering tampering
-	once      onceWork
+	runs      workload.Runs
 
 	mu        sync.Mutex
 	processes []*process     // by client; nil while it is dead
@@ -74,7 +74,7 @@ type world struct {
 func newWorld(c *Case, traced bool) *world {
 	base := newApart()
 	w := &world{c: c, apart: base, clock: thisCentury(base), began: time.Now(), clients: make(map[string]int), tampering: newTampering()}
-	w.once = onceWork{ended: make(map[string]int), succeeded: make(map[string][]success)}
+	w.waiters.outages = make(map[lack]outage)
 	w.witness = newWitness(w, traced)
 	w.latch.init(c)
 	for i, at := range c.Nodes {

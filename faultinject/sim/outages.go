@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// outage says when enough nodes answer a client: the last time at which they were not certain to, and the time since which
+// too few can.
+type outage struct{ before, since time.Duration }
+
+// lack is a client, and the number of nodes that it needs.
+type lack struct{ client, need int }
+
+// noteOutages notes which clients can get answers of enough nodes now.
+func (w *world) noteOutages(states map[int]wire.Reply) {
+	w.waiters.mu.Lock()
+	defer w.waiters.mu.Unlock()
+	for client := range w.c.Clients {
+		sure, possible := 0, 0
+		for i, s := range w.servers {
+			clear, open := w.paths[client][i].state()
+			if _, grants := states[i]; grants && clear {
+				sure++
+			}
+			if s.runs() && open {
+				possible++
+			}
+		}
+		p := w.process(client)
+		asleep := p == nil || !p.settled()
+		for _, need := range []int{quorum.Majority().Need(len(w.servers)), len(w.servers)} {
+			o := w.waiters.outages[lack{client, need}]
+			if sure < need || asleep {
+				o.before = w.now()
+			}
+			if possible >= need || asleep {
+				o.since = w.now()
+			}
+			w.waiters.outages[lack{client, need}] = o
+		}
+	}
+}
+
+func (w *world) outageOf(one *waiting) outage {
+	w.waiters.mu.Lock()
+	defer w.waiters.mu.Unlock()
+	return w.waiters.outages[lack{one.task.Client, one.need}]
+}
+
+// mayEnd reports whether the simulation can judge how a waiter ends: its process lives, and nodes accept its tokens.
+func (w *world) mayEnd(one *waiting) bool {
+	return w.process(one.task.Client) == one.process && w.c.timely(one.task.Client)
+}
+
+// endsOutage checks that a waiter gives up after its MaxOutage. It asks every second at the latest. A lease of its own client,
+// which it waits for, ends within a TTL.
+func (w *world) endsOutage(one *waiting) {
+	since := max(one.began, w.outageOf(one).since)
+	if one.task.MaxOutage == 0 || one.over || !w.mayEnd(one) || w.now()-since <= max(one.task.MaxOutage, 0)+patienceAfter+ttl {
+		return
+	}
+	w.violated(Progress, "%s still waits for %v since %v, with a MaxOutage of %v, and too few nodes answer since %v",
+		one.process.label, one.task.Names, one.began, one.task.MaxOutage, since)
+	one.over = true
+	one.cancel()
+}
+
+// endedByOutage checks that a waiter that gives up before its context ends has a MaxOutage, and may have lacked a quorum.
+func (w *world) endedByOutage(one *waiting, err error) {
+	c, before, held := w.c, w.outageOf(one).before, errors.Is(err, quorumlock.ErrHeld)
+	if !held && !errors.Is(err, quorumlock.ErrNoQuorum) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		!w.mayEnd(one) || !c.Opened || c.Weather.Lose > 0 || c.Weather.Forget > 0 || c.Weather.Late > 0 || c.moves() {
+		return
+	}
+	early := w.now()-one.began < one.task.MaxOutage*98/100
+	if held || early || one.task.MaxOutage == 0 || c.undisturbed() || w.now()-before > patienceAfter {
+		w.violated(Progress, "%s gives up %v since %v, with a MaxOutage of %v, and enough nodes answer since %v: %v",
+			one.process.label, one.task.Names, one.began, one.task.MaxOutage, before, err)
+	}
+}
+
+// outageCase: tasks with a MaxOutage wait while a client is cut off from a majority, once for longer and once for less time,
+// or while nodes hang.
+func (d drawer) outageCase(c *Case) {
+	c.Opened, c.Timeout = true, ttl/10
+	c.Weather = Weather{Least: c.Weather.Least, Most: c.Weather.Least + d.UpTo(ttl/100)}
+	c.Tasks, c.Faults = nil, nil
+	for range 4 + d.IntN(4) {
+		t := Task{At: d.UpTo(ttl), Client: d.IntN(len(c.Clients)), Use: workload.Use{Names: wanted[0], Patience: span, Hold: d.UpTo(2 * ttl)}}
+		t.MaxOutage = d.Between(-ttl/8, ttl)
+		c.Tasks = append(c.Tasks, t)
+	}
+	at, client := d.UpTo(ttl), d.IntN(len(c.Clients))
+	fault := workload.Pick(d.Drawer, onWays[0], onWays[1], onWays[2], faultinject.Pause)
+	for _, length := range []time.Duration{d.UpTo(ttl / 2), d.Between(3*ttl, 5*ttl)} {
+		for _, i := range d.Perm(len(c.Nodes))[:len(c.Nodes)/2+1] {
+			c.breaks(fault, at+d.UpTo(ttl/10), min(at+length, span-ttl/10), i, client)
+		}
+		at += length + d.Between(ttl/5, ttl)
+	}
+}
