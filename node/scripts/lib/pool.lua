@@ -93,8 +93,8 @@ local function map(spots)
 end
 
 -- after returns how many ms pass until that many more slots are free, unless a holder releases one earlier. Renewals do
--- not change the index, so its times may be too early. after looks at the slot with that time, and goes on while it finds
--- later ones, to 85 slots at most. Then the result may be too early.
+-- not change the index, so its times may be too early. after looks at the slot with that time, unless it is half a minute
+-- ahead, and goes on while it finds later ones. It looks at 85 slots at most: then the result may be too early.
 local function after(spots, more)
   more = math.max(1, math.min(more, spots.size - #spots.free))
   if spots.lives then
@@ -114,7 +114,7 @@ local function after(spots, more)
       redis.pcall('ZADD', spots.slots, 'XX', unpack(news))
     end
     if right or #some < 2 * count then
-      return least
+      return some[1] and least or 0
     end
     count = 4 * count
   until count > 64
