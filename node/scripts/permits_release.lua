@@ -17,10 +17,10 @@ local pool, name, keep, own = KEYS[1], KEYS[2], tonumber(ARGV[6]), nil
 -- include lib/book
 if not (KEYS[3] or keep) then
   own = redis.pcall('HDEL', name, ARGV[1]) -- the key goes with its last field
-  if own == 1 then
-    book(name)
-  end
   if (own == 0 or own == 1) and redis.pcall('EXISTS', QUEUE .. pool .. REST, WAITING .. pool .. REST) == 0 then
+    if own == 1 then
+      book(name)
+    end
     return own
   end
 end
