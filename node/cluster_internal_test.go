@@ -130,7 +130,8 @@ func TestSlotOwnerIsForgotten(t *testing.T) {
 // keyKinds are the beginnings of keys, fields and channels that continue with a name or an id. A whole key must be in
 // fixedKeys. Otherwise it would lie in another slot than the locks.
 var keyKinds = []string{
-	"quorumlock:", "quorumlock:readers", "quorumlock:inbox:", "quorumlock:permit:", "quorumlock:permits", "quorumlock:queue:%s",
+	"quorumlock:", "quorumlock:readers", "quorumlock:inbox:", "quorumlock:permit:", "quorumlock:permits", "quorumlock:slots",
+	"quorumlock:queue:%s",
 }
 
 func TestFixedKeysOfScripts(t *testing.T) {

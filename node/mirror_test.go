@@ -291,6 +291,7 @@ func (p *mirror) stored() map[string]storedKey {
 func (p *mirror) compareKeys() {
 	stored := p.stored()
 	p.checkQueues(stored)
+	p.checkIndex(stored)
 	for _, name := range p.engine.Do("KEYS", "*").Items {
 		key, there := stored[name.Text]
 		p.check(there, "only the engine has the key %q", name.Text)
@@ -317,6 +318,22 @@ func (p *mirror) compareKeys() {
 		p.check(slices.Equal(pairs(list), pairs(key.values)), "the key %q:\n  %q on the server\n  %q in the engine", name.Text, key.values, list)
 	}
 	p.check(len(stored) == 0, "only the server has the keys %v", stored)
+}
+
+// checkIndex checks what must be true of the index of a pool: nobody holds a slot that is free there, nor is a slot held
+// there for longer than it lives.
+func (p *mirror) checkIndex(stored map[string]storedKey) {
+	index := stored[strings.Replace(p.pool, "permits", "slots", 1)].values
+	for i := 0; i < len(index); i += 2 {
+		if index[i] == "" {
+			continue
+		}
+		slot, held := stored[wire.SlotName(p.pool, int(number(index[i])))]
+		ends := number(index[i+1])
+		p.check(held == (ends > 0) || !held && ends <= p.now(), "slot %s of the index ends at %d; it is held: %t", index[i], ends, held)
+		p.check(!held || ends <= slot.ends, "slot %s of the index ends at %d, its key at %d", index[i], ends, slot.ends)
+		p.seen["indexed"]++
+	}
 }
 
 // checkQueues checks what must be true of the keys of each queue.
@@ -430,7 +447,7 @@ func (p *mirror) operation() wire.Op {
 // ofSlots draws an operation on slots.
 func (p *mirror) ofSlots() wire.Op {
 	op := wire.Op{
-		Kind: anyOf(p, wire.Acquire, wire.Acquire, wire.Acquire, wire.Release, wire.Release, wire.Leave, wire.Resize, wire.Renew), TTL: anyOf(p, 5*time.Second, 30*time.Second, 200*time.Millisecond),
+		Kind: anyOf(p, wire.Acquire, wire.Acquire, wire.Acquire, wire.Release, wire.Release, wire.Leave, wire.Resize, wire.Renew, wire.ForceRelease, wire.Shorten), TTL: anyOf(p, 5*time.Second, 30*time.Second, 200*time.Millisecond),
 		Token: p.token(), Limits: p.limits, Fair: p.IntN(4) > 0, Pool: wire.Pool{Name: p.pool, Size: 3},
 	}
 	if p.IntN(4) == 0 || op.Kind == wire.Resize {
@@ -449,7 +466,7 @@ func (p *mirror) ofSlots() wire.Op {
 		op.Names = []string{p.pool}
 	case wire.Release:
 		op.Names = slots
-	case wire.Renew:
+	case wire.Renew, wire.ForceRelease, wire.Shorten:
 		op.Pool = wire.Pool{}
 	}
 	if op.Kind == wire.Leave || op.Kind == wire.Acquire && p.IntN(5) > 0 || op.Kind == wire.Release && p.IntN(2) == 0 {
@@ -546,6 +563,7 @@ func TestMirror(t *testing.T) {
 		}},
 		"pools": {(*mirror).ofSlots, 16, []string{
 			"woken", "standby", "returned", "acquire granted", "acquire denied", "release released", "resize granted", "resize denied",
+			"force-release released", "shorten released", "renew healed", "indexed",
 		}},
 		"latches": {(*mirror).ofLatch, 8, []string{"counted", "latch granted", "latch denied", "delete latch granted", "delete latch denied"}},
 	} {

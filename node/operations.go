@@ -41,8 +41,9 @@ var lockOperations = [...]operation{
 		args:   (*writer).inspect, decode: decodeInspection,
 	},
 	wire.ForceRelease: {
-		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/announce", "lib/put", "lib/readers", "forcerelease"),
-		args:   (*writer).forceRelease, decode: decodeForced,
+		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/announce", "lib/put", "lib/readers", "lib/book",
+			"forcerelease"),
+		args: (*writer).forceRelease, decode: decodeForced,
 	},
 	wire.Mark: {script: newScript("lib/recovery", "lib/state", "mark"), args: (*writer).limits, decode: decodeMarker},
 	wire.Open: {script: newScript("lib/recovery", "lib/state", "open"), args: (*writer).open, decode: decodeMarker},
@@ -59,12 +60,12 @@ var lockOperations = [...]operation{
 		args:   (*writer).unlatch, decode: decodeLatch,
 	},
 	wire.Shorten: {
-		script: newScript("lib/key", "lib/announce", "lib/put", "lib/readers", "shorten"),
+		script: newScript("lib/key", "lib/announce", "lib/put", "lib/readers", "lib/book", "shorten"),
 		args:   (*writer).shorten, decode: decodeRemoval,
 	},
 	wire.Once: {script: newScript("lib/key", "lib/recovery", "once"), args: (*writer).once, decode: decodeRecord},
 	wire.Refresh: {
-		script: newScript("lib/key", "lib/fence", "lib/put", "lib/queue", "lib/contend", "lib/readers", "lib/hindrance",
+		script: newScript("lib/key", "lib/fence", "lib/put", "lib/queue", "lib/contend", "lib/readers", "lib/hindrance", "lib/book",
 			"lib/pool", "refresh"),
 		nameless: true, args: (*writer).refresh, decode: decodeStandings,
 	},
@@ -88,21 +89,14 @@ var readerOperations = [...]operation{
 }
 
 var poolOperations = [...]operation{
-	wire.Acquire: {
-		script: newScript("lib/key", "lib/recovery", "lib/refusal", "lib/fence", "lib/put", "lib/queue", "lib/pool",
-			"permits_acquire"),
-		pools: true, args: (*writer).acquirePermits, decode: decodePermits,
-	},
-	wire.Release: {
-		script: newScript("lib/key", "lib/announce", "lib/give", "lib/fence", "lib/queue", "lib/pool", "permits_release"),
-		pools:  true, args: (*writer).releasePermits, decode: decodeRemoval,
-	},
+	wire.Acquire: {script: newScript("permits_acquire"), formed: true, pools: true, args: (*writer).acquirePermits, decode: decodePermits},
+	wire.Release: {script: newScript("permits_release"), formed: true, pools: true, args: (*writer).releasePermits, decode: decodeRemoval},
 	wire.Leave: {
-		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/pool", "permits_leave"),
+		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/book", "lib/pool", "permits_leave"),
 		pools:  true, nameless: true, args: (*writer).leavePool, decode: decodeRemoval,
 	},
 	wire.Resize: {
-		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/pool", "permits_resize"),
+		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/book", "lib/pool", "permits_resize"),
 		pools:  true, nameless: true, args: (*writer).size, decode: decodeResize,
 	},
 }

@@ -10,12 +10,9 @@ import (
 )
 
 func (w *writer) acquirePermits(op *wire.Op) {
-	w.add(op.Owner, milliseconds(op.TTL))
-	w.limits(op)
-	w.add(w.numerals.unsigned(op.Token))
+	w.renew(op)
 	w.size(op)
-	w.add(flag(op.Fair), w.fences(op))
-	w.rejoining(op)
+	w.waiting(op)
 }
 
 func (w *writer) releasePermits(op *wire.Op) {

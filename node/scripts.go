@@ -51,6 +51,7 @@ var many = newScript("many")
 // about 1,000 instructions each.
 type scriptForm struct {
 	kind   wire.Kind // Acquire, Renew or Release; 0 for a batch
+	pool   bool
 	limits wire.Limits
 	tagged bool // whether the names may have a hash tag
 	fair   bool
@@ -66,7 +67,7 @@ type scriptForm struct {
 
 // formOf returns the form of an operation's script, which has one.
 func formOf(op *wire.Op) scriptForm {
-	f := scriptForm{kind: op.Kind, tagged: wire.Tagged(op.Names[0])}
+	f := scriptForm{kind: op.Kind, pool: op.Pool.Name != "" && op.Kind != wire.Renew, tagged: wire.Tagged(op.Names[0])}
 	switch op.Kind {
 	case wire.Acquire:
 		f.limits, f.fair = op.Limits, op.Fair
@@ -132,7 +133,10 @@ const maxRecovery = 1 << 30
 // script returns the script in this form.
 func (f scriptForm) script() script {
 	body := &many
-	if f.kind != 0 {
+	switch {
+	case f.pool:
+		body = &poolOperations[f.kind].script
+	case f.kind != 0:
 		body = &lockOperations[f.kind].script
 	}
 	return hashed(f.header() + fitted(body.source, f.tag, f.blind))

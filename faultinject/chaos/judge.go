@@ -244,9 +244,9 @@ func (a *activeRun) awaitSweep(ctx context.Context, s faultinject.Server, idle t
 	}
 }
 
-// lasting matches keys that outlive their users by design: the marker, the fences, the sizes of semaphores, latches and records,
-// which expire by themselves.
-var lasting = regexp.MustCompile(`^quorumlock:((node|fences)(:\{\w+\})?$|(latch|latched|awaiting|permits|once|lists):)`)
+// lasting matches keys that outlive their users by design: the marker, the fences, the sizes of semaphores; and the indexes of
+// their slots, latches and records, which expire by themselves.
+var lasting = regexp.MustCompile(`^quorumlock:((node|fences)(:\{\w+\})?$|(latch|latched|awaiting|permits|slots|once|lists):)`)
 
 // endless matches the keys that never expire: the marker, the fences, and the sizes.
 var endless = regexp.MustCompile(`^quorumlock:((node|fences)(:\{\w+\})?$|permits:)`)

@@ -39,7 +39,7 @@ func TestKeysMayStayUntilTheAnnouncedEnd(t *testing.T) {
 	a := &activeRun{resource: r}
 	left, err := a.leftOn(t.Context(), keys{ttl: map[string]string{
 		"quorumlock:node": "-1", "quorumlock:fences": "-1", "quorumlock:permits:gamma": "-1", "quorumlock:latch:{l}": "90000", "quorumlock:lists:": "33000",
-		"quorumlock:permit:1:gamma": "50000", "alpha": "59000", "beta": "59000", "delta": "1", "gone": "-2",
+		"quorumlock:slots:gamma": "119000", "quorumlock:permit:1:gamma": "50000", "alpha": "59000", "beta": "59000", "delta": "1", "gone": "-2",
 	}})
 	require.NoError(t, err)
 	expected := make(map[string]bool)
@@ -48,8 +48,10 @@ func TestKeysMayStayUntilTheAnnouncedEnd(t *testing.T) {
 	}
 	require.Equal(t, map[string]bool{"quorumlock:permit:1:gamma": true, "alpha": true, "beta": false, "delta": false}, expected)
 
-	left, err = a.leftOn(t.Context(), keys{ttl: map[string]string{"alpha": "-1"}})
-	require.NoError(t, err)
-	require.Len(t, left, 1)
-	require.False(t, left[0].expected, "no end was announced that lies after its own")
+	for _, key := range []string{"alpha", "quorumlock:slots:gamma"} {
+		left, err = a.leftOn(t.Context(), keys{ttl: map[string]string{key: "-1"}})
+		require.NoError(t, err)
+		require.Len(t, left, 1)
+		require.False(t, left[0].expected, "no end was announced that lies after its own")
+	}
 }

@@ -65,6 +65,7 @@ for i = 1, #found, 3 do
       redis.call('DEL', key('readers', name))
     end
     free = redis.call('DEL', name) == 1
+    book(name)
   end
   if free and ARGV[2] == '1' then
     announce(name)

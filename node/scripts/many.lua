@@ -60,6 +60,7 @@ local function rarely()
   -- include lib/put
   -- include lib/queue
   -- include lib/contend
+  -- include lib/book
   -- include lib/prolong
   -- include lib/announce
   -- include lib/give

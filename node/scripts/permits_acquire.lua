@@ -5,16 +5,13 @@
 -- KEYS[2..]  the slots
 -- ARGV[1]    owner
 -- ARGV[2]    TTL in ms
--- ARGV[3]    MaxTTL of the client in ms
--- ARGV[4]    MaxClockSkew of the client in ms
--- ARGV[5]    proposed token, in us of the client's clock: the fence of each slot
--- ARGV[6]    size of the pool that the caller knows
--- ARGV[7]    version of that size
--- ARGV[8]    1 if free slots are left to earlier waiters, else 0
--- ARGV[9]    offsets of the slots' fences: see locate
--- ARGV[10]   waiter that gets an entry in the queue of the pool if this is denied, or none
--- ARGV[11]   its ticket
--- ARGV[12]   how long its entry lives, in ms
+-- ARGV[3]    proposed token, in us of the client's clock: the fence of each slot
+-- ARGV[4]    offsets of the slots' fences: see locate
+-- ARGV[5]    size of the pool that the caller knows
+-- ARGV[6]    version of that size
+-- ARGV[7]    waiter that gets an entry in the queue of the pool if this is denied, or none
+-- ARGV[8]    its ticket
+-- ARGV[9]    how long its entry lives, in ms
 -- Reply      1        granted, and the token was taken
 --            {fence}  granted; the token was not taken: fence is as large
 --            {slot, owner, left, fence, rank, size, version, free}
@@ -28,33 +25,58 @@
 -- See acquire for the order of reads and writes, and for tokens. The owner keeps the slots that
 -- it has, even if the pool has become smaller since.
 
-local pool, owner, token = KEYS[1], ARGV[1], tonumber(ARGV[5])
-local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
-local fair, waiter, need = ARGV[8] == '1', ARGV[10], #KEYS - 1
+local call, pool, name, owner, ttl, token = redis.call, KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+local place, size, version, waiter, last = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[3]
+local open, time, reply
+-- include inline/look
+local ahead = (tonumber(string.sub(token, 1, -7)) or 0) - time[1]
+open = open and ttl - MAX_TTL <= 0 and ahead >= OLDEST and ahead <= NEWEST and #token == 16
 
-locate({unpack(KEYS, 2)}, ARGV[9])
-local now, differs, recovering = guard(ARGV[3], ARGV[4])
-local refused = refusal(now, differs, recovering, tonumber(ARGV[2]), ARGV[5], ARGV[5], max_ttl, max_skew)
-if refused then
-  return refused
+-- include lib/book
+if open and not KEYS[3] and call('EXISTS', name, QUEUE .. pool .. REST) == 0 then
+  local set = call('HMGET', pool, 'size', 'version')
+  if version - (set[2] or 0) <= 0 and string.match(name, '%d+') - (set[1] or size) < 0 then
+    -- include inline/take
+    book(name, time[1] * 1000 + math.floor(time[2] / 1000), ttl)
+    return reply
+  end
 end
 
-local size, version, set = in_force(pool, ARGV[6], ARGV[7])
-local denial
+-- include lib/key
+-- include lib/recovery
+-- include lib/refusal
+-- include lib/fence
+-- include lib/put
+-- include lib/queue
+-- include lib/pool
+locate({unpack(KEYS, 2)}, place)
+local now, need, set = time[1] * 1000000 + time[2], #KEYS - 1, nil
+if not open then
+  local differs, recovering
+  now, differs, recovering = guard(tostring(MAX_TTL), tostring(MAX_SKEW))
+  local refused = refusal(now, differs, recovering, tonumber(ttl), token, token, MAX_TTL, MAX_SKEW)
+  if refused then
+    return refused
+  end
+end
+now = math.floor(now / 1000)
+
+size, version, set = in_force(pool, size, version)
+local denial, taken
 local known, low, free, own = 0, {}, 0, {}
 for i = 2, #KEYS do
   local name = KEYS[i]
   local holder = redis.call('HKEYS', name)[1]
   local seen = fence(name)
   if holder and holder ~= owner then
-    denial = {name, holder, 0, seen}
+    denial, taken = {name, holder, 0, seen}, string.match(name, '%d+')
   elseif not holder then
     free = free + 1
     if number_of(name) >= size then
       denial = denial or {name, '', 0, seen}
     end
   end
-  if seen < token then
+  if seen < tonumber(token) then
     low[#low + 1] = name
   elseif seen > known then
     known = seen
@@ -62,24 +84,23 @@ for i = 2, #KEYS do
   own[name] = holder == owner
 end
 
-local queued = (waiter or fair) and redis.call('EXISTS', key('queue', pool)) == 1
+local queued = (waiter or FAIR) and redis.call('EXISTS', key('queue', pool)) == 1
 local line, spots
-now = math.floor(now / 1000)
 if queued or waiter and denial then
   line = pools()
   line.queue.sound(pool, waiter)
 end
-if denial or queued and fair and free > 0 then
-  spots = vacancies(pool, size)
+if denial or queued and FAIR and free > 0 then
+  spots = vacancies(pool, size, now, taken)
   if waiter then
-    line.queue.enter_all({pool}, waiter, ARGV[11], tonumber(ARGV[12]), now)
+    line.queue.enter_all({pool}, waiter, ARGV[8], tonumber(ARGV[9]), now)
   elseif line then
     line.queue.prune(pool, now)
   end
   local left, first
-  if not denial and fair then
+  if not denial and FAIR then
     left, first = line.precedence(pool, waiter, need, now, spots)
-    denial = left and {KEYS[2], '', math.max(left, 1), 0}
+    denial = left and {name, '', math.max(left, 1), 0}
   end
   -- A waiter that named taken slots while others are free will come again, for those.
   if waiter and (first or denial and not left and #spots.free < need) then
@@ -89,27 +110,27 @@ if denial or queued and fair and free > 0 then
     local rank = waiter and redis.call('ZRANK', key('queue', pool), waiter) or 0
     if not left and #spots.free < need then
       denial[3] = after(spots, need - #spots.free + rank)
-      if denial[2] == '' and spots.held[1] then -- it named slots beyond the pool, and these are held
-        local holders = redis.pcall('HKEYS', slot(pool, spots.held[1]))
-        denial[2] = holders[1] or ''
+      if denial[2] == '' then -- it named slots beyond the pool
+        denial[2] = holder(spots)
       end
     end
-    denial[5], denial[6], denial[7], denial[8] = rank, size, version, spots.map
+    denial[5], denial[6], denial[7], denial[8] = rank, size, version, map(spots)
     return denial
   end
 end
 
 for i = 2, #KEYS do
-  local failure = put(KEYS[i], owner, ARGV[2], ARGV[5], own[KEYS[i]])
+  local failure = put(KEYS[i], owner, ttl, token, own[KEYS[i]])
   if failure then
     return failure
   end
+  book(KEYS[i], now, ttl)
 end
 if line and waiter then
   line.took(pool, waiter, now)
 end
-raise(low, ARGV[5])
+raise(low, token)
 if version > set then
-  redis.call('HSET', pool, 'size', size, 'version', ARGV[7])
+  redis.call('HSET', pool, 'size', size, 'version', ARGV[6])
 end
 return known > 0 and {known} or 1

@@ -13,17 +13,34 @@
 --
 -- As release does, it removes all that it can, and then returns the first error.
 
-local pool, removed, failure, freed = KEYS[1], 0, nil, {}
+local pool, name, keep, own = KEYS[1], KEYS[2], tonumber(ARGV[6]), nil
+-- include lib/book
+if not (KEYS[3] or keep) then
+  own = redis.pcall('HDEL', name, ARGV[1]) -- the key goes with its last field
+  if (own == 0 or own == 1) and redis.pcall('EXISTS', QUEUE .. pool .. REST, WAITING .. pool .. REST) == 0 then
+    if own == 1 then
+      book(name)
+    end
+    return own
+  end
+end
+
+-- include lib/key
+-- include lib/give
+-- include lib/fence
+-- include lib/queue
+-- include lib/pool
+local removed, failure, freed = 0, nil, {}
 for i = 2, #KEYS do
-  local own = give(KEYS[i], ARGV[1])
+  local own = give(KEYS[i], ARGV[1], false, own)
   if own == 1 then
     removed = removed + 1
     freed[#freed + 1] = number_of(KEYS[i])
+    book(KEYS[i])
   elseif own ~= 0 then
     failure = own
   end
 end
-local keep = tonumber(ARGV[6])
 if keep or redis.pcall('EXISTS', key('queue', pool), key('waiting', pool)) ~= 0 then
   local line = pools()
   if ARGV[4] then

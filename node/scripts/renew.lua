@@ -33,6 +33,7 @@ end
 -- include lib/recovery
 -- include lib/fence
 -- include lib/put
+-- include lib/book
 -- include lib/prolong
 locate(KEYS, place)
 local now, differs, recovering = guard(tostring(MAX_TTL), tostring(MAX_SKEW))

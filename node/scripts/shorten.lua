@@ -16,6 +16,7 @@ for _, name in ipairs(KEYS) do
     own = own + 1
     if redis.call('PTTL', name) > rest then
       redis.call('PEXPIRE', name, ARGV[2])
+      book(name, now, rest)
     end
   elseif holder == readers and reading(name, owner, now) then
     own = own + 1

@@ -4,7 +4,7 @@
 -- A pool has a name, under which the nodes keep its queue. The key of that name is a hash with the
 -- size that was set last, and its version. It has no TTL, and is absent if no size was ever set.
 
-local SLOT, POOL = 'quorumlock:permit:', 'quorumlock:permits'
+local SLOT, POOL, INDEX = 'quorumlock:permit:', 'quorumlock:permits', 'quorumlock:slots'
 
 -- slot returns the name of a slot, by its number from 0 on. For a message about several slots,
 -- numbers has commas between them. The number comes before the name of the semaphore, which may
@@ -29,57 +29,105 @@ local function in_force(pool, size, version)
   return tonumber(size), tonumber(version), known
 end
 
--- vacancies looks at all slots. It returns the numbers of the free slots and of the held ones, in
--- ascending order, and a bitmap of the free ones. Usually nearly all are held, and then one command
--- asks for many slots.
-local function vacancies(pool, size)
-  local free, held, bytes, names, rest = {}, {}, {}, {}, string.sub(pool, #POOL + 1)
-  for i = 0, size - 1 do
-    names[i] = SLOT .. i .. rest
-  end
-  local function look(from, to)
-    local there = redis.call('EXISTS', unpack(names, from, to))
-    if there == 0 or there == to - from + 1 then
-      local list = there == 0 and free or held
-      for i = from, to do
-        list[#list + 1] = i
-      end
+-- vacancies returns the numbers of the free slots of a pool, in ascending order. It asks the index, and looks at the slots
+-- that may have ended, but at most at 128 of them: see book. taken is a slot that the caller found held. Without an index
+-- it looks at all slots, and makes one. That lives while it is used, and each of its times is within a minute. So an entry
+-- that is wrong, since somebody deleted a key by hand, is not wrong for longer.
+--
+-- It uses pcall: a node without memory or the right to write has no index.
+local function vacancies(pool, size, now, taken)
+  local rest = string.sub(pool, #POOL + 1)
+  local free, news, lives = {}, {}, {}
+  local spots = {size = size, now = now, free = free, slots = INDEX .. rest, rest = rest}
+  local function look(number)
+    local left = redis.call('PTTL', SLOT .. number .. rest)
+    if left == -2 then
+      free[#free + 1] = tonumber(number)
     else
-      local middle = math.floor((from + to) / 2)
-      look(from, middle)
-      look(middle + 1, to)
+      lives[#lives + 1] = left == -1 and 2 ^ 43 or left
     end
+    news[#news + 1], news[#news + 2] = left == -2 and '0' or soon(now, left), number
   end
-  if size > 0 then
-    look(0, size - 1)
-  end
-  for i = 1, math.ceil(size / 8) do
-    bytes[i] = 0
-  end
-  for _, i in ipairs(free) do
-    local at = math.floor(i / 8) + 1
-    bytes[at] = bytes[at] + 2 ^ (i % 8)
-  end
-  for i = 1, #bytes do
-    bytes[i] = string.char(bytes[i])
-  end
-  return {pool = pool, size = size, free = free, held = held, map = table.concat(bytes)}
-end
 
--- after returns how many ms pass until that many more slots are free, unless a holder releases one
--- earlier. It looks at the first 64 held slots only.
-local function after(spots, more)
-  local lives = spots.lives
-  if not lives then
-    lives = {}
-    for i = 1, math.min(#spots.held, 64) do
-      local left = redis.call('PTTL', slot(spots.pool, spots.held[i]))
-      lives[i] = left == -1 and 2 ^ 43 or left
+  local known = redis.pcall('ZRANGE', spots.slots, '-inf', now, 'BYSCORE', 'WITHSCORES')
+  if known[2] == tostring(-size) then
+    for i = 3, #known, 2 do
+      if known[i + 1] == '0' and known[i] ~= taken then
+        free[#free + 1] = tonumber(known[i])
+      elseif #news < 256 then
+        look(known[i])
+      end
+    end
+    table.sort(free)
+  else
+    for i = 0, size - 1 do
+      look(tostring(i))
     end
     table.sort(lives)
     spots.lives = lives
+    if known[1] then
+      redis.pcall('DEL', spots.slots)
+    end
+    news[#news + 1], news[#news + 2] = -size, ''
   end
-  return lives[math.max(1, math.min(more, #lives))] or 0
+  if news[1] and type(redis.pcall('ZADD', spots.slots, unpack(news))) == 'number' then
+    redis.pcall('PEXPIRE', spots.slots, 120000)
+  end
+  return spots
+end
+
+-- map returns a bitmap of the free slots.
+local function map(spots)
+  local bytes, count = {}, math.ceil(spots.size / 8)
+  if not spots.free[1] then
+    return string.rep(string.char(0), count)
+  end
+  for _, i in ipairs(spots.free) do
+    local at = math.floor(i / 8) + 1
+    bytes[at] = (bytes[at] or 0) + 2 ^ (i % 8)
+  end
+  for i = 1, count do
+    bytes[i] = string.char(bytes[i] or 0)
+  end
+  return table.concat(bytes)
+end
+
+-- after returns how many ms pass until that many more slots are free, unless a holder releases one earlier. Renewals do
+-- not change the index, so its times may be too early. after looks at the slot with that time, unless it is half a minute
+-- ahead, and goes on while it finds later ones. It looks at 85 slots at most: then the result may be too early.
+local function after(spots, more)
+  more = math.max(1, math.min(more, spots.size - #spots.free))
+  if spots.lives then
+    return spots.lives[more] or 0
+  end
+  local place, count, least, known, right = #spots.free + more, 1, 2 ^ 43, 0, false -- place 0 has the size
+  repeat
+    local some, news, i = redis.call('ZRANGE', spots.slots, place, place + count - 1, 'WITHSCORES'), {}, 1
+    while some[i] and not right do
+      local left = redis.call('PTTL', SLOT .. some[i] .. spots.rest)
+      known, least = some[i + 1] - spots.now, math.min(least, left == -1 and 2 ^ 43 or math.max(left, 0))
+      news[i], news[i + 1] = soon(spots.now, left), some[i]
+      right = known > 30000 or news[i] - some[i + 1] <= 100
+      i = i + 2
+    end
+    if news[1] and not (right and count == 1) then
+      redis.pcall('ZADD', spots.slots, 'XX', unpack(news))
+    end
+    if right or #some < 2 * count then
+      return some[1] and least or 0
+    end
+    count = 4 * count
+  until count > 64
+  return math.max(math.min(least, known), 1)
+end
+
+-- holder returns who holds the first held slot of a pool, or ''.
+local function holder(spots)
+  local number = 0
+  while spots.free[number + 1] == number do
+    number = number + 1
+  end
+  return redis.pcall('HKEYS', SLOT .. number .. spots.rest)[1] or ''
 end
 
 local function pools()
@@ -175,12 +223,12 @@ local function pools()
     if redis.pcall('EXISTS', key('queue', pool)) ~= 1 then
       return
     end
-    local spots = vacancies(pool, size)
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local spots = vacancies(pool, size, now)
     if #spots.free == 0 then
       return
     end
-    local time = redis.call('TIME')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
     queue.prune(pool, now)
     spots.free = in_order(spots.free, freed)
     local place, dead, taken, given = 0, 0, 0, 0
@@ -268,14 +316,13 @@ local function pools()
     if need > size then
       return nil
     end
-    local spots = looked[size .. pool] or vacancies(pool, size)
+    local spots = looked[size .. pool] or vacancies(pool, size, now)
     looked[size .. pool] = spots
     queue.enter_all({pool}, waiter, ticket, keep, now)
     local rank, missing = redis.call('ZRANK', key('queue', pool), waiter) or 0, need - #spots.free
     if missing > 0 then
       queue.came({pool}, waiter)
-      local holders = spots.held[1] and redis.pcall('HKEYS', slot(pool, spots.held[1])) or {}
-      return {pool, holders[1] or '', after(spots, missing + rank), 0, rank}
+      return {pool, holder(spots), after(spots, missing + rank), 0, rank}
     end
     local left, first = precedence(pool, waiter, need, now, spots)
     if first then

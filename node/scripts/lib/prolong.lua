@@ -44,6 +44,7 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
     if failure then
       return failure
     end
+    book(name, math.floor(now / 1000), ttl)
   end
   raise(low, last)
   local done = #absent > 0 and 2 or 1
