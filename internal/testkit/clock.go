@@ -45,4 +45,6 @@ func (c *Clock) move(now, wall time.Duration) {
 }
 
 // AfterFunc implements [clock.Clock].
-func (*Clock) AfterFunc(time.Duration, func()) clock.Timer { return time.AfterFunc(math.MaxInt64, func() {}) }
+func (*Clock) AfterFunc(time.Duration, func()) clock.Timer {
+	return time.AfterFunc(math.MaxInt64, func() {})
+}
