@@ -328,17 +328,10 @@ func (l *JointLease) leases() []*Lease {
 }
 
 // Leases returns the leases of the locks, in the order of acquisition: one for each lock, or one
-// for several names that were taken in one step. They have the owner ids and
+// for several names that were taken in one step. They have the owner ids, the tokens and
 // the times of validity, which a JointLease lacks. Release the JointLease, not one of these: with
 // one of them, all of it ends.
 func (l *JointLease) Leases() []*Lease { return slices.Clone(l.leases()) }
-
-// WaiveMinHold makes Release free all locks at once, as [Lease.WaiveMinHold] does.
-func (l *JointLease) WaiveMinHold() {
-	for _, part := range l.leases() {
-		part.WaiveMinHold()
-	}
-}
 
 // end ends the joint lease, unless it has ended, and begins the releases.
 func (l *JointLease) end(why error) {
@@ -405,27 +398,6 @@ func (l *JointLease) Err() error {
 		over = held[i].Err()
 	}
 	return over
-}
-
-// Token returns the fencing token of one name of one of the locks, as [Lease.Token] does. It is 0
-// if that name of the lock was not joined. Names that were taken in one step share a token.
-func (l *JointLease) Token(lock Joinable, name string) uint64 {
-	if other, ok := lock.(*Lock); lock == nil || ok && other == nil || l.joined == nil {
-		return 0
-	}
-	parts, _ := lock.parts()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, s := range l.joined.steps {
-		for _, p := range s.parts {
-			for _, q := range parts {
-				if q.shown() == name && p.compare(q) == 0 && i < len(l.parts) {
-					return l.parts[i].Token()
-				}
-			}
-		}
-	}
-	return 0
 }
 
 // Release releases all of the locks, and waits until enough nodes have confirmed each, as
