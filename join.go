@@ -147,7 +147,7 @@ func (j *Joined) Do(ctx context.Context, fn func(ctx context.Context) error) err
 	if err != nil {
 		return err
 	}
-	return runWhileHeld(ctx, jointContext{Context: ctx, lease: lease}, lease, fn)
+	return runWhileHeld(ctx, leaseContext{Context: ctx, lease: lease}, lease, fn)
 }
 
 // joinPart is one name of a joined lock.
@@ -300,7 +300,7 @@ type JointLease struct {
 func newJointLease(ctx context.Context, j *Joined, interrupt context.CancelCauseFunc) *JointLease {
 	l := &JointLease{joined: j, interrupt: interrupt}
 	over, cancel := context.WithCancelCause(context.Background())
-	l.ctx, l.cancel = jointContext{Context: over, values: ctx, lease: l}, cancel
+	l.ctx, l.cancel = leaseContext{Context: over, values: ctx, lease: l}, cancel
 	l.releasesBegun.Add(1)
 	return l
 }
@@ -420,28 +420,17 @@ func (l *JointLease) Release(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// jointContext is a context that carries the leases of several locks. Like a [leaseContext], it has
-// the values of another context besides its own, unless values is nil.
-type jointContext struct {
-	context.Context
-	values context.Context
-	lease  *JointLease
-}
-
-// Value asks all leases first, then the context of the joint lease, then values.
-func (c jointContext) Value(key any) any {
+// contextValue implements heldLease: it asks all leases.
+func (l *JointLease) contextValue(key any) any {
 	switch key.(type) {
 	case anyKey, heldKey, tokenKey, *permitQuery:
-		for _, part := range c.lease.leases() {
+		for _, part := range l.leases() {
 			if v := part.contextValue(key); v != nil {
 				return v
 			}
 		}
 	}
-	if v := c.Context.Value(key); v != nil || c.values == nil {
-		return v
-	}
-	return c.values.Value(key)
+	return nil
 }
 
 // jointRef makes a joint lease end with one of its locks: it implements lease.Dependent. Its
