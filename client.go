@@ -91,7 +91,7 @@ func New(cfg Config) (*Client, error) {
 		Events:         translator{c},
 	})
 	c.slotPools = slots.NewPools(len(nodes), cfg.Jitter)
-	c.engine = lease.New(lease.Env{
+	c.queues, c.engine = wait.New(lease.Env{
 		ID:            c.id,
 		Clock:         cfg.Clock,
 		Jitter:        cfg.Jitter,
@@ -106,8 +106,7 @@ func New(cfg Config) (*Client, error) {
 		Events:        translator{c},
 		ReportVotes:   cfg.Hooks.Voted != nil,
 		ReportBacking: cfg.Hooks.BackingChanged != nil,
-	})
-	c.queues = wait.New(c.engine, wait.Env{
+	}, wait.Env{
 		RetryMin: cfg.RetryMin,
 		RetryMax: cfg.RetryMax,
 		Slots:    c.slotPools,
