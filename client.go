@@ -113,7 +113,6 @@ func New(cfg Config) (*Client, error) {
 		Events:   translator{c},
 	})
 	c.latches = newLatches(c)
-	c.queues.SetLatches(c.latches)
 	return c, nil
 }
 

@@ -38,7 +38,7 @@ func (client) Ended(*lease.Lease, time.Duration, bool, error)   {}
 func (client) LossFound(*lease.Lease, error)                    {}
 func (client) AttemptFailed(*lease.Spec, int, error)            {}
 func (client) CannotFollow(string, error)                       {}
-func (client) Counted(int, string)                              {}
+func (client) LatchCounted(int, string)                         {}
 func (client) SubscriptionsChanged()                            {}
 
 // nodeEvents passes on that nodes have capacity, and ignores the other news of nodes.
@@ -90,7 +90,6 @@ func newQueues(t *testing.T, n int, wrap ...func(node.Node) node.Node) (*Queues,
 		RetryMin: 10 * time.Millisecond, RetryMax: 200 * time.Millisecond,
 		Slots: slots.NewPools(n, half), Events: client{},
 	})
-	qs.SetLatches(client{})
 	events.queues = qs
 	return qs, e
 }

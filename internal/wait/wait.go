@@ -30,10 +30,6 @@ func New(leases lease.Env, env Env) (*Queues, *lease.Engine) {
 	return qs, qs.engine
 }
 
-// SetLatches makes the router pass on the messages for latches. It must precede the first Use of the
-// subscriptions.
-func (qs *Queues) SetLatches(l Latches) { qs.latches = l }
-
 // Subscriptions returns the subscriptions of the client, for its other waiters.
 func (qs *Queues) Subscriptions() *inbox.Set { return qs.subscriptions }
 
