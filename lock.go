@@ -109,8 +109,8 @@ func (l *Lock) With(o LockOptions) *Lock {
 	if s.MaxHold < 0 {
 		m.addProblems(fmt.Sprintf("MaxHold %v is negative", s.MaxHold))
 	}
-	if m.waitMode > WaitSpin {
-		m.addProblems(fmt.Sprintf("unknown Waiting %d", m.waitMode))
+	if m.waitMode != WaitQueued && m.waitMode != WaitSpin {
+		m.addProblems(fmt.Sprintf("unknown Waiting %q", m.waitMode))
 	}
 	if o.Rule != (quorum.Rule{}) {
 		s.Need = o.Rule.Need(l.client.nodes.Len())
