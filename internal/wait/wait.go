@@ -23,7 +23,7 @@ import (
 func New(leases lease.Env, env Env) (*Queues, *lease.Engine) {
 	qs := &Queues{crowd: crowd{byNeed: make([]deadlineHeap, leases.Nodes.Len()+1)}}
 	leases.Locals = qs
-	qs.shared.env, qs.engine = env, lease.New(leases)
+	qs.env, qs.engine = env, lease.New(leases)
 	qs.interval.Store(int64(BeatInterval))
 	qs.router.init(&qs.shared)
 	qs.heart.init(&qs.router)
