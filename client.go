@@ -91,7 +91,7 @@ func New(cfg Config) (*Client, error) {
 		Events:         translator{c},
 	})
 	c.slotPools = slots.NewPools(len(nodes), cfg.Jitter)
-	c.engine = lease.New(lease.Env{
+	c.queues, c.engine = wait.New(lease.Env{
 		ID:            c.id,
 		Clock:         cfg.Clock,
 		Jitter:        cfg.Jitter,
@@ -106,15 +106,13 @@ func New(cfg Config) (*Client, error) {
 		Events:        translator{c},
 		ReportVotes:   cfg.Hooks.Voted != nil,
 		ReportBacking: cfg.Hooks.BackingChanged != nil,
-	})
-	c.queues = wait.New(c.engine, wait.Env{
+	}, wait.Env{
 		RetryMin: cfg.RetryMin,
 		RetryMax: cfg.RetryMax,
 		Slots:    c.slotPools,
 		Events:   translator{c},
 	})
 	c.latches = newLatches(c)
-	c.queues.SetLatches(c.latches)
 	return c, nil
 }
 
@@ -264,58 +262,38 @@ func (c *Client) Connect(ctx context.Context) error {
 		return err
 	}
 	defer c.endCall()
-	return newConnecting(c).wait(ctx)
-}
-
-// connecting counts which nodes are connected.
-type connecting struct {
-	client *Client
-	told   chan dispatch.Connection
-	// errs has the reason for each node that is not connected, dispatch.ErrConnecting until the
-	// node has answered.
-	errs               []error
-	need, agreed, left int
-}
-
-// newConnecting makes all nodes connect.
-func newConnecting(c *Client) *connecting {
-	n := c.nodes.Len()
-	cn := &connecting{client: c, told: make(chan dispatch.Connection, n), errs: make([]error, n), need: quorum.Majority().Need(n), left: n}
+	n, need := c.nodes.Len(), quorum.Majority().Need(c.nodes.Len())
+	told := make(chan dispatch.Connection, n)
+	errs := make([]error, n) // why each node is not connected
 	for i := range n {
-		cn.errs[i] = &node.Error{Node: c.nodes.Name(i), Reason: node.ErrUnreachable, Err: dispatch.ErrConnecting}
-		c.nodes.Connect(i, cn.told)
+		errs[i] = &node.Error{Node: c.nodes.Name(i), Reason: node.ErrUnreachable, Err: dispatch.ErrConnecting}
+		c.nodes.Connect(i, told)
 	}
-	return cn
-}
-
-// wait returns once enough nodes are connected, or all have answered.
-func (cn *connecting) wait(ctx context.Context) error {
-	for cn.agreed < cn.need {
-		if cn.left == 0 {
-			return cn.failure()
+	agreed, left := 0, n // left have not answered yet
+	failure := func() error {
+		e := c.noQuorum(OpConnect, need, func(i int) error { return errs[i] })
+		e.Pending = left
+		return e
+	}
+	for agreed < need {
+		if left == 0 {
+			return failure()
 		}
 		select {
-		case one := <-cn.told:
-			cn.left--
-			cn.errs[one.Node] = one.Err
+		case one := <-told:
+			left--
+			errs[one.Node] = one.Err
 			if one.Err == nil {
-				cn.agreed++
+				agreed++
 			}
 		case <-ctx.Done():
-			return lease.GaveUp(cn.failure(), lease.ContextError(ctx))
-		case <-cn.client.quit:
-			return lease.GaveUp(cn.failure(), ErrClosed)
+			return lease.GaveUp(failure(), lease.ContextError(ctx))
+		case <-c.quit:
+			return lease.GaveUp(failure(), ErrClosed)
 		}
 	}
-	cn.client.nodes.KeepListed(cn.client.clock.Now()) // so that the first lock need not wait for that
+	c.nodes.KeepListed(c.clock.Now()) // so that the first lock need not wait for that
 	return nil
-}
-
-// failure returns the error that names the nodes without a connection.
-func (cn *connecting) failure() *NoQuorumError {
-	e := cn.client.noQuorum(OpConnect, cn.need, func(i int) error { return cn.errs[i] })
-	e.Pending = cn.left
-	return e
 }
 
 // noQuorum returns the error for an operation on which too few nodes agreed. failure returns why node i did not, or nil.

@@ -248,7 +248,7 @@ func (c Config) problems() []string {
 	add(c.RetryMax < 0, "RetryMax %v is negative", c.RetryMax)
 	add(c.RetryMin > c.RetryMax, "RetryMin %v is over RetryMax %v", c.RetryMin, c.RetryMax)
 	add(c.MaxHold < 0, "MaxHold %v is negative", c.MaxHold)
-	add(c.Waiting > WaitSpin, "unknown Waiting %d", c.Waiting)
+	add(c.Waiting != WaitQueued && c.Waiting != WaitSpin, "unknown Waiting %q", c.Waiting)
 	add(c.Handover.MaxCount < 0, "Handover.MaxCount %d is negative", c.Handover.MaxCount)
 	add(c.Handover.MaxTime < 0, "Handover.MaxTime %v is negative", c.Handover.MaxTime)
 	if problem := checkLabel("Holder", c.Holder, MaxHolderLength, false); problem != "" {
@@ -337,31 +337,21 @@ func duplicateProblems(nodes []node.Node) []string {
 }
 
 // Waiting says how Acquire waits for a lock that is held.
-type Waiting uint8
+type Waiting string
 
 const (
 	// WaitDefault is the setting of the client's Config. In a Config it means WaitQueued.
-	WaitDefault Waiting = iota
+	WaitDefault Waiting = ""
 	// WaitQueued queues the waiter on each node, in the order of arrival. A release wakes one
 	// waiter at a time. Within a client, the lock may pass from one waiter to the next without the
 	// network; see [Handover]. So the order across clients is the order of their turns, not of
 	// single waiters. LockOptions.NoHandover makes each turn a single lease.
-	WaitQueued
+	WaitQueued Waiting = "queued"
 	// WaitSpin is for very many locks that are held for a very short time. Nodes keep no queue and
 	// wake no waiter. The client polls the lock at growing, jittered intervals between RetryMin and
 	// RetryMax.
-	WaitSpin
+	WaitSpin Waiting = "spin"
 )
-
-var waitingNames = [...]string{WaitDefault: "default", WaitQueued: "queued", WaitSpin: "spin"}
-
-// String returns the name of the mode.
-func (w Waiting) String() string {
-	if int(w) >= len(waitingNames) {
-		return fmt.Sprintf("Waiting(%d)", uint8(w))
-	}
-	return waitingNames[w]
-}
 
 // The defaults of a [Handover].
 const (

@@ -202,61 +202,45 @@ type LossFoundEvent struct {
 // MultiHooks combines hooks: each event goes to all of them, in this order. For example, a program
 // can combine its own hooks with metrics. A function that is nil in all of them stays nil, and
 // costs nothing.
-func MultiHooks(all ...Hooks) Hooks {
-	return Hooks{
-		Acquired:       multi(all, func(h Hooks) func(AcquiredEvent) { return h.Acquired }),
-		Acquisition:    multi(all, func(h Hooks) func(AcquisitionEvent) { return h.Acquisition }),
-		Voted:          multi(all, func(h Hooks) func(VoteEvent) { return h.Voted }),
-		AttemptFailed:  multi(all, func(h Hooks) func(AttemptFailedEvent) { return h.AttemptFailed }),
-		Renewed:        multi(all, func(h Hooks) func(RenewedEvent) { return h.Renewed }),
-		RenewalFailed:  multi(all, func(h Hooks) func(RenewalFailedEvent) { return h.RenewalFailed }),
-		BackingChanged: multi(all, func(h Hooks) func(BackingEvent) { return h.BackingChanged }),
-		Ended:          multi(all, func(h Hooks) func(EndedEvent) { return h.Ended }),
-		LossFound:      multi(all, func(h Hooks) func(LossFoundEvent) { return h.LossFound }),
-		Latch:          multi(all, func(h Hooks) func(LatchEvent) { return h.Latch }),
-		NodeDown:       multiDown(all),
-		NodeUp:         multi(all, func(h Hooks) func(string) { return h.NodeUp }),
-		NodeRecovering: multi(all, func(h Hooks) func(NodeRecoveringEvent) { return h.NodeRecovering }),
-	}
-}
-
-// multi returns a function that calls the given hook of each, or nil.
-func multi[E any](all []Hooks, of func(Hooks) func(E)) func(E) {
-	var set []func(E)
+func MultiHooks(all ...Hooks) (m Hooks) {
 	for _, h := range all {
-		if f := of(h); f != nil {
-			set = append(set, f)
+		m.Acquired = both(m.Acquired, h.Acquired)
+		m.Acquisition = both(m.Acquisition, h.Acquisition)
+		m.Voted = both(m.Voted, h.Voted)
+		m.AttemptFailed = both(m.AttemptFailed, h.AttemptFailed)
+		m.Renewed = both(m.Renewed, h.Renewed)
+		m.RenewalFailed = both(m.RenewalFailed, h.RenewalFailed)
+		m.BackingChanged = both(m.BackingChanged, h.BackingChanged)
+		m.Ended = both(m.Ended, h.Ended)
+		m.LossFound = both(m.LossFound, h.LossFound)
+		m.Latch = both(m.Latch, h.Latch)
+		m.NodeUp = both(m.NodeUp, h.NodeUp)
+		m.NodeRecovering = both(m.NodeRecovering, h.NodeRecovering)
+		switch first := m.NodeDown; {
+		case first == nil:
+			m.NodeDown = h.NodeDown
+		case h.NodeDown != nil:
+			m.NodeDown = func(node string, err error) {
+				first(node, err)
+				h.NodeDown(node, err)
+			}
 		}
 	}
-	switch len(set) {
-	case 0:
-		return nil
-	case 1:
-		return set[0]
+	return m
+}
+
+// both returns a function that calls two hooks, either of which may be nil.
+func both[E any](first, second func(E)) func(E) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
 	}
 	return func(event E) {
-		for _, f := range set {
-			f(event)
-		}
+		first(event)
+		second(event)
 	}
-}
-
-// multiDown is multi for NodeDown, which takes two arguments.
-func multiDown(all []Hooks) func(node string, err error) {
-	type down struct {
-		node string
-		err  error
-	}
-	one := multi(all, func(h Hooks) func(down) {
-		if h.NodeDown == nil {
-			return nil
-		}
-		return func(d down) { h.NodeDown(d.node, d.err) }
-	})
-	if one == nil {
-		return nil
-	}
-	return func(node string, err error) { one(down{node, err}) }
 }
 
 // reporter runs hooks and writes log lines, one after another in the order of events. It has a
@@ -338,90 +322,50 @@ func report[E any](r *reporter, hook func(E), event E) {
 // id, rounds, err. The line for a call without a lease is logged with the context of the call, in
 // which handlers find its trace.
 func LogHooks(logger *slog.Logger) Hooks {
-	l := logHooks{logger}
+	in := func(ctx context.Context, failure bool, msg string, args ...any) {
+		level := slog.LevelDebug
+		if failure {
+			level = slog.LevelWarn
+		}
+		logger.Log(ctx, level, "quorumlock: "+msg, args...)
+	}
+	log := func(failure bool, msg string, args ...any) { in(context.Background(), failure, msg, args...) }
 	return Hooks{
-		Acquired:       l.acquired,
-		Acquisition:    l.acquisition,
-		AttemptFailed:  l.attemptFailed,
-		Renewed:        l.renewed,
-		RenewalFailed:  l.renewalFailed,
-		BackingChanged: l.backingChanged,
-		Ended:          l.ended,
-		LossFound:      l.lossFound,
-		Latch:          l.latch,
-		NodeDown: func(node string, err error) {
-			l.log(slog.LevelDebug, "node failed", slog.String("node", node), slog.Any("err", err))
+		Acquired: func(e AcquiredEvent) {
+			log(false, "lease granted", "names", e.Names, "owner", e.Owner, "token", e.Token, "attempts", e.Attempts, "waited", e.Waited,
+				"reads", e.Reads, "handed_over", e.HandedOver)
 		},
-		NodeUp:         func(node string) { l.log(slog.LevelDebug, "node is in use again", slog.String("node", node)) },
-		NodeRecovering: l.nodeRecovering,
+		Acquisition: func(e AcquisitionEvent) {
+			if e.Err != nil { // otherwise Acquired reports it
+				in(e.Context, false, "no lease", "names", e.Names, "attempts", e.Attempts, "took", e.Took, "reads", e.Reads, "err", e.Err)
+			}
+		},
+		AttemptFailed: func(e AttemptFailedEvent) { // a lock that others hold is no failure
+			log(errors.Is(e.Err, ErrNoQuorum), "attempt failed", "names", e.Names, "attempt", e.Attempt, "err", e.Err)
+		},
+		Renewed: func(e RenewedEvent) {
+			log(false, "lease renewed", "names", e.Names, "owner", e.Owner, "remaining", e.Remaining)
+		},
+		RenewalFailed: func(e RenewalFailedEvent) {
+			log(true, "renewal failed", "names", e.Names, "owner", e.Owner, "remaining", e.Remaining, "err", e.Err)
+		},
+		BackingChanged: func(e BackingEvent) {
+			log(e.Have < e.Want, "backing changed", "names", e.Names, "owner", e.Owner, "have", e.Have, "want", e.Want, "need", e.Need)
+		},
+		Ended: func(e EndedEvent) {
+			log(false, "lease ended", "names", e.Names, "owner", e.Owner, "token", e.Token, "held", e.Held, "handed_over", e.HandedOver, "err", e.Err)
+		},
+		LossFound: func(e LossFoundEvent) {
+			log(false, "lease lost before its release", "names", e.Names, "owner", e.Owner, "token", e.Token, "err", e.Err)
+		},
+		Latch: func(e LatchEvent) {
+			failure := errors.Is(e.Err, ErrNoQuorum) || errors.Is(e.Err, ErrLatchSet)
+			log(failure, "latch", "op", string(e.Op), "name", e.Name, "id", e.ID, "rounds", e.Rounds, "took", e.Took, "err", e.Err)
+		},
+		NodeDown: func(node string, err error) { log(false, "node failed", "node", node, "err", err) },
+		NodeUp:   func(node string) { log(false, "node is in use again", "node", node) },
+		NodeRecovering: func(e NodeRecoveringEvent) {
+			log(false, "node recovers", "node", e.Node, "since", e.Since, "until", e.Until, "had_marker", e.HadMarker)
+		},
 	}
-}
-
-// logHooks writes events to a logger.
-type logHooks struct{ logger *slog.Logger }
-
-func (l logHooks) log(level slog.Level, msg string, attrs ...slog.Attr) {
-	l.logger.LogAttrs(context.Background(), level, "quorumlock: "+msg, attrs...)
-}
-
-// levelOf returns the level of an event. A lock that others hold is no failure.
-func levelOf(failure bool) slog.Level {
-	if failure {
-		return slog.LevelWarn
-	}
-	return slog.LevelDebug
-}
-
-func (l logHooks) acquired(e AcquiredEvent) {
-	l.log(slog.LevelDebug, "lease granted", slog.Any("names", e.Names), slog.String("owner", e.Owner),
-		slog.Uint64("token", e.Token), slog.Int("attempts", e.Attempts), slog.Duration("waited", e.Waited),
-		slog.Bool("reads", e.Reads), slog.Bool("handed_over", e.HandedOver))
-}
-
-func (l logHooks) acquisition(e AcquisitionEvent) {
-	if e.Err == nil {
-		return // Acquired has reported it
-	}
-	l.logger.LogAttrs(e.Context, slog.LevelDebug, "quorumlock: no lease", slog.Any("names", e.Names),
-		slog.Int("attempts", e.Attempts), slog.Duration("took", e.Took), slog.Bool("reads", e.Reads), slog.Any("err", e.Err))
-}
-
-func (l logHooks) attemptFailed(e AttemptFailedEvent) {
-	l.log(levelOf(errors.Is(e.Err, ErrNoQuorum)), "attempt failed",
-		slog.Any("names", e.Names), slog.Int("attempt", e.Attempt), slog.Any("err", e.Err))
-}
-
-func (l logHooks) renewed(e RenewedEvent) {
-	l.log(slog.LevelDebug, "lease renewed",
-		slog.Any("names", e.Names), slog.String("owner", e.Owner), slog.Duration("remaining", e.Remaining))
-}
-
-func (l logHooks) renewalFailed(e RenewalFailedEvent) {
-	l.log(slog.LevelWarn, "renewal failed", slog.Any("names", e.Names), slog.String("owner", e.Owner),
-		slog.Duration("remaining", e.Remaining), slog.Any("err", e.Err))
-}
-
-func (l logHooks) backingChanged(e BackingEvent) {
-	l.log(levelOf(e.Have < e.Want), "backing changed", slog.Any("names", e.Names), slog.String("owner", e.Owner),
-		slog.Int("have", e.Have), slog.Int("want", e.Want), slog.Int("need", e.Need))
-}
-
-func (l logHooks) ended(e EndedEvent) {
-	l.log(slog.LevelDebug, "lease ended", slog.Any("names", e.Names), slog.String("owner", e.Owner),
-		slog.Uint64("token", e.Token), slog.Duration("held", e.Held), slog.Bool("handed_over", e.HandedOver), slog.Any("err", e.Err))
-}
-
-func (l logHooks) lossFound(e LossFoundEvent) {
-	l.log(slog.LevelDebug, "lease lost before its release", slog.Any("names", e.Names), slog.String("owner", e.Owner),
-		slog.Uint64("token", e.Token), slog.Any("err", e.Err))
-}
-
-func (l logHooks) latch(e LatchEvent) {
-	l.log(levelOf(errors.Is(e.Err, ErrNoQuorum) || errors.Is(e.Err, ErrLatchSet)), "latch", slog.String("op", string(e.Op)), slog.String("name", e.Name),
-		slog.String("id", e.ID), slog.Int("rounds", e.Rounds), slog.Duration("took", e.Took), slog.Any("err", e.Err))
-}
-
-func (l logHooks) nodeRecovering(e NodeRecoveringEvent) {
-	l.log(slog.LevelDebug, "node recovers", slog.String("node", e.Node), slog.Time("since", e.Since),
-		slog.Time("until", e.Until), slog.Bool("had_marker", e.HadMarker))
 }

@@ -147,7 +147,7 @@ func (j *Joined) Do(ctx context.Context, fn func(ctx context.Context) error) err
 	if err != nil {
 		return err
 	}
-	return runWhileHeld(ctx, jointContext{Context: ctx, lease: lease}, lease, fn)
+	return runWhileHeld(ctx, leaseContext{Context: ctx, lease: lease}, lease, fn)
 }
 
 // joinPart is one name of a joined lock.
@@ -300,7 +300,7 @@ type JointLease struct {
 func newJointLease(ctx context.Context, j *Joined, interrupt context.CancelCauseFunc) *JointLease {
 	l := &JointLease{joined: j, interrupt: interrupt}
 	over, cancel := context.WithCancelCause(context.Background())
-	l.ctx, l.cancel = jointContext{Context: over, values: ctx, lease: l}, cancel
+	l.ctx, l.cancel = leaseContext{Context: over, values: ctx, lease: l}, cancel
 	l.releasesBegun.Add(1)
 	return l
 }
@@ -328,17 +328,10 @@ func (l *JointLease) leases() []*Lease {
 }
 
 // Leases returns the leases of the locks, in the order of acquisition: one for each lock, or one
-// for several names that were taken in one step. They have the owner ids and
+// for several names that were taken in one step. They have the owner ids, the tokens and
 // the times of validity, which a JointLease lacks. Release the JointLease, not one of these: with
 // one of them, all of it ends.
 func (l *JointLease) Leases() []*Lease { return slices.Clone(l.leases()) }
-
-// WaiveMinHold makes Release free all locks at once, as [Lease.WaiveMinHold] does.
-func (l *JointLease) WaiveMinHold() {
-	for _, part := range l.leases() {
-		part.WaiveMinHold()
-	}
-}
 
 // end ends the joint lease, unless it has ended, and begins the releases.
 func (l *JointLease) end(why error) {
@@ -407,27 +400,6 @@ func (l *JointLease) Err() error {
 	return over
 }
 
-// Token returns the fencing token of one name of one of the locks, as [Lease.Token] does. It is 0
-// if that name of the lock was not joined. Names that were taken in one step share a token.
-func (l *JointLease) Token(lock Joinable, name string) uint64 {
-	if other, ok := lock.(*Lock); lock == nil || ok && other == nil || l.joined == nil {
-		return 0
-	}
-	parts, _ := lock.parts()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, s := range l.joined.steps {
-		for _, p := range s.parts {
-			for _, q := range parts {
-				if q.shown() == name && p.compare(q) == 0 && i < len(l.parts) {
-					return l.parts[i].Token()
-				}
-			}
-		}
-	}
-	return 0
-}
-
 // Release releases all of the locks, and waits until enough nodes have confirmed each, as
 // [Lease.Release] does. If the joint lease had ended before, the error says how. Otherwise Release
 // joins the errors of the locks whose release failed.
@@ -448,28 +420,17 @@ func (l *JointLease) Release(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// jointContext is a context that carries the leases of several locks. Like a [leaseContext], it has
-// the values of another context besides its own, unless values is nil.
-type jointContext struct {
-	context.Context
-	values context.Context
-	lease  *JointLease
-}
-
-// Value asks all leases first, then the context of the joint lease, then values.
-func (c jointContext) Value(key any) any {
+// contextValue implements heldLease: it asks all leases.
+func (l *JointLease) contextValue(key any) any {
 	switch key.(type) {
 	case anyKey, heldKey, tokenKey, *permitQuery:
-		for _, part := range c.lease.leases() {
+		for _, part := range l.leases() {
 			if v := part.contextValue(key); v != nil {
 				return v
 			}
 		}
 	}
-	if v := c.Context.Value(key); v != nil || c.values == nil {
-		return v
-	}
-	return c.values.Value(key)
+	return nil
 }
 
 // jointRef makes a joint lease end with one of its locks: it implements lease.Dependent. Its

@@ -109,8 +109,8 @@ func (l *Lock) With(o LockOptions) *Lock {
 	if s.MaxHold < 0 {
 		m.addProblems(fmt.Sprintf("MaxHold %v is negative", s.MaxHold))
 	}
-	if m.waitMode > WaitSpin {
-		m.addProblems(fmt.Sprintf("unknown Waiting %d", m.waitMode))
+	if m.waitMode != WaitQueued && m.waitMode != WaitSpin {
+		m.addProblems(fmt.Sprintf("unknown Waiting %q", m.waitMode))
 	}
 	if o.Rule != (quorum.Rule{}) {
 		s.Need = o.Rule.Need(l.client.nodes.Len())
@@ -265,9 +265,11 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 	return runWhileHeld(ctx, leaseContext{Context: ctx, lease: lease}, lease, fn)
 }
 
-// heldLease is what runWhileHeld needs of a lease.
+// heldLease is a lease or a joint lease.
 type heldLease interface {
 	Context() context.Context
+	// contextValue returns its own value for a context key, or nil.
+	contextValue(key any) any
 	Err() error
 	Release(ctx context.Context) error
 }
@@ -283,7 +285,7 @@ func runWhileHeld(ctx, held context.Context, lease heldLease, fn func(ctx contex
 	defer func() {
 		stop()
 		cancel(ErrReleased)
-		if lost := lossFound(lease.Release(ctx)); lost != nil && over == nil {
+		if lost := lease.Release(ctx); over == nil && errors.Is(lost, ErrLost) {
 			err = errors.Join(err, lost)
 		}
 	}()
@@ -291,14 +293,6 @@ func runWhileHeld(ctx, held context.Context, lease heldLease, fn func(ctx contex
 	over = lease.Err()
 	if over != nil && !errors.Is(err, over) {
 		return errors.Join(err, over)
-	}
-	return err
-}
-
-// lossFound returns the error of a release if it reports a loss, or nil.
-func lossFound(err error) error {
-	if !errors.Is(err, ErrLost) {
-		return nil
 	}
 	return err
 }

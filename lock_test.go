@@ -104,12 +104,11 @@ func TestZeroValues(t *testing.T) {
 		require.ErrorIs(t, err, quorumlock.ErrInvalid, i)
 	}
 	lease.WaiveMinHold()
-	joint.WaiveMinHold()
 	have, want := lease.Backing()
 	_, held := lock.Token(ctx)
 	_, _, holds := semaphore.Slots(ctx)
 	require.False(t, held || holds)
-	require.Zero(t, lease.Token()+uint64(lease.Remaining())+joint.Token(&lock, "a")+uint64(have+want+striped.Stripe("a"))) //nolint:gosec // zeros
+	require.Zero(t, lease.Token()+uint64(lease.Remaining())+uint64(have+want+striped.Stripe("a"))) //nolint:gosec // zeros
 	require.Empty(t, slices.Concat(lease.Names(), lock.Names()))
 	require.Empty(t, lease.Owner()+semaphore.Name()+latch.Name())
 	require.Empty(t, lease.Slots())

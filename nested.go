@@ -7,13 +7,13 @@ import (
 	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
-// leaseContext is a context that carries its lease. Go has no thread identity, so ownership travels
-// in the context: code with the context acts for the holder. It ends as the embedded context does,
-// and has the values of another context besides its own, unless values is nil.
+// leaseContext is a context that carries a lease or a joint lease. Go has no thread identity, so
+// ownership travels in the context: code with the context acts for the holder. It ends as the
+// embedded context does, and has the values of another context besides its own, unless values is nil.
 type leaseContext struct {
 	context.Context
 	values context.Context
-	lease  *Lease
+	lease  heldLease
 }
 
 // anyKey asks a context whether it carries any lease. Most carry none, so this one query saves one
@@ -64,7 +64,7 @@ func (c leaseContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// contextValue returns the lease's own value for a context key, or nil.
+// contextValue implements heldLease.
 func (l *Lease) contextValue(key any) any {
 	t := l.lease
 	switch k := key.(type) {

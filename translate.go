@@ -150,6 +150,10 @@ func (t translator) AttemptFailed(s *lease.Spec, attempt int, err error) {
 	}
 }
 
+func (t translator) LatchCounted(i int, name string) { t.client.latches.Counted(i, name) }
+
+func (t translator) SubscriptionsChanged() { t.client.latches.SubscriptionsChanged() }
+
 func (t translator) CannotFollow(node string, err error) {
 	t.client.warn("quorumlock: cannot subscribe to Redisson's releases: waiters poll once a second", "node", node, "err", err)
 }

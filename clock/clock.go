@@ -30,8 +30,7 @@ type Clock interface {
 	Wall() time.Time
 
 	// AfterFunc runs f in a goroutine of its own once d has passed on this clock, never
-	// earlier. It runs f at once if d is zero or less. Implementations for tests may run f on
-	// the goroutine that moves the clock.
+	// earlier. It runs f at once if d is zero or less.
 	AfterFunc(d time.Duration, f func()) Timer
 }
 

@@ -32,33 +32,24 @@ func asleep(c clock.Clock) subject {
 	return subject{c, func(d time.Duration) { time.Sleep(d); synctest.Wait() }}
 }
 
-func advanced(m *clock.Manual, c clock.Clock, rate float64) subject {
+func skewed(rates ...float64) subject {
+	c, rate := clock.Process(), 1.0
+	for _, r := range rates {
+		c, rate = clock.NewSkewed(c, r), rate*r
+	}
 	return subject{c, func(d time.Duration) {
-		m.Advance(time.Duration(math.Ceil(float64(d) / rate)))
+		time.Sleep(time.Duration(math.Ceil(float64(d) / rate)))
 		synctest.Wait()
 	}}
 }
 
 var subjects = map[string]func() subject{
-	"process": func() subject { return asleep(clock.Process()) },
-	"sliced":  func() subject { return asleep(sliced{clock.Process()}) },
-	"manual": func() subject {
-		m := clock.NewManual(epoch)
-		return advanced(m, m, 1)
-	},
-	"fast": func() subject {
-		m := clock.NewManual(epoch)
-		return advanced(m, clock.NewSkewed(m, 1.25), 1.25)
-	},
-	"slow": func() subject {
-		m := clock.NewManual(epoch)
-		return advanced(m, clock.NewSkewed(m, 0.5), 0.5)
-	},
-	"fast on slow": func() subject {
-		m := clock.NewManual(epoch)
-		return advanced(m, clock.NewSkewed(clock.NewSkewed(m, 0.5), 1.25), 0.625)
-	},
-	"skewed on process": func() subject { return asleep(clock.NewSkewed(clock.Process(), 1)) },
+	"process":           func() subject { return asleep(clock.Process()) },
+	"sliced":            func() subject { return asleep(sliced{clock.Process()}) },
+	"fast":              func() subject { return skewed(1.25) },
+	"slow":              func() subject { return skewed(0.5) },
+	"fast on slow":      func() subject { return skewed(0.5, 1.25) },
+	"skewed on process": func() subject { return skewed(1) },
 }
 
 // TestContract holds every clock to what [clock.Clock] promises.

@@ -13,59 +13,70 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-func TestSkewedRate(t *testing.T) {
-	m := clock.NewManual(epoch)
-	m.Advance(7 * time.Second)
-	fast, slow := clock.NewSkewed(m, 1.005), clock.NewSkewed(m, 0.98)
-	require.Equal(t, 7*time.Second, fast.Now(), "the clock starts at the time of its base")
-	require.Equal(t, m.Wall(), fast.Wall())
+// pass lets the time of the bubble pass, and all timers run that are due then.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
 
-	m.Advance(1000 * time.Second)
-	require.InDelta(t, float64(1012*time.Second), float64(fast.Now()), 2)
-	require.InDelta(t, float64(987*time.Second), float64(slow.Now()), 2)
-	require.WithinDuration(t, m.Wall().Add(5*time.Second), fast.Wall(), 2)
-	require.WithinDuration(t, m.Wall().Add(-20*time.Second), slow.Wall(), 2)
+func TestSkewedRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := clock.Process()
+		pass(7 * time.Second)
+		fast, slow := clock.NewSkewed(base, 1.005), clock.NewSkewed(base, 0.98)
+		require.Equal(t, 7*time.Second, fast.Now(), "the clock starts at the time of its base")
+		require.Equal(t, base.Wall(), fast.Wall())
+
+		pass(1000 * time.Second)
+		require.InDelta(t, float64(1012*time.Second), float64(fast.Now()), 2)
+		require.InDelta(t, float64(987*time.Second), float64(slow.Now()), 2)
+		require.WithinDuration(t, base.Wall().Add(5*time.Second), fast.Wall(), 2)
+		require.WithinDuration(t, base.Wall().Add(-20*time.Second), slow.Wall(), 2)
+	})
 }
 
 func TestSkewedWallClockSteps(t *testing.T) {
-	m := clock.NewManual(epoch)
-	s := clock.NewSkewed(m, 1)
-	s.StepWall(time.Hour)
-	require.Equal(t, epoch.Add(time.Hour), s.Wall())
-	require.Equal(t, epoch, m.Wall(), "the base takes no notice")
-	s.StepWall(-3 * time.Hour)
-	m.StepWall(time.Minute)
-	require.Equal(t, epoch.Add(time.Minute-2*time.Hour), s.Wall(), "the steps of the base come on top")
-	require.Zero(t, s.Now())
+	synctest.Test(t, func(t *testing.T) {
+		base := clock.NewSkewed(clock.Process(), 1)
+		s := clock.NewSkewed(base, 1)
+		began := base.Wall()
+		s.StepWall(time.Hour)
+		require.Equal(t, began.Add(time.Hour), s.Wall())
+		require.Equal(t, began, base.Wall(), "the base takes no notice")
+		s.StepWall(-3 * time.Hour)
+		base.StepWall(time.Minute)
+		require.Equal(t, began.Add(time.Minute-2*time.Hour), s.Wall(), "the steps of the base come on top")
+		require.Zero(t, s.Now())
+	})
 }
 
 func TestSkewedJump(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := clock.NewManual(epoch)
-		s := clock.NewSkewed(m, 2)
+		base := clock.Process()
+		s, began := clock.NewSkewed(base, 2), base.Wall()
 		var due, later, stopped, based counter
 		s.AfterFunc(10*time.Second, due.inc)
 		s.AfterFunc(15*time.Second, later.inc)
 		timer := s.AfterFunc(5*time.Second, stopped.inc)
-		m.AfterFunc(5*time.Second, based.inc)
+		base.AfterFunc(5*time.Second, based.inc)
 		require.True(t, timer.Stop())
 
-		m.Advance(time.Second)
+		pass(time.Second)
 		s.Jump(8 * time.Second)
 		synctest.Wait()
 		require.Equal(t, 10*time.Second, s.Now())
-		require.Equal(t, time.Second, m.Now())
-		require.Equal(t, epoch.Add(2*time.Second), s.Wall(), "the wall clock stays")
+		require.Equal(t, time.Second, base.Now())
+		require.Equal(t, began.Add(2*time.Second), s.Wall(), "the wall clock stays")
 		due.require(t, 1)
 		later.require(t, 0)
 
-		m.Advance(2500*time.Millisecond - 1)
+		pass(2500*time.Millisecond - 1)
 		later.require(t, 0)
-		m.Advance(1)
+		pass(1)
 		later.require(t, 1)
 		require.Equal(t, 15*time.Second, s.Now())
 
-		m.Advance(time.Hour)
+		pass(time.Hour)
 		due.require(t, 1)
 		stopped.require(t, 0)
 		based.require(t, 1)
@@ -73,75 +84,79 @@ func TestSkewedJump(t *testing.T) {
 }
 
 func TestSkewedJumpInAFunction(t *testing.T) {
-	m := clock.NewManual(epoch)
-	s := clock.NewSkewed(m, 1)
-	var at time.Duration
-	s.AfterFunc(time.Minute, func() { at = m.Now() })
-	s.AfterFunc(time.Second, func() { s.Jump(time.Hour) })
-	m.Advance(time.Second)
-	require.Equal(t, time.Second, at)
+	synctest.Test(t, func(t *testing.T) {
+		base := clock.Process()
+		s := clock.NewSkewed(base, 1)
+		var at time.Duration
+		s.AfterFunc(time.Minute, func() { at = base.Now() })
+		s.AfterFunc(time.Second, func() { s.Jump(time.Hour) })
+		pass(time.Second)
+		require.Equal(t, time.Second, at)
+	})
 }
 
 func TestSkewedJumpsAddUp(t *testing.T) {
-	m := clock.NewManual(epoch)
-	s := clock.NewSkewed(m, 1)
-	s.Jump(time.Second)
-	s.Jump(time.Minute)
-	require.Equal(t, time.Minute+time.Second, s.Now())
-	s.Jump(math.MaxInt64)
-	m.Advance(time.Second)
-	require.Equal(t, time.Duration(math.MaxInt64), s.Now(), "the time does not wrap around")
+	synctest.Test(t, func(t *testing.T) {
+		s := clock.NewSkewed(clock.Process(), 1)
+		s.Jump(time.Second)
+		s.Jump(time.Minute)
+		require.Equal(t, time.Minute+time.Second, s.Now())
+		s.Jump(math.MaxInt64)
+		pass(time.Second)
+		require.Equal(t, time.Duration(math.MaxInt64), s.Now(), "the time does not wrap around")
+	})
 }
 
 // grabber is a base that hands over what its timers would run.
 type grabber struct {
-	*clock.Manual
+	clock.Clock
 	fire func()
 }
 
 func (g *grabber) AfterFunc(d time.Duration, f func()) clock.Timer {
 	g.fire = f
-	return g.Manual.AfterFunc(d, func() {})
+	return g.Clock.AfterFunc(d, func() {})
 }
 
 // A timer of the base may have fired already, and wait for its turn, when the
 // timer above it is stopped or set again.
 func TestSkewedIgnoresAnOutdatedFiring(t *testing.T) {
-	base := &grabber{Manual: clock.NewManual(epoch)}
-	s := clock.NewSkewed(base, 1)
-	runs := 0
-	timer := s.AfterFunc(time.Second, func() { runs++ })
-	base.Advance(time.Second)
+	synctest.Test(t, func(t *testing.T) {
+		base := &grabber{Clock: clock.Process()}
+		s := clock.NewSkewed(base, 1)
+		runs := 0
+		timer := s.AfterFunc(time.Second, func() { runs++ })
+		pass(time.Second)
 
-	require.True(t, timer.Stop())
-	base.fire()
-	require.Zero(t, runs, "overtaken by a Stop")
+		require.True(t, timer.Stop())
+		base.fire()
+		require.Zero(t, runs, "overtaken by a Stop")
 
-	require.False(t, timer.Reset(time.Second))
-	base.fire()
-	require.Zero(t, runs, "overtaken by a Reset")
+		require.False(t, timer.Reset(time.Second))
+		base.fire()
+		require.Zero(t, runs, "overtaken by a Reset")
 
-	base.Advance(time.Second)
-	base.fire()
-	base.fire()
-	require.Equal(t, 1, runs, "twice in time")
+		pass(time.Second)
+		base.fire()
+		base.fire()
+		require.Equal(t, 1, runs, "twice in time")
+	})
 }
 
 func TestSkewedRefuses(t *testing.T) {
-	m := clock.NewManual(epoch)
+	base := clock.Process()
 	for _, rate := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1)} {
-		require.Panics(t, func() { clock.NewSkewed(m, rate) }, "%v", rate)
+		require.Panics(t, func() { clock.NewSkewed(base, rate) }, "%v", rate)
 	}
 	require.PanicsWithValue(t, "clock: NewSkewed at the rate -1: it must be above zero and finite",
-		func() { clock.NewSkewed(m, -1) })
+		func() { clock.NewSkewed(base, -1) })
 	require.PanicsWithValue(t, "clock: Jump by a negative duration: local time never goes back",
-		func() { clock.NewSkewed(m, 1).Jump(-1) })
+		func() { clock.NewSkewed(base, 1).Jump(-1) })
 }
 
 func TestSkewedConcurrentUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := clock.NewManual(epoch)
-		s := clock.NewSkewed(m, 1.01)
+		s := clock.NewSkewed(clock.Process(), 1.01)
 		var fired counter
 		var all sync.WaitGroup
 		for range 8 {
@@ -149,7 +164,7 @@ func TestSkewedConcurrentUse(t *testing.T) {
 				for range 20 {
 					s.AfterFunc(time.Millisecond, fired.inc)
 					stopped := s.AfterFunc(time.Hour, func() { t.Error("it was stopped") })
-					m.Advance(time.Microsecond)
+					time.Sleep(time.Microsecond)
 					s.Jump(time.Microsecond)
 					s.Wall()
 					s.StepWall(1)
@@ -158,8 +173,7 @@ func TestSkewedConcurrentUse(t *testing.T) {
 			})
 		}
 		all.Wait()
-		m.Advance(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		fired.require(t, 160)
 	})
 }
@@ -167,24 +181,27 @@ func TestSkewedConcurrentUse(t *testing.T) {
 // A timer is never early by its own clock, and late by no more than the
 // rounding of one nanosecond of the base; the clock itself never goes back.
 func TestSkewedTimersAreExact(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := clock.NewManual(epoch)
-		rate := rapid.Float64Range(0.1, 10).Draw(t, "rate")
-		m.Advance(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "before")))
-		s := clock.NewSkewed(m, rate)
-		m.Advance(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "since")))
-
-		d := time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "d"))
-		deadline := s.Now() + d
-		fired := time.Duration(0)
-		s.AfterFunc(d, func() { fired = s.Now() })
-		last := s.Now()
-		for fired == 0 {
-			m.Advance(d/7 + 1)
-			require.GreaterOrEqual(t, s.Now(), last)
-			last = s.Now()
-		}
-		require.GreaterOrEqual(t, fired, deadline)
-		require.Less(t, float64(fired-deadline), 2*rate+2)
+	rapid.Check(t, func(r *rapid.T) {
+		rate := rapid.Float64Range(0.1, 10).Draw(r, "rate")
+		before := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(r, "before"))
+		since := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(r, "since"))
+		d := time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(r, "d"))
+		var deadline, fired time.Duration
+		times := make([]time.Duration, 1, 100)
+		synctest.Test(t, func(*testing.T) {
+			base := clock.Process()
+			pass(before)
+			s := clock.NewSkewed(base, rate)
+			pass(since)
+			deadline = s.Now() + d
+			s.AfterFunc(d, func() { fired = s.Now() })
+			for fired == 0 {
+				times = append(times, s.Now())
+				pass(d/7 + 1)
+			}
+		})
+		require.IsNonDecreasing(r, times)
+		require.GreaterOrEqual(r, fired, deadline)
+		require.Less(r, float64(fired-deadline), 2*rate+2)
 	})
 }

@@ -5,16 +5,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/nodetest"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 func TestMemoryConforms(t *testing.T) {
 	nodetest.Run(t, func(t *testing.T) nodetest.Subject {
-		c := clock.NewManual(time.Unix(1_700_000_000, 0))
+		c := testkit.NewClock(time.Unix(1_700_000_000, 0))
 		m := memory.New("memory", c)
 		t.Cleanup(func() { _ = m.Close() })
 		return nodetest.Subject{

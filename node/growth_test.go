@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -17,7 +17,7 @@ import (
 // fence.
 type history struct {
 	*rapid.T
-	clock  *clock.Manual
+	clock  *testkit.Clock
 	node   *memory.Node
 	limits wire.Limits
 	// taken is the largest token that the node accepted. tokens are the tokens for renewals.
@@ -34,7 +34,7 @@ func recall(t *rapid.T) *history {
 	ms := time.Millisecond
 	h := &history{
 		T:      t,
-		clock:  clock.NewManual(time.UnixMicro(1_700_000_000_000_000 + rapid.Int64Range(0, 999).Draw(t, "µs"))),
+		clock:  testkit.NewClock(time.UnixMicro(1_700_000_000_000_000 + rapid.Int64Range(0, 999).Draw(t, "µs"))),
 		limits: wire.Limits{MaxTTL: 40 * ms, MaxClockSkew: rapid.SampledFrom([]time.Duration{0, ms, 20 * ms}).Draw(t, "skew")},
 		claims: make(map[string]time.Duration),
 	}

@@ -7,16 +7,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
-// memoryAt returns an open node on a manual clock.
-func memoryAt(t *testing.T) (*memory.Node, *clock.Manual) {
+// memoryAt returns an open node on a clock that the test moves.
+func memoryAt(t *testing.T) (*memory.Node, *testkit.Clock) {
 	t.Helper()
-	c := clock.NewManual(time.Now())
+	c := testkit.NewClock(time.Now())
 	m := opened(t, memory.New("m", c))
 	t.Cleanup(func() { _ = m.Close() })
 	return m, c
@@ -88,7 +88,7 @@ func TestMemoryCrashWithASave(t *testing.T) {
 
 // A crash brings back the saved marker with its limits.
 func TestMemoryCrashBringsTheMarkerBack(t *testing.T) {
-	c := clock.NewManual(time.Now())
+	c := testkit.NewClock(time.Now())
 	m := memory.New("m", c)
 	t.Cleanup(func() { _ = m.Close() })
 	first := want(t, wire.Inspected, m, marks).Marker

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/redislua"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -129,7 +129,7 @@ type mirror struct {
 	identity string
 	// sent are the messages of the engine, each behind its channel.
 	sent   []string
-	clock  *clock.Manual
+	clock  *testkit.Clock
 	limits wire.Limits
 	names  []string
 	slots  []string
@@ -160,7 +160,7 @@ func newMirror(t *testing.T) *mirror {
 func (p *mirror) begin(seed uint64) {
 	p.Rand = rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // any numbers will do
 	p.history = []string{fmt.Sprint("seed ", seed)}
-	p.clock = clock.NewManual(time.UnixMilli(1_700_000_000_123 + int64(p.IntN(1000))))
+	p.clock = testkit.NewClock(time.UnixMilli(1_700_000_000_123 + int64(p.IntN(1000))))
 	p.engine = redislua.New((*mirrorHost)(p))
 	p.limits = wire.Limits{MaxTTL: 10 * time.Minute, MaxClockSkew: time.Minute}
 	p.live = map[string]bool{"c": true, "d": true}

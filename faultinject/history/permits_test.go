@@ -11,7 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 func TestCheckOfPermits(t *testing.T) {
@@ -46,7 +46,7 @@ func TestPermitViolationNamesTheSlot(t *testing.T) {
 func TestSizesCountSinceTheRequest(t *testing.T) {
 	for _, requested := range []time.Duration{0, time.Second, 4 * time.Second} {
 		var log Log
-		now := clock.NewManual(time.Time{})
+		now := testkit.NewClock(time.Time{})
 		r := log.Recorder("c1", now)
 		now.Advance(2 * time.Second)
 		require.NoError(t, r.Resize(1, "job", 1, func() error { now.Advance(time.Second); return nil }))

@@ -17,11 +17,12 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 func TestRecordedEventsAreReadBack(t *testing.T) {
 	var out bytes.Buffer
-	now := clock.NewManual(time.Time{})
+	now := testkit.NewClock(time.Time{})
 	r := NewRecorder("c1", &out, now)
 	now.Advance(10)
 	attempt := r.Acquire(2, "a")
@@ -60,7 +61,7 @@ func TestRecordedEventsAreReadBack(t *testing.T) {
 
 func TestRecorderOfReadersPermitsAndLatches(t *testing.T) {
 	var out bytes.Buffer
-	now := clock.NewManual(time.Time{})
+	now := testkit.NewClock(time.Time{})
 	r := NewRecorder("c1", &out, now)
 	ends := func(err error) func() error { return func() error { now.Advance(1); return err } }
 	takes, fails := ends(nil), ends(errors.New("no quorum"))
@@ -110,7 +111,7 @@ func TestRecorderOfReadersPermitsAndLatches(t *testing.T) {
 // TestRefusalsAreRecorded: the reason for which a latch refused a call is part of its event, but no other reason is.
 func TestRefusalsAreRecorded(t *testing.T) {
 	var log Log
-	r := log.Recorder("c1", clock.NewManual(time.Time{}))
+	r := log.Recorder("c1", testkit.NewClock(time.Time{}))
 	for _, err := range []error{
 		fmt.Errorf("%w: a", quorumlock.ErrLatchNotSet), quorumlock.ErrLatchDeleted,
 		&quorumlock.LatchSetError{Count: 3}, quorumlock.ErrClosed, nil,
@@ -133,7 +134,7 @@ func TestRefusalsAreRecorded(t *testing.T) {
 // that one of them refused.
 func TestLogCollectsRecorders(t *testing.T) {
 	var log Log
-	now := clock.NewManual(time.Time{})
+	now := testkit.NewClock(time.Time{})
 	now.Advance(10)
 	first, second := log.Recorder("c1", now), log.Recorder("c2", now)
 	first.Acquire(1, "a").Granted("owner", 1)
@@ -152,7 +153,7 @@ func TestLogCollectsRecorders(t *testing.T) {
 // TestLatchCallIsWrittenAtOnce: a process that dies in a call leaves an event without a return.
 func TestLatchCallIsWrittenAtOnce(t *testing.T) {
 	var out bytes.Buffer
-	r := NewRecorder("c1", &out, clock.NewManual(time.Time{}))
+	r := NewRecorder("c1", &out, testkit.NewClock(time.Time{}))
 	_ = r.CountDown(1, "l", "id", func() error {
 		h, err := Read(strings.NewReader(out.String()))
 		require.NoError(t, err)
@@ -216,7 +217,7 @@ func (w *shortWriter) Write(p []byte) (int, error) {
 
 func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 	out := &shortWriter{room: 300}
-	r := NewRecorder("c1", out, clock.NewManual(time.Time{}))
+	r := NewRecorder("c1", out, testkit.NewClock(time.Time{}))
 	held := r.Acquire(1, "job").Granted("owner", 1)
 	for range 10 {
 		require.NoError(t, held.Act(func() error { return nil }), "the client is not disturbed")

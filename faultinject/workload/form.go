@@ -56,10 +56,10 @@ func Join(c *quorumlock.Client, r *history.Recorder, worker int, uses ...Use) *J
 // of a joint lease has.
 func (u Use) joinable(c *quorumlock.Client) (lock quorumlock.Joinable, granted func(*quorumlock.JointLease) (token uint64, slots []int)) {
 	if u.Permits == 0 {
-		lock = u.Lock(c)
-		return lock, func(l *quorumlock.JointLease) (uint64, []int) {
-			Called("JointLease.Token")
-			return l.Token(lock, u.Names[0]), nil
+		return u.Lock(c), func(l *quorumlock.JointLease) (uint64, []int) {
+			Called("JointLease.Context")
+			token, _ := c.RedLock(u.Names[0]).Token(l.Context())
+			return token, nil
 		}
 	}
 	s := u.semaphore(c)
@@ -115,8 +115,9 @@ func (j *Joint) Valid(lease *quorumlock.JointLease) error {
 // End ends a joint lease.
 func (j *Joint) End(lease *quorumlock.JointLease) error {
 	if j.uses[0].Ending == Waive {
-		Called("JointLease.WaiveMinHold")
-		lease.WaiveMinHold()
+		for _, part := range j.Leases(lease) {
+			part.WaiveMinHold()
+		}
 	}
 	Called("JointLease.Release")
 	return lease.Release(context.Background())

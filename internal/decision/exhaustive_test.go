@@ -447,10 +447,9 @@ func (w *world) release(o int) {
 func (w *world) renew(o int) {
 	p := &w.owners[o]
 	p.renewed = true
-	p.proposal.Renews()
 	for i := range w.nodes {
 		p.send(i, request{renews, p.proposal.Token(), w.now})
-		p.proposal.Expose(Set(0).With(i))
+		p.proposal.Renews(Set(0).With(i))
 	}
 }
 

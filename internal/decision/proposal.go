@@ -88,10 +88,6 @@ func (p *Proposal) Votes() *Tally { return &p.votes }
 // the lock and know a token as large.
 func (p *Proposal) Taken() *Tally { return &p.taken }
 
-// Fences returns the largest known token of each node. It is nil until a node reports one, and has no
-// tokens that nodes took before.
-func (p *Proposal) Fences() []uint64 { return p.fences }
-
 // Begin starts a fan-out, and returns the nodes to ask.
 func (p *Proposal) Begin() Set {
 	p.rounds++
@@ -300,14 +296,8 @@ func (p *Proposal) activeTaken(c *Claims, now time.Duration) int {
 	return n
 }
 
-// Renews records that renewals of this owner are sent from now on.
-func (p *Proposal) Renews() { p.renewed = true }
-
-// Renewed reports whether renewals of this owner were sent.
-func (p *Proposal) Renewed() bool { return p.renewed }
-
-// Expose records that a renewal of this owner is in flight to these nodes.
-func (p *Proposal) Expose(nodes Set) { p.exposed |= nodes }
+// Renews records that a renewal of this owner is in flight to these nodes.
+func (p *Proposal) Renews(nodes Set) { p.renewed, p.exposed = true, p.exposed|nodes }
 
 // Exposed returns the nodes that may have something of this owner: a release must reach them.
 func (p *Proposal) Exposed() Set { return p.exposed }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// never stands for a time that is not expected to come.
-const never = time.Duration(math.MaxInt64)
+// Never is a time that does not come.
+const Never = time.Duration(math.MaxInt64)
 
 // Backoff returns how long to wait between the given attempt, counted from 0, and the next, if no
 // notification ends the wait. The span is min(least * 2^attempt, most), and the wait is span/2 +
@@ -34,7 +34,7 @@ func FreeAfter(told []time.Duration, free, need int) time.Duration {
 	}
 	missing := need - free
 	if missing > len(told) {
-		return never
+		return Never
 	}
 	return max(nthLargest(told, len(told)-missing+1), 0)
 }
@@ -67,16 +67,16 @@ type Forecast struct {
 // is due at once.
 func NewForecast(n, need int) Forecast {
 	times := make([]time.Duration, 2*n)
-	return Forecast{need: need, releasedAt: never, heard: times[:n], expected: times[n:]}
+	return Forecast{need: need, releasedAt: Never, heard: times[:n], expected: times[n:]}
 }
 
 // StartAttempt records that an attempt is sent, and discards everything older. A holder
 // releases on all nodes at the same time. So after the first report of a release, the other
 // nodes get grace to report theirs: the time that most nodes need for an answer.
 func (f *Forecast) StartAttempt(grace time.Duration) {
-	f.releasedAt, f.grace = never, grace
+	f.releasedAt, f.grace = Never, grace
 	for i := range f.heard {
-		f.heard[i], f.expected[i] = never, never
+		f.heard[i], f.expected[i] = Never, Never
 	}
 }
 
@@ -84,14 +84,14 @@ func (f *Forecast) StartAttempt(grace time.Duration) {
 // renews it, and that rank other waiters are ahead there. A release reported since the
 // attempt is newer than the denial even if it arrived first: they use two connections.
 func (f *Forecast) Denied(i int, until time.Duration, rank int) {
-	f.expected[i] = after(until, time.Duration(max(rank, 0))*spread)
+	f.expected[i] = After(until, time.Duration(max(rank, 0))*spread)
 }
 
 // Reserved records that node i is free but reserved, until the given time, for the first of
 // rank waiters ahead of this one. With several of them, the second takes over when the first
 // does not come. So this waiter also leaves the second its turn.
 func (f *Forecast) Reserved(i int, until time.Duration, rank int) {
-	f.expected[i] = after(until, time.Duration(min(max(rank-1, 0), 1))*turn)
+	f.expected[i] = After(until, time.Duration(min(max(rank-1, 0), 1))*turn)
 }
 
 // Free records that node i is free for the waiter: a contender gave a grant back there, or other
@@ -108,7 +108,7 @@ func (f *Forecast) Woken(i int, now time.Duration) {
 
 // Standby records that the lock was released on node i, and that this waiter is near the head there.
 func (f *Forecast) Standby(i int, now time.Duration) {
-	f.hear(i, after(now, standbyDelay))
+	f.hear(i, After(now, standbyDelay))
 }
 
 func (f *Forecast) hear(i int, at time.Duration) { f.heard[i] = min(f.heard[i], at) }
@@ -119,7 +119,7 @@ func (f *Forecast) freeAt(i int) time.Duration { return min(f.heard[i], f.expect
 // NextAttempt returns when to make the next attempt: as soon as need nodes are expected to be
 // free, or the grace after the first release has passed.
 func (f *Forecast) NextAttempt() time.Duration {
-	next := after(f.releasedAt, f.grace)
+	next := After(f.releasedAt, f.grace)
 	if f.need < 1 || f.need > len(f.heard) {
 		return next
 	}
@@ -144,10 +144,10 @@ func (f *Forecast) readyBy(at time.Duration, i int) int {
 	return n
 }
 
-// after returns at + d, or never if that overflows.
-func after(at, d time.Duration) time.Duration {
-	if at > never-d {
-		return never
+// After returns at + d, or [Never] if that overflows.
+func After(at, d time.Duration) time.Duration {
+	if at > Never-d {
+		return Never
 	}
 	return at + d
 }

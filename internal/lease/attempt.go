@@ -259,7 +259,7 @@ func (a *attempt) plausible(i int, token uint64, r *wire.Reply) *wire.Reply {
 	name := g.engine.Nodes.Name(i)
 	switch {
 	case a.proposal.Implausible(answerOf(token, r), uint64(g.engine.Limits.Recovery().Microseconds())):
-		ahead := time.Duration(min(max(r.Token, token)-token, uint64(Never/time.Microsecond))) * time.Microsecond
+		ahead := time.Duration(min(max(r.Token, token)-token, uint64(decision.Never/time.Microsecond))) * time.Microsecond
 		return &wire.Reply{Err: &node.Error{Node: name, Op: wire.Acquire.String(), Reason: node.ErrClock, Err: errImplausible(ahead)}}
 	case g.spec.Reads && r.Outcome == wire.Granted && r.Token == 0:
 		return &wire.Reply{Err: &node.Error{Node: name, Op: wire.Acquire.String(), Reason: node.ErrProtocol, Err: errNoFence}}
@@ -314,11 +314,11 @@ func (a *attempt) becomeHeld() bool {
 	if !g.spec.Fixed {
 		g.nextRenewalAt = g.nextRenewal(a.sentAt)
 	}
-	if !g.engine.scheduler.schedule(g, g.nextDue()) {
+	if !g.engine.scheduler.schedule(g, g.nextDue(), false) {
 		g.lease = nil
 		return false
 	}
-	g.engine.locals.OnTaken(g)
+	g.engine.Locals.OnTaken(g)
 	g.dropProposal()
 	return true
 }

@@ -44,6 +44,7 @@ type Env struct {
 	Announce bool
 	// Closing is closed when attempts must end with ErrClosed.
 	Closing <-chan struct{}
+	Locals  Locals
 	Errors  Errors
 	Events  Events
 	// ReportVotes and ReportBacking are set if Events wants to know of them.
@@ -56,7 +57,6 @@ type Engine struct {
 	// Tokens proposes fencing tokens.
 	Tokens TokenClock
 
-	locals    Locals
 	scheduler scheduler
 	// sequence makes owner ids distinct.
 	sequence atomic.Uint64
@@ -68,7 +68,6 @@ type Engine struct {
 func New(env Env) *Engine {
 	e := &Engine{
 		Env:    env,
-		locals: noLocals{},
 		Tokens: newTokenClock(env.Clock, env.Limits, env.Timeout),
 		// The bunches of no TTL are further apart than MaxTTL.
 		renewalPhase: time.Duration(env.Jitter() * float64(env.Limits.MaxTTL)),
@@ -76,10 +75,6 @@ func New(env Env) *Engine {
 	e.scheduler = scheduler{clock: env.Clock, capacity: e.renewalRoom, starved: make([]taskHeap, env.Nodes.Len()+1)}
 	return e
 }
-
-// SetLocals connects the engine with the waiters of its client. It is called before the first
-// attempt, if at all.
-func (e *Engine) SetLocals(l Locals) { e.locals = l }
 
 // OnCapacity makes the scheduler look whether nodes have capacity for more renewals.
 func (e *Engine) OnCapacity() { e.scheduler.onCapacity() }
@@ -188,13 +183,6 @@ type Trace interface {
 	Asked()
 	Voted(g *Grant, v Vote)
 }
-
-// noLocals stands for a client without waiters.
-type noLocals struct{}
-
-func (noLocals) OnTaken(*Grant)                           {}
-func (noLocals) OnReleased(*Grant)                        {}
-func (noLocals) HandOver(*Grant, func(*Spec) *Lease) bool { return false }
 
 // HeldBy returns the error of a waiter to which the nodes named these holders, one for each node. It is nil if
 // too few nodes named one.

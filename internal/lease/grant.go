@@ -68,7 +68,7 @@ func newGrant(e *Engine, s *Spec, t Ticket) *Grant {
 		owner:           e.NextID(s.Label),
 		ticket:          t,
 		due:             due{need: uint8(s.Need), index: -1}, //nolint:gosec // of at most quorum.MaxNodes
-		nextRenewalAt:   Never,
+		nextRenewalAt:   decision.Never,
 		reportedBacking: uint8(n), //nolint:gosec // of at most quorum.MaxNodes
 		reads:           s.Reads,
 		claims:          decision.NewClaims(n),
@@ -104,8 +104,7 @@ func (g *Grant) exposedNodes() decision.Set {
 // expose records that renewals of this owner are in flight to these nodes. Requires g.mu.
 func (g *Grant) expose(nodes decision.Set) {
 	if g.proposal != nil {
-		g.proposal.Renews()
-		g.proposal.Expose(nodes)
+		g.proposal.Renews(nodes)
 		return
 	}
 	g.exposed |= nodes

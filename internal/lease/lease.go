@@ -132,7 +132,7 @@ func (l *Lease) restOfMinHold(now time.Duration) time.Duration {
 	if l.extra != nil && l.extra.minHoldWaived {
 		return 0
 	}
-	return AddTime(l.grantedAt, l.spec.MinHold) - now
+	return decision.After(l.grantedAt, l.spec.MinHold) - now
 }
 
 // isDetached reports whether Detach was called. Requires l.grant.mu, unless the lease has ended.
@@ -219,9 +219,9 @@ func (l *Lease) reachedLimit(now time.Duration) bool {
 // holdLimit returns when the lease reaches its hold limit, or Never.
 func (l *Lease) holdLimit() time.Duration {
 	if l.spec.MaxHold == 0 {
-		return Never
+		return decision.Never
 	}
-	return AddTime(l.grantedAt, l.spec.MaxHold)
+	return decision.After(l.grantedAt, l.spec.MaxHold)
 }
 
 // Dependent ends when a lease does: a joint lease that the lease is part of.

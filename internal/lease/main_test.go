@@ -110,9 +110,8 @@ func inside(t *testing.T, n int, test func(t *testing.T, c *client), wraps ...fu
 		})
 		c.engine = New(Env{
 			ID: "me", Clock: clock.Process(), Jitter: half, Nodes: sent, Limits: limits, Timeout: 500 * time.Millisecond,
-			MaxHandovers: 16, HandoverTime: 100 * time.Millisecond, Errors: c, Events: c,
+			MaxHandovers: 16, HandoverTime: 100 * time.Millisecond, Locals: c, Errors: c, Events: c,
 		})
-		c.engine.SetLocals(c)
 		test(t, c)
 		c.engine.Close()
 		sent.Close()

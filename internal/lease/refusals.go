@@ -128,7 +128,7 @@ func mostNamed(holders []wire.Holder) (most wire.Holder) {
 // HolderTTL returns how long a claim lasts. A key without expiry lasts for ever.
 func HolderTTL(h wire.Holder) time.Duration {
 	if h.TTL == wire.NoExpiry {
-		return Never
+		return decision.Never
 	}
 	return h.TTL
 }

@@ -54,7 +54,7 @@ func (l *Lease) passLocked() bool {
 		return false // most grants have no further token
 	}
 	now := g.engine.Clock.Now()
-	passed := g.lease == l && !l.isDetached() && g.mayHandOver(now) && g.engine.locals.HandOver(g, func(s *Spec) *Lease {
+	passed := g.lease == l && !l.isDetached() && g.mayHandOver(now) && g.engine.Locals.HandOver(g, func(s *Spec) *Lease {
 		l.end(now, ErrReleased)
 		g.engine.Events.Ended(l, now-l.grantedAt, true, ErrReleased)
 		next := &Lease{}
@@ -65,7 +65,7 @@ func (l *Lease) passLocked() bool {
 		return next
 	})
 	if passed && l.holdLimit() != g.lease.holdLimit() {
-		g.engine.scheduler.schedule(g, g.nextDue())
+		g.engine.scheduler.schedule(g, g.nextDue(), false)
 	}
 	return passed
 }
@@ -108,12 +108,14 @@ func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 	case !g.lease.isDetached():
 		g.releaseEverywhere(now, g.shortenOp(rest), r)
 	}
-	if stays {
-		g.leaveQueues()
+	for i := range g.engine.Nodes.Len() {
+		if stays && g.ticket != nil {
+			g.ticket.Leave(i)
+		}
 	}
 	g.engine.scheduler.remove(g)
 	g.spec.returnSlots(!stays)
-	g.engine.locals.OnReleased(g)
+	g.engine.Locals.OnReleased(g)
 	if g.ticket != nil {
 		g.ticket.Close()
 	}
@@ -138,15 +140,6 @@ func (g *Grant) endLease(now time.Duration, cause error) error {
 // undoMargin is how long undos are repeated beyond the TTL. A claim is over after the TTL. But a
 // node that hangs may have buffered commands, and run them when it wakes.
 const undoMargin = time.Minute
-
-// longestClaim bounds the TTL of all operations of the grant. A Fixed lease may be extended by any TTL
-// that the nodes allow.
-func (g *Grant) longestClaim() time.Duration {
-	if g.spec.Fixed {
-		return g.engine.Limits.MaxTTL
-	}
-	return g.spec.firstTTL()
-}
 
 // releaseEverywhere sends a release of this owner to every node that may have seen it. A node that fails is
 // retried for TTL+undoMargin. If r is nil, the answers are ignored. Requires g.mu.
@@ -175,17 +168,6 @@ func (g *Grant) releaseEverywhere(now time.Duration, op wire.Op, r *Release) {
 	}
 }
 
-// leaveQueues removes the waiter that acquired the grant from the queues of all nodes, which keep the lock. Requires
-// g.mu.
-func (g *Grant) leaveQueues() {
-	if g.ticket == nil {
-		return
-	}
-	for i := range g.engine.Nodes.Len() {
-		g.ticket.Leave(i)
-	}
-}
-
 func (g *Grant) releaseOp() wire.Op {
 	op := g.operation(wire.Release)
 	op.Announce = g.engine.Announce
@@ -202,12 +184,18 @@ func (g *Grant) shortenOp(rest time.Duration) wire.Op {
 
 // undo sends prepared releases to some nodes. Requires g.mu.
 func (g *Grant) undo(calls *dispatch.Calls, nodes decision.Set, now time.Duration, to dispatch.Receiver) {
+	longest := g.spec.firstTTL() // of all operations of the grant
+	if g.spec.Fixed {
+		longest = g.engine.Limits.MaxTTL // the lease may be extended by any TTL that the nodes allow
+	}
 	for i := range nodes.All() {
 		c := calls.To(i)
-		c.To, c.Until = to, now+g.longestClaim()+undoMargin
+		c.To, c.Until = to, now+longest+undoMargin
 		if g.ticket != nil && calls.Op.Kind == wire.Release {
 			op := calls.Op
-			op.Waiter = g.ticketAfterUndo(i)
+			if op.Waiter = g.ticket.Leaver(); g.lease == nil { // a waiter without the lock keeps waiting
+				op.Waiter = g.ticket.AfterUndo(i)
+			}
 			c.Op = &op
 		}
 	}
@@ -215,15 +203,6 @@ func (g *Grant) undo(calls *dispatch.Calls, nodes decision.Set, now time.Duratio
 		to.Answer(calls.To(i), &wire.Reply{Err: err})
 		return true
 	})
-}
-
-// ticketAfterUndo returns the waiter's state for a node on which the claim is undone. A waiter
-// without the lock keeps waiting. Requires g.mu.
-func (g *Grant) ticketAfterUndo(i int) wire.Waiter {
-	if g.lease == nil {
-		return g.ticket.AfterUndo(i)
-	}
-	return g.ticket.Leaver()
 }
 
 // Release is a release whose caller wants to know the outcome. The first answers of the nodes
@@ -266,7 +245,7 @@ func (r *Release) Answer(c *dispatch.Call, reply *wire.Reply) {
 	case dispatch.UndoFailed(reply):
 		r.tally.Record(i, decision.Unknown)
 		r.gone.Record(i, decision.Unknown)
-		r.errs = append(r.errs, NodeError{Node: r.nameOf(i), Err: reply.Err})
+		r.errs = append(r.errs, NodeError{Node: r.lease.grant.engine.Nodes.Name(i), Err: reply.Err})
 	case r.missed(reply):
 		r.tally.Record(i, decision.Granted)
 		r.gone.Record(i, decision.Granted)
@@ -313,8 +292,6 @@ func (r *Release) Wait() error {
 		Nodes: slices.Clone(r.errs),
 	})
 }
-
-func (r *Release) nameOf(i int) string { return r.lease.grant.engine.Nodes.Name(i) }
 
 // lossInquiry asks the nodes whether they have lost their memory, and for the present holder. Only
 // a release that seems to have lost its quorum pays for it.

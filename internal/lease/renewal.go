@@ -65,19 +65,15 @@ func (g *Grant) renewIfDue(now, takes time.Duration) bool {
 	waits := due && takes == noCapacity
 	late := due && !waits && takes >= g.validUntil-now
 	if due && !waits && !late {
-		g.nextRenewalAt = Never
+		g.nextRenewalAt = decision.Never
 		g.renew(now, nil)
 	}
 	g.reportBacking(now)
-	switch s := &g.engine.scheduler; {
-	case waits:
-		return s.awaitCapacity(g, g.dueWithoutRenewal())
-	case late:
-		// It cannot arrive in time, and would delay renewals that can.
-		return s.schedule(g, g.dueWithoutRenewal())
-	default:
-		return s.schedule(g, g.nextDue())
+	next := g.dueWithoutRenewal()
+	if !waits && !late { // a late one cannot arrive in time, and would delay renewals that can
+		next = g.nextDue()
 	}
+	return g.engine.scheduler.schedule(g, next, waits)
 }
 
 // renew sends a renewal round. Requires g.mu and stateHeld: so no renewal is ever queued behind the
@@ -206,7 +202,7 @@ func (r *renewalRound) finish(now time.Duration) (over error) {
 		if !g.spec.Fixed {
 			g.nextRenewalAt = g.nextRenewal(r.sentAt)
 		}
-		g.engine.scheduler.schedule(g, g.nextDue())
+		g.engine.scheduler.schedule(g, g.nextDue(), false)
 		g.engine.Events.Renewed(g, g.validUntil-now)
 		r.reportResult(nil)
 		return nil
@@ -242,7 +238,7 @@ func (g *Grant) retryRenewal(now time.Duration) {
 	g.failedRenewals++
 	again := decision.NextRenewal(now, g.spec.TTL, int(g.failedRenewals), g.engine.Jitter())
 	g.nextRenewalAt = min(again, now+max((g.validUntil-now)/2, minRetry))
-	g.engine.scheduler.schedule(g, g.nextDue())
+	g.engine.scheduler.schedule(g, g.nextDue(), false)
 }
 
 // evicted returns why the denials of a renewal round end the lease, or nil if they do not. To end a
@@ -355,6 +351,6 @@ func (l *Lease) Downgrade(done chan<- error) error {
 	}
 	g.reads = true
 	g.renew(now, done)
-	g.engine.locals.OnReleased(g)
+	g.engine.Locals.OnReleased(g)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 )
 
 // scheduler calls the grant of every held lease when something is due for it: a renewal, its end,
@@ -41,7 +42,7 @@ type scheduler struct {
 }
 
 // noCapacity means that the nodes have no capacity for another renewal now.
-const noCapacity = Never
+const noCapacity = decision.Never
 
 // task is a held grant, as the scheduler knows it.
 type task interface {
@@ -63,15 +64,9 @@ type due struct {
 	waits bool
 }
 
-// schedule sets when the grant is due, in place of an earlier time. It reports false once the
-// scheduler is stopped: the grant must end.
-func (s *scheduler) schedule(t task, at time.Duration) bool { return s.insert(t, at, false) }
-
-// awaitCapacity makes the grant due when there is capacity for its renewal, and at due at the
-// latest.
-func (s *scheduler) awaitCapacity(t task, at time.Duration) bool { return s.insert(t, at, true) }
-
-func (s *scheduler) insert(t task, at time.Duration, waits bool) bool {
+// schedule sets when the grant is due, in place of an earlier time. With waits, it is due earlier
+// once there is capacity for its renewal. It reports false once the scheduler is stopped: the grant must end.
+func (s *scheduler) schedule(t task, at time.Duration, waits bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
@@ -144,7 +139,7 @@ func (s *scheduler) armLocked() {
 		return
 	}
 	due := s.firstDue()
-	if !s.capacityFreed && (due == Never || s.armedAt != 0 && s.armedAt <= due) {
+	if !s.capacityFreed && (due == decision.Never || s.armedAt != 0 && s.armedAt <= due) {
 		return
 	}
 	now := s.clock.Now()
@@ -272,7 +267,7 @@ func (s *scheduler) runOne(t task, takes time.Duration) {
 	t.onDue(takes)
 	s.mu.Lock()
 	if d.index >= 0 && d.at == before.at && d.waits == before.waits {
-		s.placeLocked(t, Never, false)
+		s.placeLocked(t, decision.Never, false)
 	}
 }
 
@@ -307,7 +302,7 @@ func (q taskHeap) Less(i, j int) bool { return q[i].dueEntry().at < q[j].dueEntr
 // first returns the earliest due time, or Never.
 func (q taskHeap) first() time.Duration {
 	if len(q) == 0 {
-		return Never
+		return decision.Never
 	}
 	return q[0].dueEntry().at
 }

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"math"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/decision"
@@ -61,15 +60,4 @@ func (s *Spec) firstTTL() time.Duration {
 		return s.TTL
 	}
 	return max(s.TTL, decision.TTLFor(s.MinHold))
-}
-
-// Never is a time that does not come.
-const Never = time.Duration(math.MaxInt64)
-
-// AddTime returns at + d, or Never if that overflows.
-func AddTime(at, d time.Duration) time.Duration {
-	if d > Never-at {
-		return Never
-	}
-	return at + d
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // clockOfTokens returns the token clock of a client with the default limits, and its wall clock.
-func clockOfTokens() (*TokenClock, *clock.Manual) {
-	c := clock.NewManual(time.UnixMicro(1_700_000_000_000_000))
+func clockOfTokens() (*TokenClock, *testkit.Clock) {
+	c := testkit.NewClock(time.UnixMicro(1_700_000_000_000_000))
 	t := newTokenClock(c, wire.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}, time.Second)
 	return &t, c
 }
 
 // at is the token of a time this far from now.
-func at(c *clock.Manual, ahead time.Duration) uint64 { return uint64(c.Wall().Add(ahead).UnixMicro()) }
+func at(c *testkit.Clock, ahead time.Duration) uint64 { return uint64(c.Wall().Add(ahead).UnixMicro()) }
 
 // A token that a quorum told under one name moves the proposals for all names. The lead is the part that
 // no block of tokens explains. It is gone after four times as long.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
@@ -33,7 +33,7 @@ func TestWrongExpectationsFail(t *testing.T) {
 		"queued d c:1\nrelease o1 d\ntold woken c:1 d fence=t", "queued d c:1\nrelease o1 d\ntold at most 0", "listen \"=c:\"", "listen c -> closed",
 	} {
 		t.Run(wrong, func(t *testing.T) {
-			c := clock.NewManual(time.Unix(1_700_000_000, 0))
+			c := testkit.NewClock(time.Unix(1_700_000_000, 0))
 			m := memory.New("memory", c)
 			t.Cleanup(func() { _ = m.Close() })
 			x := &trial{

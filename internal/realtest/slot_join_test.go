@@ -61,7 +61,8 @@ func (s *slot) joins(t *testing.T, others []string, changeOwner func()) {
 			eventually(t, 2*slotLimits().Recovery(), func() bool { return errors.Is(refusal(rival), quorumlock.ErrHeld) }, "%s say that the lock is held", where)
 		}
 	}
-	require.Positive(t, lease.Token(first, "a"))
+	token, _ := first.Token(lease.Context())
+	require.Positive(t, token)
 	held("the nodes")
 	for _, key := range s.Owner(s.marker).Keys() {
 		require.Equal(t, s.Slot(s.marker), s.Slot(key), key)

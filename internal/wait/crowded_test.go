@@ -54,8 +54,7 @@ func overload(t *testing.T, e *lease.Engine, n *slowNode) {
 func inCrowd(t *testing.T, test func(t *testing.T, qs *Queues)) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &slowNode{sent: make(chan struct{}, 100), let: make(chan struct{})}
-		e := newEngine(t, 1, func(nd node.Node) node.Node { n.Node = nd; return n })
-		qs := newQueues(e)
+		qs, e := newQueues(t, 1, func(nd node.Node) node.Node { n.Node = nd; return n })
 		overload(t, e, n)
 		test(t, qs)
 		close(n.let)
@@ -118,8 +117,7 @@ func TestCapacityWakesParkedWaitersByDeadline(t *testing.T) {
 // Capacity that became free just before a waiter was parked has woken others, so the waiter looks again.
 func TestParkedWaiterMissesNoCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEngine(t, 1)
-		qs := newQueues(e)
+		qs, e := newQueues(t, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		w := qs.newWaiter(specOf(1, "job"), nil)

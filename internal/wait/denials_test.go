@@ -31,8 +31,7 @@ func TestDenialsAreForgotten(t *testing.T) {
 
 // Only denials that a first attempt asks for are recorded: others would push them out.
 func TestOnlyUsefulDenialsAreRecorded(t *testing.T) {
-	e := newEngine(t, 1)
-	qs := newQueues(e)
+	qs, e := newQueues(t, 1)
 	for _, c := range []struct {
 		kind    string
 		names   []string

@@ -38,7 +38,7 @@ func (client) Ended(*lease.Lease, time.Duration, bool, error)   {}
 func (client) LossFound(*lease.Lease, error)                    {}
 func (client) AttemptFailed(*lease.Spec, int, error)            {}
 func (client) CannotFollow(string, error)                       {}
-func (client) Counted(int, string)                              {}
+func (client) LatchCounted(int, string)                         {}
 func (client) SubscriptionsChanged()                            {}
 
 // nodeEvents passes on that nodes have capacity, and ignores the other news of nodes.
@@ -60,8 +60,8 @@ func (e *nodeEvents) CapacityFreed() {
 	}
 }
 
-// newEngine returns the engine of a client of n in-memory nodes, which are initialized.
-func newEngine(t *testing.T, n int, wrap ...func(node.Node) node.Node) *lease.Engine {
+// newQueues returns the queues and the engine of a client of n in-memory nodes, which are initialized.
+func newQueues(t *testing.T, n int, wrap ...func(node.Node) node.Node) (*Queues, *lease.Engine) {
 	t.Helper()
 	limits := wire.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}
 	var nodes []node.Node
@@ -79,25 +79,19 @@ func newEngine(t *testing.T, n int, wrap ...func(node.Node) node.Node) *lease.En
 	}
 	half := func() float64 { return 0.5 }
 	events := &nodeEvents{}
-	return lease.New(lease.Env{
+	qs, e := New(lease.Env{
 		ID: "me", Clock: clock.Process(), Jitter: half, Limits: limits, Timeout: 500 * time.Millisecond,
 		Nodes: dispatch.New(nodes, dispatch.Env{
 			Clock: clock.Process(), TimeoutMin: 10 * time.Second, TimeoutMax: 10 * time.Second, // a stall of the machine is no failure
 			ConnectTimeout: 2 * time.Second, Jitter: half, Recovery: limits.Recovery(), Events: events,
 		}),
 		MaxHandovers: 16, HandoverTime: 100 * time.Millisecond, Errors: client{}, Events: client{events},
-	})
-}
-
-// newQueues returns queues on an engine.
-func newQueues(e *lease.Engine) *Queues {
-	qs := New(e, Env{
+	}, Env{
 		RetryMin: 10 * time.Millisecond, RetryMax: 200 * time.Millisecond,
-		Slots: slots.NewPools(e.Nodes.Len(), e.Jitter), Events: client{},
+		Slots: slots.NewPools(n, half), Events: client{},
 	})
-	qs.SetLatches(client{})
-	e.Events.(client).nodes.queues = qs
-	return qs
+	events.queues = qs
+	return qs, e
 }
 
 // specOf is the spec of a lock that need nodes must grant.

@@ -211,14 +211,6 @@ func (qs *Queues) remove(w *waiter) {
 	qs.forgetIfEmpty(keyOf(w.spec), q)
 }
 
-// markBlocked records that a waiter waits for others. Requires the mutex of Queues.
-func (q *localQueue) markBlocked(w *waiter) {
-	if !w.blocked {
-		w.blocked = true
-		q.blocked++
-	}
-}
-
 // OnTaken implements lease.Locals.
 func (qs *Queues) OnTaken(g *lease.Grant) {
 	s := g.Spec()
@@ -230,14 +222,9 @@ func (qs *Queues) OnTaken(g *lease.Grant) {
 	q := qs.queueFor(keyOf(s))
 	q.heldBy = g
 	if s.Spins {
-		q.ensureHistory().takeTurn(g.GrantedAt())
-	}
-}
-
-// takeTurn begins the turn of a client whose waiters spin, unless one has begun.
-func (qh *queueHistory) takeTurn(now time.Duration) {
-	if qh.turnStart <= qh.turnRest {
-		qh.turnStart = now
+		if qh := q.ensureHistory(); qh.turnStart <= qh.turnRest { // otherwise a turn has begun
+			qh.turnStart = g.GrantedAt()
+		}
 	}
 }
 
@@ -247,8 +234,9 @@ func (qs *Queues) OnReleased(g *lease.Grant) {
 	defer qs.mu.Unlock()
 	s := g.Spec()
 	q := qs.by[keyOf(s)]
-	if s.Slots != nil && q != nil && q.head != nil && q.head.mayBeFirst() {
-		q.head.attemptNow()
+	if s.Slots != nil && q != nil && q.head != nil && (q.head.visibleTicket == nil || q.head.visibleTicket.mayBeFirst()) {
+		q.head.stale = true
+		q.head.signal()
 	}
 	if q == nil || q.heldBy != g {
 		return

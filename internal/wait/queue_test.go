@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
@@ -21,11 +22,10 @@ func TestQueuesTwin(t *testing.T) {
 	specs := []*lease.Spec{specOf(1, "a"), specOf(1, "a", "b"), specOf(1, "a", "b"), specOf(1, "1:a1:b"), specOf(1, "a")}
 	twin := []int{0, 1, 1, 2, 0} // Indices that share a number share a queue.
 	// The grants come from an engine of their own: the twin tells the queues of them.
-	grants := newEngine(t, 1)
-	e := newEngine(t, 1)
-	number := 0
+	_, grants := newQueues(t, 1)
+	number, outer := 0, t
 	rapid.Check(t, func(t *rapid.T) {
-		qs := newQueues(e)
+		qs, e := newQueues(outer, 1)
 		p := &queueTwin{t: t, qs: qs, grants: grants, number: &number, waiting: make([][]*waiter, 3), holder: make([]*lease.Grant, 3), alert: make(map[*waiter]bool)}
 		steps := rapid.IntRange(1, 60).Draw(t, "steps")
 		for range steps {
@@ -45,10 +45,10 @@ func TestQueuesTwin(t *testing.T) {
 			_, err := l.BeginRelease(e.Clock.Now(), nil)
 			require.NoError(t, err)
 		}
+		e.Nodes.Close()
 	})
 	grants.Close()
 	grants.Nodes.Close()
-	e.Nodes.Close()
 }
 
 // queueTwin models the expected state of the local queues.
@@ -157,7 +157,7 @@ func (p *queueTwin) look(w *waiter) {
 		_, _, wait, _ = w.untilAttempt()
 	}
 	require.Positive(p.t, wait)
-	p.alert[w] = wait < lease.Never
+	p.alert[w] = wait < decision.Never
 }
 
 // awake lets some of the waiters that got a signal look.

@@ -11,8 +11,7 @@ import (
 // A waiter wants more permits than the semaphore still has, since its size was lowered. That error
 // must not become the error of another waiter of the client, which wants one permit.
 func TestRefusedRequestSaysNothingToOtherWaiters(t *testing.T) {
-	e := newEngine(t, 1)
-	qs := newQueues(e)
+	qs, e := newQueues(t, 1)
 	p := slots.NewPools(1, e.Jitter).Of("jobs")
 	p.LearnSize(2, 1)
 	waiterFor := func(n int) *waiter {

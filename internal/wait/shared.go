@@ -19,19 +19,16 @@ type Env struct {
 	Events Events
 }
 
-// Events are told what happens to waiters. The methods must not block.
+// Events are told what happens to waiters and their subscriptions. The methods must not block, and must not call the
+// subscriptions.
 type Events interface {
 	// AttemptFailed says that an attempt has ended without a lease. attempt counts from 1.
 	AttemptFailed(s *lease.Spec, attempt int, err error)
 	// CannotFollow says, once for each node, that waiters do not hear of Redisson's releases there.
 	CannotFollow(node string, err error)
-}
-
-// Latches wait for count-downs, through the same subscriptions. The methods must not block, and must
-// not call the subscriptions.
-type Latches interface {
-	// Counted passes on the message of node i that an id was counted down.
-	Counted(i int, name string)
+	// LatchCounted passes on the message of node i that an id was counted down: latches wait through the same
+	// subscriptions.
+	LatchCounted(i int, name string)
 	// SubscriptionsChanged says that messages may have been missed, or arrive from now on.
 	SubscriptionsChanged()
 }
@@ -40,7 +37,6 @@ type Latches interface {
 type shared struct {
 	env           Env
 	engine        *lease.Engine
-	latches       Latches
 	subscriptions *inbox.Set
 	// interval is the longest time until the next beat. Nodes keep entries for longer.
 	interval atomic.Int64

@@ -177,13 +177,13 @@ func (t *ticket) placedLocked(i int, now time.Duration, h wire.Holder, rank int)
 	if rank == 0 {
 		t.headAt |= bit
 	}
-	until := lease.AddTime(now, lease.HolderTTL(h))
+	until := decision.After(now, lease.HolderTTL(h))
 	if h.Owner == "" {
 		t.forecast.Reserved(i, until, rank)
 		return
 	}
 	if rank > nearHead { // waiters before this one find out first whether the holder has died
-		until = max(until, lease.AddTime(now, beatInterval(rank)))
+		until = max(until, decision.After(now, beatInterval(rank)))
 	}
 	t.forecast.Denied(i, until, rank)
 }

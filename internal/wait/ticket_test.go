@@ -15,8 +15,7 @@ import (
 // has no holder whose release it could report.
 func TestLateDenialDoesNotReplaceLaterGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEngine(t, 3)
-		qs := newQueues(e)
+		qs, e := newQueues(t, 3)
 		w := qs.newWaiter(specOf(3, "a"), nil)
 		w.takeTicket()
 		ticket := w.ticket
@@ -59,8 +58,7 @@ func deniedAt(t *ticket, now time.Duration, ranks [3]int) {
 func withTicket(t *testing.T, test func(t *testing.T, ticket *ticket, now time.Duration)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		e := newEngine(t, 3)
-		qs := newQueues(e)
+		qs, e := newQueues(t, 3)
 		w := qs.newWaiter(specOf(2, "a"), nil)
 		w.takeTicket()
 		qs.router.onDenied(w.ticket)

@@ -18,19 +18,17 @@ import (
 	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
-// New returns the queues of the client with this engine. They have no waiter and no subscription.
-func New(e *lease.Engine, env Env) *Queues {
-	qs := &Queues{shared: shared{env: env, engine: e}, crowd: crowd{byNeed: make([]deadlineHeap, e.Nodes.Len()+1)}}
+// New returns the queues of a client, and its engine, which has them as its Locals. They have no waiter and no
+// subscription.
+func New(leases lease.Env, env Env) (*Queues, *lease.Engine) {
+	qs := &Queues{crowd: crowd{byNeed: make([]deadlineHeap, leases.Nodes.Len()+1)}}
+	leases.Locals = qs
+	qs.env, qs.engine = env, lease.New(leases)
 	qs.interval.Store(int64(BeatInterval))
 	qs.router.init(&qs.shared)
 	qs.heart.init(&qs.router)
-	e.SetLocals(qs)
-	return qs
+	return qs, qs.engine
 }
-
-// SetLatches makes the router pass on the messages for latches. It must precede the first Use of the
-// subscriptions.
-func (qs *Queues) SetLatches(l Latches) { qs.latches = l }
 
 // Subscriptions returns the subscriptions of the client, for its other waiters.
 func (qs *Queues) Subscriptions() *inbox.Set { return qs.subscriptions }

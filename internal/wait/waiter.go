@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
@@ -153,7 +154,7 @@ func (w *waiter) attempt(ctx context.Context) (*lease.Lease, lease.Retry, error)
 func (w *waiter) outageEnd() time.Duration {
 	since := w.queue.historyCopy().outage
 	if w.spec.MaxOutage == 0 || since == 0 {
-		return lease.Never
+		return decision.Never
 	}
 	return max(since, w.began) + max(w.spec.MaxOutage, 0)
 }
@@ -181,7 +182,10 @@ func (w *waiter) planNext(again lease.Retry, err error) {
 	if held && sharesCalls(w.spec) {
 		qs.denials.record(keyOf(w.spec), now)
 	}
-	w.queue.markBlocked(w)
+	if !w.blocked {
+		w.blocked = true
+		w.queue.blocked++
+	}
 	w.attempting = false // only from now on a lease may be handed over to it
 	w.queue.attempting--
 }
@@ -218,7 +222,7 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 		given, signals, wait, err := w.untilAttempt()
 		due := given == nil && wait <= 0
 		if due && qs.Crowded(ctx, w.spec) {
-			due, signals, wait = false, w.park(ctx), lease.Never
+			due, signals, wait = false, w.park(ctx), decision.Never
 		} else {
 			w.unpark()
 		}
@@ -227,7 +231,7 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 			return given, err
 		case due:
 			return nil, nil //nolint:nilnil // its turn has come
-		case wait == lease.Never:
+		case wait == decision.Never:
 		case timer == nil:
 			timer = qs.engine.Clock.AfterFunc(wait, w.signal)
 		default:
@@ -280,10 +284,10 @@ func (w *waiter) untilAttempt() (given *lease.Lease, signals <-chan struct{}, wa
 	if w.handedOver != nil {
 		return w.handedOver, nil, 0, nil
 	}
-	wait = lease.Never
+	wait = decision.Never
 	if w.mayAttempt() {
 		wait = w.untilDue(qs.engine.Clock)
-	} else if end := w.outageEnd(); end != lease.Never {
+	} else if end := w.outageEnd(); end != decision.Never {
 		if wait = end - qs.engine.Clock.Now(); wait <= 0 {
 			why := w.queue.history.lastErr
 			qs.remove(w)
@@ -331,7 +335,7 @@ func (w *waiter) untilDue(c clock.Clock) time.Duration {
 	case w.ticket != nil:
 		due = w.ticket.nextAttempt()
 	}
-	if due == lease.Never {
+	if due == decision.Never {
 		return due
 	}
 	due = max(due, w.queue.historyCopy().turnRest)
@@ -339,19 +343,6 @@ func (w *waiter) untilDue(c clock.Clock) time.Duration {
 		return 0 // saves a clock read
 	}
 	return due - c.Now()
-}
-
-// mayBeFirst reports whether the waiter may be first on the nodes: it has no ticket, or its ticket
-// is at the head on enough nodes. Requires the mutex of Queues.
-func (w *waiter) mayBeFirst() bool {
-	return w.visibleTicket == nil || w.visibleTicket.mayBeFirst()
-}
-
-// attemptNow makes the waiter attempt now, whatever its forecast. Requires the mutex of
-// Queues.
-func (w *waiter) attemptNow() {
-	w.stale = true
-	w.signal()
 }
 
 // cancel ends the wait, unless a lease has just been handed over.

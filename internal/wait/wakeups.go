@@ -119,7 +119,7 @@ func (h inboxHandler) Message(i int, m wire.Message) {
 	case wire.Forced:
 		h.engine.OnForced(i, m.Waiter)
 	case wire.Counted:
-		h.latches.Counted(i, m.Name)
+		h.env.Events.LatchCounted(i, m.Name)
 	case wire.Woken, wire.Standby, wire.Returned:
 		h.engine.Tokens.Observe(m.Fence, m.Name)
 		h.wakeTicket(i, m, now)
@@ -136,12 +136,12 @@ func (h inboxHandler) Lost(i int) { h.eachTicket(func(t *ticket) { t.onLost(i) }
 func (h inboxHandler) Resubscribed(i int) {
 	now := h.engine.Clock.Now()
 	h.eachTicket(func(t *ticket) { t.onWoken(i, now) })
-	h.latches.SubscriptionsChanged()
+	h.env.Events.SubscriptionsChanged()
 }
 
 func (h inboxHandler) Settled() {
 	h.eachTicket(func(t *ticket) { signal(t.signals) })
-	h.latches.SubscriptionsChanged()
+	h.env.Events.SubscriptionsChanged()
 }
 
 func (h inboxHandler) CannotFollow(i int, err error) {

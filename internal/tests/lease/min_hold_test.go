@@ -327,7 +327,9 @@ func TestWaiveMinHoldOfAJointLease(t *testing.T) {
 		c := f.Client()
 		joint, err := quorumlock.Join(c.RedLock("a").With(atLeast(5*time.Second)), c.RedLock("b").With(atLeast(time.Second))).TryAcquire(t.Context())
 		require.NoError(t, err)
-		joint.WaiveMinHold()
+		for _, part := range joint.Leases() {
+			part.WaiveMinHold()
+		}
 		require.NoError(t, joint.Release(t.Context()))
 		fleet.Settle()
 		f.RequireNoKeys()
