@@ -68,9 +68,8 @@ func (l *link) stopEscape() {
 // enoughSamples is how many exchanges tell a far server from a busy machine.
 const enoughSamples = 16
 
-// took notes how long an exchange took that has just ended.
-func (l *link) took(began time.Time) {
-	d := deadline(0).Sub(began)
+// took notes how long an exchange took.
+func (l *link) took(d time.Duration) {
 	if l.samples++; l.samples == 1 || d < l.shortest {
 		l.shortest = d
 	}

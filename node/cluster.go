@@ -98,11 +98,12 @@ func (s *slotSearch) failed(addr string, err error) {
 }
 
 // find connects to the server that owns the slot. Every handshake asks the server whether it is the owner.
-func (l *link) find(ctx context.Context, opt rueidis.ClientOption) error {
+func (l *link) find(ctx context.Context, opt *rueidis.ClientOption) error {
 	search := l.owner.search()
 	for addr, ok := search.next(); ok; addr, ok = search.next() {
-		opt.InitAddress = []string{addr}
-		err := l.greet(ctx, opt)
+		at := *opt
+		at.InitAddress = []string{addr}
+		err := l.greet(ctx, &at)
 		if err == nil {
 			l.owner.addr = addr
 			return nil

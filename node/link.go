@@ -111,7 +111,7 @@ type connID struct{ id, addr string }
 
 // open connects if necessary, with a handshake before anything else is sent. The link is in use from then on,
 // until release.
-func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
+func (l *link) open(ctx context.Context, opt *rueidis.ClientOption) error {
 	l.use.Store(using)
 	l.fresh = !l.connected()
 	if !l.fresh {
@@ -125,9 +125,9 @@ func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 }
 
 // greet connects, with a handshake.
-func (l *link) greet(ctx context.Context, opt rueidis.ClientOption) error {
+func (l *link) greet(ctx context.Context, opt *rueidis.ClientOption) error {
 	l.redialled.Store(false)
-	err := l.connectWithName(ctx, opt)
+	err := l.connectWithName(ctx, *opt)
 	if err == nil {
 		err = l.handshake(ctx)
 	}
@@ -204,7 +204,7 @@ func (l *link) handshake(ctx context.Context) error {
 	}
 	began := deadline(0)
 	replies := l.call(ctx, cmds...)
-	l.took(began)
+	l.took(deadline(0).Sub(began))
 	for i, reply := range replies {
 		if err := reply.Error(); err != nil && (i >= asked || i < optional && !isRefused(err)) {
 			return err

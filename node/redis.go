@@ -189,7 +189,7 @@ func (r *redisNode) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply)
 		return
 	}
 	defer r.end()
-	if err := r.link.open(ctx, r.opt); err != nil {
+	if err := r.link.open(ctx, &r.opt); err != nil {
 		failAll(r.name, ops, replies, reasonOf(err), err, true)
 		return
 	}
@@ -224,7 +224,7 @@ func leadsElsewhere(err error) bool { return severed(err) || isMoved(err) }
 // broken connection first, so the first run cannot come after the second. A batch whose context has ended
 // stays unanswered, since its caller no longer waits.
 func (r *redisNode) repeat(ctx context.Context, began time.Time, ops []wire.Op, replies []wire.Reply) {
-	if err := r.link.open(ctx, r.opt); err != nil {
+	if err := r.link.open(ctx, &r.opt); err != nil {
 		failAll(r.name, ops, replies, reasonOf(err), err, false)
 		return
 	}
@@ -296,7 +296,7 @@ func decodeRepeat(ops []wire.Op, result rueidis.RedisResult, replies []wire.Repl
 // send runs one command for each range of operations. Other calls may use the link while it waits for the replies.
 func (r *redisNode) send(ctx context.Context, w *workspace, spans []opRange, ops []wire.Op, build func(rueidis.Builder, *writer, []wire.Op) rueidis.Completed) []rueidis.RedisResult {
 	l := &r.link
-	client, began := l.client, deadline(0)
+	client, began := l.client, l.began
 	w.writer.packer.clear()
 	w.commands = w.commands[:0]
 	for _, s := range spans {
@@ -320,8 +320,8 @@ func (r *redisNode) send(ctx context.Context, w *workspace, spans []opRange, ops
 			l.stopEscape()
 		}
 		l.panicked = l.panicked || panicked
-		l.took(began)
 		l.served = deadline(0)
+		l.took(l.served.Sub(began))
 		if len(results) > n {
 			l.watched(results[n])
 		}
@@ -390,7 +390,7 @@ func (r *redisNode) ask(ctx context.Context, question func(*link, context.Contex
 	}
 	defer r.end()
 	for {
-		if err := r.link.open(ctx, r.opt); err != nil {
+		if err := r.link.open(ctx, &r.opt); err != nil {
 			return newError(r.name, 0, reasonOf(err), err)
 		}
 		err := question(&r.link, ctx)

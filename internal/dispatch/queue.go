@@ -28,6 +28,9 @@ type callQueue struct {
 // length is how many calls are to be sent.
 func (q *callQueue) length() int { return len(q.undos) + len(q.calls) - q.withdrawn }
 
+// empty reports whether there is nothing in the queue, not even what was withdrawn.
+func (q *callQueue) empty() bool { return len(q.undos)+len(q.calls) == 0 }
+
 // dropWithdrawn forgets the withdrawn calls once they are the greater part. So a withdrawal takes the same time on
 // average, however long the queue is.
 func (q *callQueue) dropWithdrawn() {

@@ -167,6 +167,38 @@ func undoFor(s *sender, a *answers, owner string, d time.Duration) *Call {
 	return &Call{Op: &wire.Op{Kind: wire.Release, Owner: owner}, To: a, Until: s.shared.env.Clock.Now() + d}
 }
 
+// counted counts the looks at a clock and at a connection.
+type counted struct {
+	clock.Clock
+	scripted
+	reads, looks int
+}
+
+func (c *counted) Now() time.Duration {
+	c.reads++
+	return c.Clock.Now()
+}
+
+func (c *counted) Connected() bool {
+	c.looks++
+	return true
+}
+
+// A lone caller pays for each look, so a sender that has nothing more to send looks no more.
+func TestLooksOfALoneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, a := &counted{Clock: clock.Process()}, &answers{}
+		n := newNodes(&events{}, c)
+		n.env.Clock = c
+		require.NoError(t, n.Submit(0, ask(a, "a")))
+		synctest.Wait()
+		require.NoError(t, a.of(t, "a").Err)
+		require.Equal(t, 2, c.reads, "before it was sent, and after the answer")
+		require.Equal(t, 1, c.looks)
+		n.Close()
+	})
+}
+
 func TestSenderGathersWhileItSends(t *testing.T) {
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		gate := make(chan struct{})
