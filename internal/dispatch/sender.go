@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"time"
 
@@ -151,7 +150,6 @@ func (s *sender) addWorkerLocked() {
 
 // drain is a goroutine: it sends batch after batch until there is nothing to send or the node fails.
 func (s *sender) drain() error {
-	growStack()
 	for s.ready() {
 		f := s.take()
 		if f == nil {
@@ -163,15 +161,6 @@ func (s *sender) drain() error {
 		}
 	}
 	return nil
-}
-
-// growStack makes the stack of a new goroutine as large as an exchange needs, while it has few frames. Otherwise the
-// client library makes it grow twice, and each time all frames are adjusted: a tenth of this side's cost of a lone call.
-//
-//go:noinline
-func growStack() {
-	var frame [4 << 10]byte
-	runtime.KeepAlive(&frame)
 }
 
 // ready makes sure that the node can be asked: that it answers again, if it was down, and that it
