@@ -5,8 +5,8 @@
 -- KEYS[2..]  the slots
 -- ARGV[1]    owner
 -- ARGV[2]    TTL in ms
--- ARGV[3]    MaxTTL of the client in ms
--- ARGV[4]    MaxClockSkew of the client in ms
+-- ARGV[3]    recovery of the client in ms
+-- ARGV[4]    its limits: see limits
 -- ARGV[5]    proposed token, in us of the client's clock: the fence of each slot
 -- ARGV[6]    size of the pool that the caller knows
 -- ARGV[7]    version of that size
@@ -29,12 +29,12 @@
 -- it has, even if the pool has become smaller since.
 
 local pool, owner, token = KEYS[1], ARGV[1], tonumber(ARGV[5])
-local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
+local max_ttl, max_skew = limits(ARGV[4])
 local fair, waiter, need = ARGV[8] == '1', ARGV[10], #KEYS - 1
 
 locate({unpack(KEYS, 2)}, ARGV[9])
-local now, differs, recovering = guard(ARGV[3], ARGV[4])
-local refused = refusal(now, differs, recovering, tonumber(ARGV[2]), ARGV[5], ARGV[5], max_ttl, max_skew)
+local now, recovering = guard(ARGV[3])
+local refused = refusal(now, recovering, tonumber(ARGV[2]), ARGV[5], ARGV[5], max_ttl, max_skew)
 if refused then
   return refused
 end
