@@ -87,7 +87,7 @@ func New(cfg Config) (*Client, error) {
 		ConnectTimeout: cfg.ConnectTimeout,
 		Jitter:         cfg.Jitter,
 		Recovery:       cfg.limits().Recovery(),
-		List:           dispatch.List{Key: wire.ListKey(cfg.Prefix), Holder: cfg.Holder},
+		List:           dispatch.List{Key: wire.ListKey(cfg.Prefix), Holder: cfg.Holder, Terms: wire.TermsFor(cfg.limits())},
 		Events:         translator{c},
 	})
 	c.slotPools = slots.NewPools(len(nodes), cfg.Jitter)

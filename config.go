@@ -59,14 +59,18 @@ type Config struct {
 	// TTL is how long nodes keep a lock without renewal. It can be set per lock. Fractions of a
 	// millisecond are dropped. Default: min(DefaultTTL, MaxTTL).
 	TTL time.Duration
-	// MaxTTL bounds every TTL. It must be the same in all clients of the same nodes. A node that
-	// has lost its memory gives no new locks for MaxTTL+MaxClockSkew. Default: DefaultTTL.
+	// MaxTTL bounds every TTL. Default: DefaultTTL.
 	MaxTTL time.Duration
 	// MaxClockSkew is how far the clock of a client may be ahead of a node's. A node grants nothing
 	// new to a client that is further ahead, or behind by MaxTTL. Exclusion depends on it only behind
-	// Sentinel and on a slot of a Redis Cluster: see docs/servers.md. It must be the same in all
-	// clients of the same nodes, and at most MaxTTL/2. Default: min(1s, MaxTTL/2).
+	// Sentinel and on a slot of a Redis Cluster: see docs/servers.md. It is at most
+	// MaxTTL/2. Default: min(1s, MaxTTL/2).
 	MaxClockSkew time.Duration
+	// Recovery is for how long a node that has lost its memory gives this client no new locks. In every client it must be at
+	// least the largest MaxTTL plus the largest MaxClockSkew of all clients with the same Prefix, so leave it out if all
+	// have the same. Nodes refuse a client for which that is not so: see node.SettingsError. Set it first to change these
+	// limits under running programs: see docs/on-call.md. Default: MaxTTL+MaxClockSkew.
+	Recovery time.Duration
 	// MaxHold ends every lease that lasts longer, even if its renewals succeed. It can be set per
 	// lock. Default: no limit.
 	MaxHold time.Duration
@@ -217,12 +221,12 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// Limits returns the settings that clients of the same nodes must agree on, with defaults filled
+// Limits returns the settings on which clients of the same nodes rely each for the others, with defaults filled
 // in.
 func (c Config) Limits() node.Limits { return node.Limits(c.withDefaults().limits()) }
 
 func (c Config) limits() wire.Limits {
-	return wire.Limits{MaxTTL: c.MaxTTL, MaxClockSkew: c.MaxClockSkew}
+	return wire.Limits{MaxTTL: c.MaxTTL, MaxClockSkew: c.MaxClockSkew, Longer: c.Recovery}
 }
 
 // problems lists everything that is invalid in a Config whose defaults are filled in.
@@ -240,6 +244,11 @@ func (c Config) problems() []string {
 	add(c.MaxClockSkew < 0, "MaxClockSkew %v is negative", c.MaxClockSkew)
 	add(c.MaxClockSkew > c.MaxTTL/2, "MaxClockSkew %v is over half of MaxTTL %v", c.MaxClockSkew, c.MaxTTL)
 	add(c.MaxClockSkew%time.Millisecond != 0, "MaxClockSkew %v is not a whole number of milliseconds", c.MaxClockSkew)
+	if least := c.MaxTTL + c.MaxClockSkew; c.Recovery != 0 {
+		add(c.Recovery < least, "Recovery %v is under MaxTTL %v plus MaxClockSkew %v", c.Recovery, c.MaxTTL, c.MaxClockSkew)
+		add(c.Recovery > 2*maxMaxTTL, "Recovery %v is over %v", c.Recovery, 2*maxMaxTTL)
+		add(c.Recovery%time.Millisecond != 0, "Recovery %v is not a whole number of milliseconds", c.Recovery)
+	}
 	add(c.NodeTimeoutMin < 0, "NodeTimeoutMin %v is negative", c.NodeTimeoutMin)
 	add(c.NodeTimeoutMax < 0, "NodeTimeoutMax %v is negative", c.NodeTimeoutMax)
 	add(c.NodeTimeoutMin > c.NodeTimeoutMax, "NodeTimeoutMin %v is over NodeTimeoutMax %v", c.NodeTimeoutMin, c.NodeTimeoutMax)

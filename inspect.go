@@ -121,7 +121,7 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 	return l.inspectAll(ctx, wire.Op{
 		Kind:   wire.ForceRelease,
 		Names:  l.spec.Names,
-		TTL:    max(l.client.cfg.MaxTTL, min(before.longest(), maxMaxTTL)),
+		TTL:    max(l.client.cfg.limits().LongestTTL(), min(before.longest(), maxMaxTTL)),
 		Buried: before.Owners(),
 
 		Announce: l.client.cfg.Redisson,
@@ -146,7 +146,7 @@ func (l *Lock) ReleaseOwner(ctx context.Context, owner string) (*Status, error) 
 		return nil, invalid(noOwner)
 	}
 	return l.inspectAll(ctx, wire.Op{
-		Kind: wire.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: l.client.cfg.MaxTTL,
+		Kind: wire.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: l.client.cfg.limits().LongestTTL(),
 		Announce: l.client.cfg.Redisson,
 	})
 }
@@ -183,7 +183,7 @@ func (s *Semaphore) ReleaseOwner(ctx context.Context, owner string) (*SemaphoreS
 	if len(slots) == 0 {
 		return status, failed
 	}
-	removed, err := l.inspectAll(ctx, wire.Op{Kind: wire.ForceRelease, Names: slots, Owner: owner, TTL: l.client.cfg.MaxTTL})
+	removed, err := l.inspectAll(ctx, wire.Op{Kind: wire.ForceRelease, Names: slots, Owner: owner, TTL: l.client.cfg.limits().LongestTTL()})
 	if removed == nil {
 		return nil, err
 	}
@@ -303,15 +303,14 @@ func (l *Lock) noQuorumError(kind wire.Kind, replies []timedReply) *NoQuorumErro
 	return e
 }
 
-// Ready returns nil if a majority of the nodes would grant locks to this client now: they answer, have recovered, and are set
-// up for the client's MaxTTL and MaxClockSkew. It is for readiness probes, takes no lock, and may be called as often as one
+// Ready returns nil if a majority of the nodes would grant locks to this client now: they answer, and have recovered. It is for readiness probes, takes no lock, and may be called as often as one
 // likes, also by several goroutines. It asks each node once, and returns as soon as a majority is ready.
 // Config.NodeTimeoutMax bounds it, besides the time of a connect, and so does ctx. As any attempt at a lock does, it makes a node that is
-// new, or has lost its memory, begin its recovery. It does not compare clocks, and
-// does not see that a node refuses to write, for want of memory or of replicas.
+// new, or has lost its memory, begin its recovery. It does not compare clocks, nor its limits and its list of nodes
+// with those of other programs, and does not see that a node refuses to write, for want of memory or of replicas.
 //
 // The error is a [*NoQuorumError] that names each node that is not ready, and why: errors.Is finds node.ErrRecovering,
-// node.ErrSettings, node.ErrUnreachable and others. If ctx ends first, or the client is closed meanwhile, the error wraps
+// node.ErrUnreachable and others. If ctx ends first, or the client is closed meanwhile, the error wraps
 // that as well. On a closed client it is ErrClosed alone. A holder may well keep its lease while Ready fails, because
 // nodes that recover still renew. So a probe of liveness should not use it.
 func (c *Client) Ready(ctx context.Context) error {
@@ -346,9 +345,6 @@ func (c *Client) unready(i int, r *timedReply) error {
 	switch {
 	case r.Err != nil:
 		return r.Err
-	case node.Limits(r.Marker.Limits) != limits:
-		why.Reason, why.Err = node.ErrSettings, &node.SettingsError{Node: node.Limits(r.Marker.Limits), Client: limits}
-		return why
 	case r.Marker.Left > 0:
 		left := r.Marker.Left
 		why.Reason, why.Err = node.ErrRecovering, &node.RecoveryError{Left: left, Length: max(limits.Recovery(), left), HadMarker: r.Marker.HadMarker}

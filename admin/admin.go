@@ -25,11 +25,9 @@ var (
 	// ErrInUse: some nodes have been used before, so others may have forgotten locks that they granted. Nodes that
 	// recover open by themselves; the report says when.
 	ErrInUse = errors.New("not all nodes are new")
-	// ErrLimits: nodes are set up for clients with another MaxTTL or MaxClockSkew. See ChangeLimits.
-	ErrLimits = errors.New("nodes are set up for other limits")
 	// ErrUnanswered: some nodes did not answer, gave an invalid answer, or are the same server as another node.
 	ErrUnanswered = errors.New("not all nodes answer")
-	// ErrChanged: nodes lost their memory, or were set up by another client, in the meantime.
+	// ErrChanged: nodes lost their memory, or were opened by another client, in the meantime.
 	ErrChanged = errors.New("nodes changed in the meantime")
 )
 
@@ -60,8 +58,6 @@ type NodeReport struct {
 	State State
 	// Left is the time until the node grants new locks.
 	Left time.Duration
-	// Limits are the limits that the node is set up for.
-	Limits node.Limits
 	// HadMarker is set if the node recovers and had its marker: it is not new, and did not come back empty.
 	HadMarker bool
 	// Err explains the state Failed.
@@ -74,20 +70,18 @@ type NodeReport struct {
 // Init opens new nodes for clients with this configuration. It opens no node unless every node answers and all are
 // new. If one node grants locks already, another node that does not has lost its memory and must wait. If all nodes
 // are open, Init changes nothing and returns no error, so it can be repeated. Init gives each node without a marker a
-// marker with the limits of this configuration. If these limits were wrong and the node was never in use, empty the
-// node before the next try.
+// marker.
 //
 // Init is safe against failures of nodes and pauses of this program while it runs. It opens a node only if the node
 // is still in the life and in the recovery in which Init found it. Init cannot know whether all nodes lost their
 // memory together. So use it for new nodes only; after an accident, wait instead.
 //
-// The report is complete also with one of the errors ErrUnanswered, ErrLimits, ErrInUse and ErrChanged. With a
+// The report is complete also with one of the errors ErrUnanswered, ErrInUse and ErrChanged. With a
 // *quorumlock.InvalidError there is no report.
 func Init(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 	return run(ctx, cfg, func(r *Report) error {
 		if err := cmp.Or(
 			r.check(ErrUnanswered, func(n *NodeReport) bool { return n.State == Failed }),
-			r.check(ErrLimits, func(n *NodeReport) bool { return n.Limits != cfg.Limits() }),
 			r.checkNew(),
 		); err != nil {
 			return err
@@ -104,27 +98,10 @@ func Init(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 }
 
 // Look reports the state of all nodes, and opens none. Like the first attempt at a lock, it makes a node that is new, or
-// has lost its memory, begin its recovery. Clients with this configuration get locks from the nodes that are Open and
-// have its limits. Look returns an error only for an invalid configuration, a *quorumlock.InvalidError.
+// has lost its memory, begin its recovery. Clients with this configuration get locks from the nodes that are Open.
+// Look returns an error only for an invalid configuration, a *quorumlock.InvalidError.
 func Look(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 	return run(ctx, cfg, func(*Report) error { return nil })
-}
-
-// ChangeLimits sets nodes up for clients whose MaxTTL or MaxClockSkew differs from the limits of earlier clients. The
-// nodes then refuse clients with the old limits, including their renewals. So stop those clients first, or their
-// leases end. Each changed node grants no new locks for the longer MaxTTL plus the longer MaxClockSkew.
-//
-// ChangeLimits leaves nodes alone whose limits are right already. So it can be repeated, as is necessary after
-// ErrUnanswered or ErrChanged.
-func ChangeLimits(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
-	return run(ctx, cfg, func(r *Report) error {
-		r.each(func(n *NodeReport) {
-			if n.State != Failed && n.Limits != cfg.Limits() {
-				n.open(ctx, cfg.Limits())
-			}
-		})
-		return r.outcome()
-	})
 }
 
 // openAttempts limits how often an unresponsive node is asked to open. If Init left only some nodes open, another
@@ -187,26 +164,22 @@ func (r *Report) each(fn func(*NodeReport)) {
 	wg.Wait()
 }
 
-// open asks the node to open, or to take the limits, if it is still in the state in which it was found.
+// open asks the node to open if it is still in the state in which it was found.
 func (n *NodeReport) open(ctx context.Context, limits node.Limits) {
 	reply := n.do(ctx, wire.Op{Kind: wire.Open, Limits: wire.Limits(limits), Marker: n.marker})
 	switch {
 	case reply.Err != nil:
 		return
 	case reply.Outcome == wire.Denied:
-		before, recovered := n.Limits, n.marker.Left > 0
+		recovered := n.marker.Left > 0
 		n.found(reply.Marker)
-		// Its answer was lost, or another administrator did it. New limits begin a recovery.
-		done := n.State == Open || reply.Repeated && before != limits
-		if !done || n.Limits != limits {
+		if n.State != Open { // otherwise its answer was lost, or another administrator did it
 			n.State, n.Err = Failed, ErrChanged
 			return
 		}
-		if recovered && n.State == Open {
+		if recovered {
 			n.State = Opened
 		}
-	case reply.Recovering > 0:
-		n.Limits, n.State, n.Left = limits, Recovering, reply.Recovering
 	default:
 		n.State, n.Left = Opened, 0
 	}
@@ -223,7 +196,7 @@ func (n *NodeReport) do(ctx context.Context, op wire.Op) wire.Reply {
 }
 
 func (n *NodeReport) found(m *wire.Marker) {
-	n.marker, n.Limits, n.Left, n.HadMarker = m, node.Limits(m.Limits), m.Left, m.HadMarker && m.Left > 0
+	n.marker, n.Left, n.HadMarker = m, m.Left, m.HadMarker && m.Left > 0
 	n.State = Open
 	if m.Left > 0 {
 		n.State = Recovering
@@ -277,7 +250,7 @@ func (r *Report) check(reason error, bad func(*NodeReport) bool) error {
 		if !bad(n) {
 			continue
 		}
-		failure.lines = append(failure.lines, n.Node+": "+n.describe(reason))
+		failure.lines = append(failure.lines, n.Node+": "+n.describe())
 		if n.Err != nil {
 			failure.reasons = append(failure.reasons, n.Err)
 		}
@@ -301,10 +274,8 @@ func (f *failure) Error() string {
 func (f *failure) Unwrap() []error { return f.reasons }
 
 // describe explains the reason for this node.
-func (n *NodeReport) describe(reason error) string {
+func (n *NodeReport) describe() string {
 	switch {
-	case errors.Is(reason, ErrLimits):
-		return fmt.Sprintf("MaxTTL %v, MaxClockSkew %v", n.Limits.MaxTTL, n.Limits.MaxClockSkew)
 	case n.Err != nil:
 		return strings.TrimPrefix(n.Err.Error(), "node "+n.Node+": ")
 	default:

@@ -66,7 +66,7 @@ var wrong = map[string]string{
 
 var (
 	marks = wire.Op{Kind: wire.Mark}
-	opens = wire.Op{Kind: wire.Open, Marker: &wire.Marker{Identity: "fake", Until: 1}}
+	opens = wire.Op{Kind: wire.Open, Marker: &wire.Marker{Identity: "fake", Since: 1}}
 )
 
 var kinds = []wire.Op{
@@ -132,12 +132,12 @@ func TestRedisWrongAnswers(t *testing.T) {
 			":0\r\n", array(0), array(0, "a", "o2", 1, 1), array("a", "o2", 1, 1), array("b", "o2", 1), array("a", "o2", 1, "b", "o3", 1),
 		}},
 		{marks, []string{
-			":1\r\n", ":2\r\n", array(), array(1), array("id"), array("id", 1, 1, 1, 1), array("id", 1, 1, 1, 1, 0, 0), array(1, 1, 1, 1, 1, 0),
-			array(nil, 1, 1, 1, 1, 0), array("id", "1", 1, 1, 1, 0), array("id", 1, nil, 1, 1, 0), array("id", 1, 1, 1, 1, "no"),
+			":1\r\n", ":2\r\n", array(), array(1), array("id"), array("id", 1, 1), array("id", 1, 1, 0, 0), array(1, 1, 1, 0),
+			array(nil, 1, 1, 0), array("id", "1", 1, 0), array("id", 1, nil, 0), array("id", 1, 1, "no"),
 			array("RECOVERING", 1, 0), array("SETTINGS", 1, 1), array("a", "o2", 1, 1),
 		}},
 		{opens, []string{
-			":0\r\n", ":2\r\n", array(), array(0), array(-1), array("1"), array("id"), array("id", 1, 1, 1, 1), array(1, 1, 1, 1, 1, 0),
+			":0\r\n", ":2\r\n", array(), array(0), array(-1), array("1"), array("id"), array("id", 1, 1), array(1, 1, 1, 0),
 			array("RECOVERING", 1, 0), array("SETTINGS", 1, 1), array("a", "o2", 1, 1),
 		}},
 	} {
@@ -181,7 +181,7 @@ func TestRedisRightAnswers(t *testing.T) {
 	const ms = time.Millisecond
 	var (
 		marker = &wire.Marker{
-			Identity: "id", Until: 7, Limits: wire.Limits{MaxTTL: 3 * ms, MaxClockSkew: 2 * ms}, Left: 4 * ms, HadMarker: true,
+			Identity: "id", Since: 7, Left: 4 * ms, HadMarker: true,
 		}
 		holder = wire.Holder{Name: "a", Owner: "o2", TTL: 5 * ms, Token: 6}
 		most   = time.Duration(1<<63-1) / ms * ms
@@ -218,10 +218,9 @@ func TestRedisRightAnswers(t *testing.T) {
 		{inspect("a"), array(-1, "a", "o2", 5, 6), wire.Reply{Outcome: wire.Inspected, Holders: []wire.Holder{holder}, Recovering: limits.Recovery(), Unmarked: true}},
 		{force("a"), array(), wire.Reply{Outcome: wire.Absent, Holders: []wire.Holder{}}},
 		{force("a"), array("a", "o2", 5), wire.Reply{Outcome: wire.Released, Holders: []wire.Holder{{Name: "a", Owner: "o2", TTL: 5 * ms}}}},
-		{marks, array("id", 7, 3, 2, 4, 1), wire.Reply{Outcome: wire.Inspected, Marker: marker}},
+		{marks, array("id", 7, 4, 1), wire.Reply{Outcome: wire.Inspected, Marker: marker}},
 		{opens, ":1\r\n", wire.Reply{Outcome: wire.Granted}},
-		{opens, array(5), wire.Reply{Outcome: wire.Granted, Recovering: 5 * ms}},
-		{opens, array("id", 7, 3, 2, 4, 1), wire.Reply{Outcome: wire.Denied, Marker: marker}},
+		{opens, array("id", 7, 4, 1), wire.Reply{Outcome: wire.Denied, Marker: marker}},
 	} {
 		t.Run(fmt.Sprintf("%v %q", c.op.Kind, c.answer), func(t *testing.T) {
 			n := open(t, newFront(t, fake(always(c.answer))).addr())
@@ -250,9 +249,7 @@ func TestRedisRefusals(t *testing.T) {
 	}{
 		{acquire("o1", "a"), array("RECOVERING", 5, 1), node.ErrRecovering, &node.RecoveryError{Left: 5 * ms, Length: limits.Recovery(), HadMarker: true}, 5 * ms},
 		{acquire("o1", "a"), array("RECOVERING", int64(1<<40), 0), node.ErrRecovering, &node.RecoveryError{Left: 1 << 40 * ms, Length: 1 << 40 * ms}, 1 << 40 * ms},
-		{acquire("o1", "a"), array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: node.Limits(set), Client: node.Limits(limits)}, 0},
-		{renew("o1", "a"), array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: node.Limits(set), Client: node.Limits(limits)}, 0},
-		{same, array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: node.Limits(set), Client: node.Limits(set), TTL: 4 * ms}, 0},
+		{same, array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Own: node.Limits(set), TTL: 4 * ms}, 0},
 		{at(1_000_000), array("CLOCK", 400_000), node.ErrClock, &node.ClockError{Ahead: 600 * ms, Limit: limits.MaxClockSkew}, 0},
 		{at(1_000_000), array("CLOCK", 1_400_000), node.ErrClock, &node.ClockError{Ahead: -400 * ms, Limit: limits.MaxTTL}, 0},
 	} {
@@ -280,7 +277,7 @@ func FuzzRedisAnswers(f *testing.F) {
 	seeds := []string{
 		":1\r\n", ":2\r\n", "*0\r\n", "*4\r\n+a\r\n+o2\r\n:-2\r\n:5\r\n", "-ERR x\r\n", "-NOSCRIPT x\r\n",
 		array(5), array("a", "", 0, 0), array("a", "o2", 5), array(0, "a", "o2", 5, 6), array(-1), array(2, 5, 1),
-		array("RECOVERING", 5, 1), array("SETTINGS", 5, 1), array("CLOCK", 5), array("id", 7, 3, 2, 4, 1),
+		array("RECOVERING", 5, 1), array("SETTINGS", 5, 1), array("CLOCK", 5), array("id", 7, 4, 1),
 	}
 	for _, answer := range wrong {
 		seeds = append(seeds, answer)

@@ -210,8 +210,11 @@ func scriptWord(op *wire.Op) string {
 }
 
 func (w *writer) limits(op *wire.Op) {
-	w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew))
+	w.recovery(op)
+	w.add(milliseconds(op.Limits.MaxTTL) + " " + milliseconds(op.Limits.MaxClockSkew))
 }
+
+func (w *writer) recovery(op *wire.Op) { w.add(milliseconds(op.Limits.Recovery())) }
 
 func (w *writer) acquire(op *wire.Op) {
 	w.renew(op)
@@ -230,7 +233,10 @@ func (w *writer) release(op *wire.Op) {
 	w.rejoining(op)
 }
 
-func (w *writer) inspect(op *wire.Op) { w.add(w.fences(op)) }
+func (w *writer) inspect(op *wire.Op) {
+	w.add(w.fences(op))
+	w.recovery(op)
+}
 
 func (w *writer) shorten(op *wire.Op) { w.add(op.Owner, milliseconds(op.TTL), flag(op.Announce)) }
 
@@ -242,14 +248,14 @@ func (w *writer) forceRelease(op *wire.Op) {
 }
 
 func (w *writer) once(op *wire.Op) {
-	w.limits(op)
+	w.recovery(op)
 	w.add(op.Owner, milliseconds(op.TTL))
 }
 
 func (w *writer) open(op *wire.Op) {
-	w.limits(op)
+	w.recovery(op)
 	found := op.Found()
-	w.add(found.Identity, w.numerals.signed(found.Until))
+	w.add(found.Identity, w.numerals.signed(found.Since))
 }
 
 func (w *writer) acquireRead(op *wire.Op) {

@@ -215,7 +215,7 @@ func decodeRefusal(op *wire.Op, values []rueidis.RedisMessage) (wire.Reply, erro
 	case word == "RECOVERING" && (op.Kind == wire.Acquire || op.Kind == wire.Latch || op.Kind == wire.Once) && len(n) == 2 && n[0] > 0:
 		return recoveringRefusal(milli(n[0]), op.Limits.Recovery(), n[1] != 0), nil
 	case word == "SETTINGS" && len(n) == 2:
-		return settingsRefusal(*op, wire.Limits{MaxTTL: milli(n[0]), MaxClockSkew: milli(n[1])}), nil
+		return wire.Reply{Err: &SettingsError{Own: Limits(op.Limits), TTL: op.TTL}}, nil
 	case word == "CLOCK" && (op.Kind == wire.Acquire || op.Kind == wire.Latch || op.Kind == wire.Unlatch) && len(n) == 1:
 		return clockRefusal(n[0], *op), nil
 	default:
@@ -250,14 +250,7 @@ func decodeMarker(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	if op.Kind == wire.Open && len(values) == 1 {
-		n, err := integers(values)
-		if err != nil || n[0] <= 0 {
-			return wire.Reply{}, errForm
-		}
-		return wire.Reply{Outcome: wire.Granted, Recovering: milli(n[0])}, nil
-	}
-	if len(values) != 6 {
+	if len(values) != 4 {
 		return wire.Reply{}, errForm
 	}
 	identity, err1 := values[0].ToString()
@@ -267,10 +260,9 @@ func decodeMarker(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 	}
 	r := wire.Reply{Outcome: wire.Inspected, Marker: &wire.Marker{
 		Identity:  identity,
-		Until:     n[0],
-		Limits:    wire.Limits{MaxTTL: milli(n[1]), MaxClockSkew: milli(n[2])},
-		Left:      milli(n[3]),
-		HadMarker: n[4] != 0,
+		Since:     n[0],
+		Left:      milli(n[1]),
+		HadMarker: n[2] != 0,
 	}}
 	if op.Kind == wire.Open {
 		r.Outcome = wire.Denied

@@ -37,8 +37,8 @@ var (
 	// ErrRecovering: the node has lost its memory, or is new. It gives no new rights until all that it may
 	// have forgotten has expired. The cause is a *[RecoveryError].
 	ErrRecovering = errors.New("recovering")
-	// ErrSettings: the node was set up for clients with other limits, or the TTL exceeds them. The cause is a
-	// *[SettingsError]. Permanent.
+	// ErrSettings: another program uses the same names with limits for which the Recovery of one of both is too short, or
+	// the TTL exceeds the limits. The cause is a *[SettingsError]. Permanent.
 	ErrSettings = errors.New("settings differ")
 	// ErrLists: another program uses the node with a list of nodes that does not agree with the list of this program. Two
 	// majorities of the lists need not share a node, so two owners could hold one lock. The cause is a *[ListsError].
@@ -225,7 +225,7 @@ func reasonOfReply(text string) error {
 		strings.Contains(text, "not allowed after non deterministic commands"), // lua-replicate-commands no, before 7.0
 		strings.Contains(text, "nonexistent global variable"),                  // no cmsgpack
 		strings.Contains(text, "undeclared key"),                               // Dragonfly
-		strings.Contains(text, notFromScript), word == unseenByThis,
+		strings.Contains(text, notFromScript), word == unseenByThis, word == "VERSION",
 		strings.Contains(text, "No such master"):
 		return ErrMisconfigured
 	default:

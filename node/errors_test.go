@@ -121,8 +121,12 @@ func TestRefusalTexts(t *testing.T) {
 	}{
 		{&node.RecoveryError{Left: 4 * time.Second, Length: 11 * time.Second}, []string{"began 7s ago", "ends in 4s", "it is new, or has lost its memory", "quorumlock init"}},
 		{&node.RecoveryError{Left: 4 * time.Second, Length: 11 * time.Second, HadMarker: true}, []string{"a restart, a failover"}},
-		{&node.SettingsError{Node: theirs, Client: ours}, []string{"MaxTTL 1h0m0s and MaxClockSkew 2s", "this client has 1m0s and 1s"}},
-		{&node.SettingsError{Node: ours, Client: ours, TTL: time.Hour}, []string{"TTL 1h0m0s exceeds MaxTTL 1m0s"}},
+		{&node.SettingsError{Own: ours, Other: theirs, Holder: "web/7", Left: 90 * time.Second}, []string{
+			"this program has MaxTTL 1m0s, MaxClockSkew 1s and Recovery 1m1s", "web/7 has MaxTTL 1h0m0s, MaxClockSkew 2s and Recovery 1h0m2s",
+			"both need a Recovery of 1h0m2s", "wait 1m31s",
+		}},
+		{&node.SettingsError{Protocol: 1, OtherProtocol: 2, Holder: "web/7"}, []string{"speaks protocol 1, and web/7 speaks protocol 2", "docs/upgrading.md"}},
+		{&node.SettingsError{Own: ours, TTL: time.Hour}, []string{"TTL 1h0m0s exceeds MaxTTL 1m0s"}},
 		{&node.ClockError{Ahead: time.Hour, Limit: time.Second}, []string{"1h0m0s ahead of", " 1s (MaxClockSkew)"}},
 		{&node.ClockError{Ahead: -time.Hour, Limit: time.Minute}, []string{"1h0m0s behind", " 1m0s (MaxTTL)"}},
 	} {

@@ -64,7 +64,7 @@ func (w *twins) begin(seed uint64) {
 	w.both("CONFIG", "SET", "maxmemory", "0")
 	w.both("FLUSHDB")
 	w.run(wire.Op{Kind: wire.Mark, Limits: w.limits})
-	w.both("HSET", "quorumlock:node", "until", "0")
+	w.both("HSET", "quorumlock:node", "since", "0")
 }
 
 func (w *twins) raw(i int, args ...string) rueidis.RedisResult {
@@ -259,7 +259,7 @@ func (w *twins) step() {
 	case 7, 8, 9, 10, 11:
 		w.run(w.many()...)
 	case 12:
-		w.both("EVAL", `if redis.call('HEXISTS', KEYS[1], 'until') == 1 then redis.call('HSET', KEYS[1], 'until', 0) end`, "1", "quorumlock:node")
+		w.both("EVAL", `if redis.call('HEXISTS', KEYS[1], 'since') == 1 then redis.call('HSET', KEYS[1], 'since', 0) end`, "1", "quorumlock:node")
 	default:
 		w.run(w.op())
 	}
@@ -304,9 +304,9 @@ func (w *twins) disturb() {
 		return // operations find it out
 	}
 	found := wire.Marker{}
-	if values, err := w.raw(0, "HMGET", "quorumlock:node", "identity", "until").ToArray(); err == nil {
+	if values, err := w.raw(0, "HMGET", "quorumlock:node", "identity", "since").ToArray(); err == nil {
 		found.Identity, _ = values[0].ToString()
-		found.Until, _ = values[1].AsInt64()
+		found.Since, _ = values[1].AsInt64()
 	}
 	w.run(wire.Op{Kind: oneOf(w, wire.Mark, wire.Open, wire.Open), Limits: w.limits, Marker: &found})
 }

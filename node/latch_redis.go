@@ -62,7 +62,7 @@ func decodeLatch(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 	}
 	s := &wire.LatchState{
 		Generation: uint64(n[1]), Count: int(n[2]), Since: uint64(n[3]), Last: uint64(n[4]),
-		Until: n[5], Whole: n[6] != 0, Size: int(n[7]), Born: n[10],
+		Lost: n[5], Whole: n[6] != 0, Size: int(n[7]), Born: n[10],
 	}
 	for _, v := range values[latchWidth:] {
 		id, err := v.ToString()

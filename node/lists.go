@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,12 +46,12 @@ func (w *writer) enlist(op *wire.Op) {
 	l := op.List
 	w.add(milliseconds(l.Own.Left), wire.Listable(l.Own.Holder), l.NewID)
 	for _, list := range append([]wire.List{l.Own}, l.Agreed...) {
-		w.add(strings.Join(list.Addresses, "\n"), strings.Join(list.IDs, "\n"))
+		w.add(cmp.Or(list.Field, list.Terms.String()+"\n"+strings.Join(list.Addresses, "\n")), strings.Join(list.IDs, "\n"))
 	}
 }
 
 // decodeList decodes {id, addresses, ids, client, left, ...}.
-func decodeList(_ *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
+func decodeList(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 	texts, err := msg.AsStrSlice()
 	if err != nil || len(texts)%4 != 1 {
 		return wire.Reply{}, errors.Join(err, errForm)
@@ -58,8 +59,12 @@ func decodeList(_ *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 	list := &wire.ListReply{ID: texts[0]}
 	for texts = texts[1:]; len(texts) > 0; texts = texts[4:] {
 		left, err := strconv.ParseInt(texts[3], 10, 64)
-		other := wire.List{Addresses: strings.Split(texts[0], "\n"), IDs: strings.Split(texts[1], "\n"), Holder: texts[2], Left: milli(left)}
-		if err != nil || len(other.IDs) != len(other.Addresses) {
+		other := wire.List{Addresses: strings.Split(texts[0], "\n"), IDs: strings.Split(texts[1], "\n"), Field: texts[0], Holder: texts[2], Left: milli(left)}
+		other.Terms = wire.ParseTerms(other.Addresses[0])
+		if other.Terms.Protocol > 0 {
+			other.Addresses = other.Addresses[1:]
+		}
+		if err != nil || len(other.IDs) != len(other.Addresses) && other.Terms.Speak(op.List.Own.Terms) {
 			return wire.Reply{}, errors.Join(err, errForm)
 		}
 		list.Others = append(list.Others, other)

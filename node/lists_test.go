@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func tell(t *testing.T, nd node.Node, prefix string, list wire.ListOp) wire.List
 
 // listed makes a list for a minute, of nodes with addresses of one letter.
 func listed(addresses string) wire.ListOp {
-	l := wire.List{Holder: "me", Left: time.Minute}
+	l := wire.List{Terms: wire.TermsFor(wire.Limits{MaxTTL: time.Minute}), Holder: "me", Left: time.Minute}
 	for _, a := range addresses {
 		l.Addresses, l.IDs = append(l.Addresses, string(a)), append(l.IDs, "id of "+string(a))
 	}
@@ -82,4 +83,41 @@ func TestListsEnd(t *testing.T) {
 		require.Empty(t, tell(t, nd, "", short).Others)
 		require.Equal(t, "new", tell(t, nd, "", wire.ListOp{}).ID)
 	})
+}
+
+// A node that programs of a later protocol use grants nothing, and says so. It still renews and releases.
+func TestMarkerOfALaterProtocol(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	want(t, wire.Granted, n, acquire("o1", "a"))
+	command(t, server, "HSET", "quorumlock:node", "version", "2", "open", "")
+	for _, op := range []wire.Op{acquire("o2", "b"), acquire("o1", "a"), marks, opens} {
+		err := failure(t, node.ErrMisconfigured, n, op)
+		assert.True(t, err.Permanent())
+		assert.Contains(t, err.Error(), "protocol 2, and this program speaks protocol 1")
+	}
+	want(t, wire.Granted, n, renew("o1", "a"))
+	want(t, wire.Released, n, release("o1", "a"))
+	command(t, server, "HSET", "quorumlock:node", "version", "1")
+	want(t, wire.Granted, n, acquire("o2", "a"))
+}
+
+// Protocol 0 kept the limits and the end of the recovery in the marker, and had no terms in the lists.
+func TestDataOfProtocol0(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	command(t, server, "DEL", "quorumlock:node")
+	command(t, server, "HSET", "quorumlock:node", "identity", server.ReplicationID(), "until", "0", "max_ttl", "7200000", "max_skew", "60000",
+		"restarted", "0", "open", "master_replid:"+server.ReplicationID()+" 7200000 60000", "id", "n1")
+	assert.Equal(t, limits.Recovery(), recovering(t, n, acquire("o1", "a")).Length)
+	assert.Positive(t, want(t, wire.Healed, n, renew("o1", "a")).Recovering)
+
+	at := time.Now().Add(time.Minute).UnixMilli()
+	command(t, server, "HSET", wire.ListKey(""), "a:1\nb:1\nc:1", strconv.FormatInt(at, 10)+"\nolder\nn1\n\n")
+	r := tell(t, n, "", listed("abc"))
+	require.Len(t, r.Others, 1)
+	assert.Equal(t, "older", r.Others[0].Holder)
+	assert.Equal(t, []string{"a:1", "b:1", "c:1"}, r.Others[0].Addresses)
+	assert.False(t, r.Others[0].Terms.Speak(listed("abc").Own.Terms), "programs of both protocols must not use the node together")
+	assert.Equal(t, "n1", r.ID)
 }

@@ -137,9 +137,9 @@ type mirror struct {
 	// live are the clients with an inbox.
 	live map[string]bool
 	keep time.Duration
-	// generation and until are of the last latch that was told.
+	// generation and lost are of the last latch that was told.
 	generation uint64
-	until      int64
+	lost       int64
 
 	history []string
 	seen    map[string]int
@@ -252,7 +252,7 @@ func (p *mirror) run(ops ...wire.Op) []wire.Reply {
 		p.history = append(p.history, fmt.Sprintf("  %+v", r))
 		p.seen[fmt.Sprintf("%v %v", ops[i].Kind, r.Outcome)]++
 		if r.Latch != nil {
-			p.generation, p.until = r.Latch.Generation, r.Latch.Until
+			p.generation, p.lost = r.Latch.Generation, r.Latch.Lost
 		}
 	}
 	return replies
@@ -496,7 +496,7 @@ func (p *mirror) ofLatch() wire.Op {
 		l.Exact, l.Generation, op.Token = true, anyOf(p, 0, p.generation, p.generation, p.token()), 0
 	}
 	if p.IntN(3) == 0 {
-		l.Whole = p.until
+		l.Whole = p.lost
 	}
 	if p.IntN(2) == 0 {
 		l.Inbox, l.Keep = anyOf(p, "c", "d", "e"), anyOf(p, 0, p.keep)

@@ -73,7 +73,7 @@ func TestClientsThatReturnLaterBeginNoOtherRecovery(t *testing.T) {
 	}
 	ends := func(n serverNode) string {
 		recovering(t, n, acquire("o2", "b"))
-		return command(t, first, "HGET", "quorumlock:node", "until")
+		return command(t, first, "HGET", "quorumlock:node", "since")
 	}
 	end := ends(nodes[0])
 	require.Equal(t, end, ends(nodes[1]))

@@ -31,16 +31,17 @@ type Node interface {
 	wire.Endpoint
 }
 
-// Limits are values on which all clients of a node must agree, since each relies on the others. The node
-// keeps them, and refuses clients with other limits.
+// Limits are values on which clients of the same nodes rely each for the others.
 type Limits struct {
 	// MaxTTL is the longest TTL of any lock.
 	MaxTTL time.Duration
 	// MaxClockSkew is how far the clock of a client may be ahead of the node's.
 	MaxClockSkew time.Duration
+	// Longer is a recovery for the limits of other clients, if these are larger; otherwise 0.
+	Longer time.Duration
 }
 
-// Recovery returns how long a node that has lost its memory, or is new, gives no new locks: until every lock that it
+// Recovery returns how long a node that has lost its memory, or is new, gives the client no new locks: until every lock that it
 // may have granted has expired, and every token that it may have accepted is in the past for all clients.
 func (l Limits) Recovery() time.Duration { return wire.Limits(l).Recovery() }
 

@@ -45,7 +45,7 @@ var lockOperations = [...]operation{
 			"forcerelease"),
 		args: (*writer).forceRelease, decode: decodeForced,
 	},
-	wire.Mark: {script: newScript("lib/recovery", "lib/state", "mark"), args: (*writer).limits, decode: decodeMarker},
+	wire.Mark: {script: newScript("lib/recovery", "lib/state", "mark"), args: (*writer).recovery, decode: decodeMarker},
 	wire.Open: {script: newScript("lib/recovery", "lib/state", "open"), args: (*writer).open, decode: decodeMarker},
 	wire.Leave: {
 		script: newScript("lib/key", "lib/fence", "lib/queue", "leave"),

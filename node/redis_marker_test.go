@@ -116,21 +116,21 @@ func TestRedisMarkerAndFenceLayout(t *testing.T) {
 	server := redisproc.Start(t)
 	n := open(t, server.Addr())
 	m := want(t, wire.Inspected, n, marks).Marker
-	fields := func(until int64, restarted, open string) []string {
+	fields := func(since int64, restarted, open string) []string {
 		return []string{
-			"identity", server.ReplicationID(), "until", strconv.FormatInt(until, 10),
-			"max_ttl", "7200000", "max_skew", "60000", "restarted", restarted, "open", open,
+			"identity", server.ReplicationID(), "since", strconv.FormatInt(since, 10),
+			"restarted", restarted, "open", open, "version", "1",
 		}
 	}
 	stands := func() []string { return strings.Split(command(t, server, "HGETALL", "quorumlock:node"), "\n") }
 	assert.Equal(t, []string{"quorumlock:node"}, server.Keys())
-	assert.ElementsMatch(t, fields(m.Until, "0", ""), stands())
+	assert.ElementsMatch(t, fields(m.Since, "0", ""), stands())
 	opened(t, n)
 	assert.ElementsMatch(t, fields(0, "0", ""), stands())
 
 	token := now()
 	want(t, wire.Granted, n, with(token, acquire("o1", "a")))
-	assert.ElementsMatch(t, fields(0, "0", "master_replid:"+server.ReplicationID()+" 7200000 60000"), stands())
+	assert.ElementsMatch(t, fields(0, "0", "master_replid:"+server.ReplicationID()+" 7260000"), stands())
 	want(t, wire.Healed, n, with(token, renew("o1", "b")))
 	want(t, wire.Granted, n, with(token, acquire("o1", "{c}")))
 	assert.ElementsMatch(t, []string{"a", "b", "{c}", "quorumlock:fences", "quorumlock:node"}, server.Keys())
@@ -142,7 +142,7 @@ func TestRedisMarkerAndFenceLayout(t *testing.T) {
 
 	renewIdentity(t, server)
 	m = want(t, wire.Inspected, n, marks).Marker
-	assert.ElementsMatch(t, fields(m.Until, "1", ""), stands())
+	assert.ElementsMatch(t, fields(m.Since, "1", ""), stands())
 }
 
 // The marker alone is deleted. The node treats this as the loss of all its memory.
@@ -182,12 +182,9 @@ func TestRedisMarkerInPart(t *testing.T) {
 	server := redisproc.Start(t)
 	n := open(t, server.Addr())
 	for name, damage := range map[string][]string{
-		"no identity":     {"HDEL", "quorumlock:node", "identity"},
-		"no end":          {"HDEL", "quorumlock:node", "until"},
-		"an end in words": {"HSET", "quorumlock:node", "until", "soon"},
-		"no limit":        {"HDEL", "quorumlock:node", "max_ttl"},
-		"no other limit":  {"HDEL", "quorumlock:node", "max_skew"},
-		"no limits":       {"HDEL", "quorumlock:node", "max_ttl", "max_skew"},
+		"no identity":          {"HDEL", "quorumlock:node", "identity"},
+		"no beginning":         {"HDEL", "quorumlock:node", "since"},
+		"a beginning in words": {"HSET", "quorumlock:node", "since", "today"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, op := range []wire.Op{acquire("o1", "a"), renew("o1", "b"), marks} {
@@ -199,7 +196,6 @@ func TestRedisMarkerInPart(t *testing.T) {
 				assert.Greater(t, err.Left, limits.Recovery()-patience)
 				assert.Equal(t, limits.Recovery(), err.Length)
 				m := want(t, wire.Inspected, n, marks).Marker
-				assert.Equal(t, limits, m.Limits)
 				assert.Equal(t, n.Identity(), m.Identity)
 			}
 		})
@@ -209,7 +205,7 @@ func TestRedisMarkerInPart(t *testing.T) {
 		command(t, server, "HDEL", "quorumlock:node", "restarted")
 		assert.Zero(t, want(t, wire.Inspected, n, inspect("a")).Recovering)
 		want(t, wire.Granted, n, acquire("o1", "a"))
-		assert.Equal(t, &wire.Marker{Identity: n.Identity(), Limits: limits}, want(t, wire.Inspected, n, marks).Marker)
+		assert.Equal(t, &wire.Marker{Identity: n.Identity()}, want(t, wire.Inspected, n, marks).Marker)
 	})
 }
 
@@ -314,18 +310,12 @@ func TestRedisScriptsArePartlyForgottenAndTokensTaken(t *testing.T) {
 func TestRedisScriptsArePartlyForgottenAndANodeOpened(t *testing.T) {
 	server := redisproc.Start(t)
 	n := open(t, server.Addr())
-	other := wire.Limits{MaxTTL: limits.MaxTTL + time.Hour, MaxClockSkew: limits.MaxClockSkew}
-	for _, l := range []wire.Limits{limits, other} {
-		m := want(t, wire.Inspected, n, marks).Marker
-		command(t, server, "SCRIPT", "FLUSH")
-		want(t, wire.Denied, n, opens)
-		r := do(n, inspect("a"), wire.Op{Kind: wire.Open, Marker: m, Limits: l})[1]
-		assert.Equal(t, wire.Granted, r.Outcome)
-		assert.Equal(t, l == other, r.Recovering > 0)
-		m = want(t, wire.Inspected, n, marks).Marker
-		assert.Equal(t, l, m.Limits)
-		assert.Equal(t, l == limits, m.Until == 0)
-	}
+	m := want(t, wire.Inspected, n, marks).Marker
+	command(t, server, "SCRIPT", "FLUSH")
+	want(t, wire.Denied, n, opens)
+	r := do(n, inspect("a"), wire.Op{Kind: wire.Open, Marker: m})[1]
+	assert.Equal(t, wire.Granted, r.Outcome)
+	assert.Zero(t, want(t, wire.Inspected, n, marks).Marker.Since)
 }
 
 // fill lowers the limit of a server below the memory that it uses even without keys.

@@ -21,15 +21,6 @@ func recoveringRefusal(left, length time.Duration, hadMarker bool) wire.Reply {
 	}
 }
 
-// settingsRefusal is the reply of a node that was set up for other limits, or whose limit the TTL exceeds.
-func settingsRefusal(op wire.Op, limits wire.Limits) wire.Reply {
-	err := &SettingsError{Node: Limits(limits), Client: Limits(op.Limits)}
-	if limits == op.Limits {
-		err.TTL = op.TTL
-	}
-	return wire.Reply{Err: err}
-}
-
 // clockRefusal is the reply of a node whose clock, in microseconds, is too far from a token, or from the end
 // of its block.
 func clockRefusal(now int64, op wire.Op) wire.Reply {
@@ -69,7 +60,7 @@ func reasonOfRefusal(err error) error {
 // recoveryCause says in words why a recovery began.
 func recoveryCause(hadMarker bool) string {
 	if hadMarker {
-		return "the replication id of the server changed (by a restart, a failover, or its first replica), or its limits changed"
+		return "the replication id of the server changed (by a restart, a failover, or its first replica)"
 	}
 	return "the node had no marker: it is new, or has lost its memory (for new servers only: quorumlock init opens them at once)"
 }
@@ -90,19 +81,37 @@ func (e *RecoveryError) Error() string {
 
 // SettingsError is the cause behind [ErrSettings].
 type SettingsError struct {
-	// Node and Client are the limits of the node and of the client.
-	Node, Client Limits
-	// TTL is the operation's TTL if it exceeds the limit; else 0.
+	// Own and Other are the limits of this program, and of another one that uses the same names on these nodes.
+	Own, Other Limits
+	// Holder is the Config.Holder of the other program: the last one that has used these limits.
+	Holder string
+	// Left is how long the limits of the other program count as in use, unless a program still uses them.
+	Left time.Duration
+	// Protocol and OtherProtocol are the versions of the protocol that both speak, if these do not work side by side; else 0.
+	Protocol, OtherProtocol int
+	// TTL is the operation's TTL if it exceeds MaxTTL; else 0.
 	TTL time.Duration
 }
 
 // Error says what the caller can do.
 func (e *SettingsError) Error() string {
 	if e.TTL > 0 {
-		return fmt.Sprintf("TTL %v exceeds MaxTTL %v", e.TTL, e.Client.MaxTTL)
+		return fmt.Sprintf("TTL %v exceeds MaxTTL %v", e.TTL, e.Own.MaxTTL)
 	}
-	return fmt.Sprintf("the node is set up for clients with MaxTTL %v and MaxClockSkew %v, but this client has %v and %v: configure this program like the others (to change the limits of all, stop all of them first: see docs/on-call.md)",
-		e.Node.MaxTTL, e.Node.MaxClockSkew, e.Client.MaxTTL, e.Client.MaxClockSkew)
+	left := e.Left.Truncate(time.Second) + time.Second
+	if e.Protocol != e.OtherProtocol {
+		return fmt.Sprintf("this program speaks protocol %d, and %s speaks protocol %d: versions as far apart must not use the same names. "+
+			"Stop all programs of one of these versions, and wait %v (docs/upgrading.md)", e.Protocol, e.Holder, e.OtherProtocol, left)
+	}
+	least := max(e.Own.MaxTTL, e.Other.MaxTTL) + max(e.Own.MaxClockSkew, e.Other.MaxClockSkew)
+	return fmt.Sprintf("this program has %v, and %s has %v: a node that lost its memory could give a lock again before it has ended, because both need a Recovery of %v. "+
+		"Configure both alike; to change limits, first give all programs that Recovery (docs/on-call.md), or stop all programs with the other limits and wait %v",
+		e.Own, e.Holder, e.Other, least, left)
+}
+
+// String names the limits as a configuration does.
+func (l Limits) String() string {
+	return fmt.Sprintf("MaxTTL %v, MaxClockSkew %v and Recovery %v", l.MaxTTL, l.MaxClockSkew, l.Recovery())
 }
 
 // ClockError is the cause behind [ErrClock].

@@ -86,25 +86,25 @@ func formOfMany(op *wire.Op) scriptForm {
 
 // header returns the Lua text of the form:
 //
-//	MAX_TTL, MAX_SKEW  the limits in ms
-//	LIMITS             the end of the marker's field open, if it has these limits
+//	MAX_TTL, MAX_SKEW  the limits in ms, and
+//	RECOVERY           how long a node recovers, in ms
 //	OLDEST, NEWEST     by how many seconds the second of a token may differ from the node's, so that the
 //	                   token is plausible whatever the fractions are
-//	RECOVERY           length of a recovery in seconds, rounded up
+//	SETTLED            the same in seconds, rounded up
 //	QUEUE, WAITING     the text before a name in the keys of its queue
 //	REST               the text after a name in these keys
 //	FAIR, ANNOUNCE     see [wire.Op]
 //	FROM, TO           where INFO replication usually has the identity, with the name of its field
 func (f scriptForm) header() string {
-	ttl, skew := f.limits.MaxTTL.Milliseconds(), f.limits.MaxClockSkew.Milliseconds()
+	ttl, skew, recovery := f.limits.MaxTTL.Milliseconds(), f.limits.MaxClockSkew.Milliseconds(), f.limits.Recovery().Milliseconds()
 	before, behind := wire.KeyAffixes(f.tagged)
 	const second = int64(time.Second / time.Millisecond)
-	return fmt.Sprintf(`local MAX_TTL, MAX_SKEW, LIMITS = %d, %d, ' %d %d'
-local OLDEST, NEWEST, RECOVERY = %d, %d, %d
+	return fmt.Sprintf(`local MAX_TTL, MAX_SKEW, RECOVERY = %d, %d, %d
+local OLDEST, NEWEST, SETTLED = %d, %d, %d
 local QUEUE, WAITING, REST = 'quorumlock:queue:%s', 'quorumlock:waiting:%s', '%s'
 local FAIR, ANNOUNCE = %t, %t
 local FROM, TO = %d, %d
-`, ttl, skew, ttl, skew, 1-ttl/second, skew/second-1, min((ttl+skew+second-1)/second, maxRecovery),
+`, ttl, skew, recovery, 1-ttl/second, skew/second-1, min((recovery+second-1)/second, maxRecovery),
 		before, before, behind, f.fair, f.announce, f.place, f.place+identityLength-1)
 }
 

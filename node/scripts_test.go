@@ -43,11 +43,13 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// mark writes a marker with the server's identity.
+// mark writes a marker with the server's identity, and a recovery that ends at an instant; 0 if the server was opened.
 func (l *lab) mark(until int64) {
 	l.Helper()
-	l.command("HSET", "quorumlock:node", "identity", l.server.ReplicationID(), "until", strconv.FormatInt(until, 10),
-		"max_ttl", milliseconds(l.limits.MaxTTL), "max_skew", milliseconds(l.limits.MaxClockSkew), "restarted", "0", "open", "")
+	if until != 0 {
+		until -= l.limits.Recovery().Microseconds()
+	}
+	l.command("HSET", "quorumlock:node", "identity", l.server.ReplicationID(), "since", strconv.FormatInt(until, 10), "restarted", "0", "open", "")
 }
 
 func (l *lab) command(args ...string) string {
@@ -131,7 +133,7 @@ func TestScriptTakesTokensBySeconds(t *testing.T) {
 	}
 }
 
-// The script notes that the node is open. The note counts for this server and these limits only.
+// The script notes that the node is open. The note counts for this server only, and for no longer recovery.
 func TestScriptNotesThatANodeIsOpen(t *testing.T) {
 	l := newLab(t)
 	acquire := wire.Op{Kind: wire.Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now), Fair: true}
@@ -141,7 +143,7 @@ func TestScriptNotesThatANodeIsOpen(t *testing.T) {
 		return l.run(acquire, l.now)
 	}
 	noted := func() string { return l.command("HGET", "quorumlock:node", "open") }
-	is := "master_replid:" + l.server.ReplicationID() + " 3600000 60000"
+	is := "master_replid:" + l.server.ReplicationID() + " 3660000"
 	shifted := `'# Replication\r\nmaster_replid2:' .. string.rep('0', 40) .. '\r\n' .. text`
 	other := `string.gsub(string.gsub(text, 'master_replid2:%x+', ''), 'master_replid:(%x+)', 'master_replid:` + strings.Repeat("0", 40) + `\r\nmaster_replid2:%1') .. ''`
 	for _, l.together = range []bool{false, true} {
@@ -156,9 +158,9 @@ func TestScriptNotesThatANodeIsOpen(t *testing.T) {
 		l.info = ""
 		for name, change := range map[string]func(){
 			"another server":       func() { l.info = other },
-			"a marker of another":  func() { l.command("HSET", "quorumlock:node", "identity", "x", "open", "master_replid:x 3600000 60000") },
+			"a marker of another":  func() { l.command("HSET", "quorumlock:node", "identity", "x", "open", "master_replid:x 3660000") },
 			"no marker":            func() { l.command("DEL", "quorumlock:node") },
-			"a recovery by a mark": func() { l.command("HDEL", "quorumlock:node", "max_ttl"); l.run(wire.Op{Kind: wire.Mark}, l.now) },
+			"a recovery by a mark": func() { l.command("HDEL", "quorumlock:node", "since"); l.run(wire.Op{Kind: wire.Mark}, l.now) },
 		} {
 			l.mark(0)
 			take()
@@ -170,17 +172,18 @@ func TestScriptNotesThatANodeIsOpen(t *testing.T) {
 		}
 
 		usual := l.limits
-		l.mark(0)
+		l.mark(l.now)
 		take()
 		l.limits = wire.Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
-		assert.Contains(t, take(), "SETTINGS")
-		assert.Equal(t, is, noted(), "the node is still open to clients with the old limits")
-		l.run(wire.Op{Kind: wire.Open, Marker: &wire.Marker{Identity: l.server.ReplicationID()}}, l.now)
-		assert.Empty(t, noted())
 		assert.Contains(t, take(), "RECOVERING")
+		assert.Contains(t, l.run(renew, l.now), "\n3541000\n")
+		assert.Equal(t, is, noted(), "the node is open only to clients with the shorter recovery")
+		l.mark(0)
+		take()
+		assert.Equal(t, strings.Replace(is, "3660000", "7201000", 1), noted())
 		l.limits = usual
-		assert.Contains(t, take(), "SETTINGS")
-		assert.Contains(t, l.run(renew, l.now), "SETTINGS")
+		take()
+		assert.Equal(t, strings.Replace(is, "3660000", "7201000", 1), noted(), "what is open for long is open for short")
 	}
 }
 
@@ -315,7 +318,7 @@ func TestScriptEndsRecoveries(t *testing.T) {
 		assert.Equal(t, "2\n"+told+"\n0", l.run(renew, l.now))
 		assert.Equal(t, "1\n"+told+"\n0", l.run(renew, l.now))
 		assert.Equal(t, told, strings.Split(l.run(wire.Op{Kind: wire.Inspect, Names: []string{"a"}}, l.now), "\n")[0])
-		state := []string{l.server.ReplicationID(), strconv.FormatInt(l.now+left, 10), "3600000", "60000", told, "0"}
+		state := []string{l.server.ReplicationID(), strconv.FormatInt(l.now+left-l.limits.Recovery().Microseconds(), 10), told, "0"}
 		assert.Equal(t, strings.Join(state, "\n"), l.run(wire.Op{Kind: wire.Mark}, l.now))
 		l.command("DEL", "a", "quorumlock:fences")
 
@@ -324,54 +327,20 @@ func TestScriptEndsRecoveries(t *testing.T) {
 			assert.Equal(t, "1", l.run(acquire, at), "over since %d", over)
 			assert.Equal(t, "1", l.run(renew, at))
 			assert.Equal(t, "0", strings.Split(l.run(wire.Op{Kind: wire.Inspect, Names: []string{"a"}}, at), "\n")[0])
-			state[4] = "0"
+			state[2] = "0"
 			assert.Equal(t, strings.Join(state, "\n"), l.run(wire.Op{Kind: wire.Mark}, at))
 			l.command("DEL", "a", "quorumlock:fences")
 		}
 	}
 }
 
-// A recovery accepts the tokens that its limits allow, from its first microsecond.
+// A recovery begins when the node first sees its loss.
 func TestScriptBeginsRecoveries(t *testing.T) {
 	l := newLab(t)
 	for _, kind := range []wire.Kind{wire.Acquire, wire.Renew, wire.Mark} {
 		l.command("DEL", "quorumlock:node", "a")
 		l.run(wire.Op{Kind: kind, Names: []string{"a"}[:min(1, int(wire.Mark-kind))], Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}, l.now)
-		until := l.command("HGET", "quorumlock:node", "until")
-		assert.Equal(t, strconv.FormatInt(l.now+l.limits.Recovery().Microseconds(), 10), until)
-	}
-	found := wire.Marker{Identity: l.server.ReplicationID(), Until: l.now + l.limits.Recovery().Microseconds()}
-	l.limits = wire.Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
-	assert.Equal(t, "7260000", l.run(wire.Op{Kind: wire.Open, Marker: &found}, l.now+5))
-	assert.Equal(t, strconv.FormatInt(l.now+5+7_260_000_000, 10), l.command("HGET", "quorumlock:node", "until"))
-}
-
-// Neither other limits nor a restart shortens a recovery.
-func TestScriptShortensNoRecovery(t *testing.T) {
-	l := newLab(t)
-	usual, other := l.limits, wire.Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
-	for _, c := range []struct{ left, opened, restarted int64 }{
-		{9_000_000_000, 9_000_000, 9_000_000},
-		{8_999_999_001, 9_000_000, 9_000_000},
-		{4_000_000_000, 7_260_000, 4_000_000},
-		{1, 7_260_000, 3_660_000},
-		{0, 7_260_000, 3_660_000},
-		{-1, 7_260_000, 3_660_000},
-	} {
-		l.limits = usual
-		found := wire.Marker{Identity: l.server.ReplicationID(), Until: l.now + c.left}
-		l.mark(found.Until)
-		l.limits = other
-		assert.Equal(t, strconv.FormatInt(c.opened, 10), l.run(wire.Op{Kind: wire.Open, Marker: &found}, l.now))
-		assert.Equal(t, strconv.FormatInt(l.now+c.opened*1000, 10), l.command("HGET", "quorumlock:node", "until"))
-		assert.Equal(t, "1", l.command("HGET", "quorumlock:node", "restarted"))
-
-		l.limits = usual
-		l.mark(found.Until)
-		l.command("HSET", "quorumlock:node", "identity", "another")
-		answer := l.run(wire.Op{Kind: wire.Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}, l.now)
-		assert.Equal(t, fmt.Sprintf("RECOVERING\n%d\n1", c.restarted), answer)
-		assert.Equal(t, strconv.FormatInt(l.now+c.restarted*1000, 10), l.command("HGET", "quorumlock:node", "until"))
+		assert.Equal(t, strconv.FormatInt(l.now, 10), l.command("HGET", "quorumlock:node", "since"))
 	}
 }
 

@@ -221,14 +221,14 @@ func TestProgramThatSeesAfterBlindOnes(t *testing.T) {
 	want(t, wire.Granted, blind, acquire("o1", "a"))
 	seeing := open(t, server.Addr())
 	recovering(t, seeing, acquire("o2", "b"))
-	until := command(t, server, "HGET", wire.MarkerKey(""), "until")
+	since := command(t, server, "HGET", wire.MarkerKey(""), "since")
 	for range 3 {
 		fails(t, node.ErrMisconfigured, blind, acquire("o3", "c"))
 		want(t, wire.Granted, blind, renew("o1", "a")) // its lease goes on
 		recovering(t, seeing, acquire("o2", "b"))
 		want(t, wire.Granted, seeing, renew("o1", "a"))
 	}
-	assert.Equal(t, until, command(t, server, "HGET", wire.MarkerKey(""), "until"), "one recovery")
+	assert.Equal(t, since, command(t, server, "HGET", wire.MarkerKey(""), "since"), "one recovery")
 	require.NoError(t, seeing.Probe(context.Background()))
 }
 

@@ -29,6 +29,7 @@ type nodeFlags struct {
 	nodeTimeout  time.Duration
 	maxTTL       time.Duration
 	maxClockSkew time.Duration
+	recovery     time.Duration
 	prefix       string
 }
 
@@ -48,10 +49,12 @@ func (f *nodeFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.nodeTimeout, "node-timeout", 0,
 		"how long to wait for one node at most (default a tenth of the TTL, between 100ms and 500ms, and a third of the TTL at most; 2s for init, status, top and release)")
 	flags.DurationVar(&f.maxTTL, "max-ttl", quorumlock.DefaultTTL,
-		"the largest TTL allowed, which must be the same for all programs that use these nodes")
+		"the largest TTL allowed")
 	flags.DurationVar(&f.maxClockSkew, "max-clock-skew", 0,
-		"how far a clock may be ahead of a node's, which must be the same for all programs that use these nodes "+
-			"(default 1s, or half of --max-ttl if that is less)")
+		"how far a clock may be ahead of a node's (default 1s, or half of --max-ttl if that is less)")
+	flags.DurationVar(&f.recovery, "recovery", 0,
+		"how long a node that lost its memory gives no new locks: at least the largest --max-ttl plus the largest --max-clock-skew of all programs "+
+			"with these nodes and names (default the sum of both)")
 	flags.StringVar(&f.prefix, "prefix", "",
 		"the `prefix` that an application puts before each name, as in billing: (default: $"+prefixEnv+"): "+
 			"names are given and shown without it, and top finds only names that have it")
@@ -86,5 +89,6 @@ func (f *nodeFlags) check(c *cobra.Command) error {
 		positive(c, "node-timeout", f.nodeTimeout),
 		positive(c, "max-ttl", f.maxTTL),
 		positive(c, "max-clock-skew", f.maxClockSkew),
+		positive(c, "recovery", f.recovery),
 	)
 }

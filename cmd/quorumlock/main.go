@@ -103,4 +103,4 @@ func usageTemplate(template string) string {
 const globalFlags = `Global Flags, which quorumlock --help explains:
       --nodes host:port,... (or $QUORUMLOCK_NODES), --embedded N, --allow-even,
       --allow-eviction, --allow-unseen-losses, --node-timeout, --max-ttl,
-      --max-clock-skew, --prefix, --verbose`
+      --max-clock-skew, --recovery, --prefix, --verbose`

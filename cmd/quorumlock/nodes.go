@@ -35,6 +35,7 @@ func (a *app) config(c *cobra.Command) (quorumlock.Config, error) {
 		NodeTimeoutMax:    f.nodeTimeout,
 		MaxTTL:            f.maxTTL,
 		MaxClockSkew:      f.maxClockSkew,
+		Recovery:          f.recovery,
 		Prefix:            f.namePrefix(c),
 		Logger:            a.logger(),
 	}

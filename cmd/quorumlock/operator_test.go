@@ -70,55 +70,22 @@ func TestInit(t *testing.T) {
 	assert.Contains(t, servers.plainly(r.stdout), "n1: failed: timeout")
 }
 
-func TestLimits(t *testing.T) {
-	t.Parallel()
-	servers := openFleet(t, 3, quick)
-	servers.init(t, exit.Failure, "", each("open already, set up for --max-ttl T and --max-clock-skew T"),
-		"quorumlock: nothing was opened, as the limits of these nodes are not --max-ttl T and --max-clock-skew T: "+
-			"use the same limits for init and all programs, or change the limits of the nodes with --change-limits, after all programs that use them have stopped\n")
-
-	// A run reports it at once, too: waiting would not help.
-	r := call(t, servers.on("echo ran")...)
-	assert.Equal(t, exit.NoQuorum, r.code)
-	assert.Contains(t, r.stderr, "settings differ: --max-ttl 2s and --max-clock-skew 100ms, not 10s and 1s")
-	assert.Contains(t, r.stderr, "\nquorumlock: all programs that use the same nodes need the same --max-ttl and --max-clock-skew; ")
-	assert.NotContains(t, r.stderr, "MaxTTL")
-
-	const other = "--max-ttl 1s --max-clock-skew 100ms"
-	servers[2].Kill()
-	r = servers.call(t, "init --change-limits "+other)
-	assert.Equal(t, exit.NoQuorum, r.code)
-	assert.Contains(t, servers.plainly(r.stdout), "n3: failed: unreachable: ")
-	assert.Equal(t, "quorumlock: not all nodes were changed: fix that, and repeat the command before any program starts\n", servers.plainly(r.stderr))
-	servers[2].Restart()
-	r = servers.call(t, "init --change-limits "+other)
-	assert.Zero(t, r.code)
-	assert.Contains(t, r.stdout, "all 3 nodes are set up for --max-ttl 1s and --max-clock-skew 100ms")
-
-	// Nodes whose limits were changed were in use.
-	assert.Zero(t, servers.call(t, "init --change-limits --max-ttl 20s").code)
-	r = servers.call(t, "init --max-ttl 20s")
-	assert.Equal(t, exit.NoQuorum, r.code)
-	assert.Contains(t, r.stderr, "Wait: all nodes open by themselves in ")
-}
-
 // TestInitIsOvertaken tests only the messages, because changes during init are hard to cause.
 func TestInitIsOvertaken(t *testing.T) {
-	limits := node.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}
 	state := func(name string, s admin.State, err error) admin.NodeReport {
-		return admin.NodeReport{Node: name, State: s, Limits: limits, Err: err}
+		return admin.NodeReport{Node: name, State: s, Err: err}
 	}
-	i := &initialiser{limits: limits, report: &admin.Report{Nodes: []admin.NodeReport{
+	i := &initialiser{report: &admin.Report{Nodes: []admin.NodeReport{
 		state("a", admin.Opened, nil),
 		state("b", admin.Failed, admin.ErrChanged),
 		state("c", admin.Failed, &node.Error{Node: "c", Op: wire.Open.String(), Reason: node.ErrRejected, Err: errors.New("\x1b[2J")}),
 	}}}
-	for k, want := range []string{"opened", "failed: the node lost its memory, or another client set it up, in the meantime", `failed: rejected: \x1b[2J`} {
-		assert.Equal(t, want, i.became(i.report.Nodes[k]))
+	for k, want := range []string{"opened", "failed: the node lost its memory, or another client opened it, in the meantime", `failed: rejected: \x1b[2J`} {
+		assert.Equal(t, want, became(i.report.Nodes[k]))
 	}
 }
 
-// TestReady: enough nodes must give locks to programs with these limits.
+// TestReady: enough nodes must give locks.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	servers := newFleet(t, 3)
@@ -141,9 +108,9 @@ func TestReady(t *testing.T) {
 	servers[1].Restart()
 	ready(exit.OK, "--wait 20s") // enough nodes have recovered
 
-	r := servers.call(t, "ready")
+	r := servers.call(t, "ready --recovery 30s")
 	assert.Equal(t, exit.NoQuorum, r.code)
-	assert.Contains(t, r.stdout, servers[2].Addr()+": open already, set up for --max-ttl 500ms and --max-clock-skew 100ms\n")
+	assert.Contains(t, servers.plainly(r.stdout), "n3: recovering for another T", "a program that recovers for longer must wait")
 }
 
 // TestLatchFromTheShell: a latch is set, counted down and awaited by separate commands.

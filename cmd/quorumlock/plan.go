@@ -50,11 +50,14 @@ func (a *app) plan(c *cobra.Command, from, to string) error {
 	if strings.Contains(from+to, "://") { // names have no password
 		fmt.Fprint(a.stdout, "Lists have names of nodes: where an address is more, with a user, TLS or a tag, put that.\n\n")
 	}
-	limits := quorumlock.Config{MaxTTL: a.nodes.maxTTL, MaxClockSkew: a.nodes.maxClockSkew}.Limits()
+	limits := quorumlock.Config{MaxTTL: a.nodes.maxTTL, MaxClockSkew: a.nodes.maxClockSkew, Recovery: a.nodes.recovery}.Limits()
 	for i, s := range steps {
 		list, even, flag := strings.Join(s.list, ","), "", ""
 		if len(s.list)%2 == 0 {
 			even, flag = ", with AllowEven", " --allow-even"
+		}
+		if limits.Longer > 0 {
+			flag += fmt.Sprint(" --recovery ", limits.Longer)
 		}
 		fmt.Fprintf(a.stdout, "%d. %s: give all programs this list, in any order%s.\n\n     %s\n\n", i+1, s.what, even, list)
 		fmt.Fprintf(a.stdout, "   When the last one has it, wait for %v", 3*limits.Recovery())

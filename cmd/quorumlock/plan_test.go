@@ -86,7 +86,7 @@ func TestListsInUseAreShown(t *testing.T) {
 	servers[:3].hold(t)
 	own, next := servers[:3].status(t, exit.OK, "k"), servers[:4].call(t, "status --allow-even k").stdout
 	assert.NotContains(t, own, "LIST OF NODES")
-	assert.Regexp(t, `LIST OF NODES IN USE +LAST BY +KNOWN TO +COUNTS FOR\n\S+, \S+, \S+ +\S+ +3/4 +\S+\n$`, next)
+	assert.Regexp(t, `LIST OF NODES IN USE +MAX TTL +MAX SKEW +RECOVERY +LAST BY +KNOWN TO +COUNTS FOR\n\S+, \S+, \S+ +10s +1s +11s +\S+ +3/4 +\S+\n$`, next)
 
 	found := func(f fleet) (severity, text string) {
 		d := diagnose(t, nil, patiently, "--allow-even", "--nodes", f.nodes())

@@ -14,8 +14,8 @@ import (
 )
 
 const readyHelp = `Exits with 0 when enough nodes give locks, and with 121 otherwise: for probes, and between
-the steps of a rolling restart. A node gives locks if it answers, can be used, is set up
-for these --max-ttl and --max-clock-skew, and has recovered.
+the steps of a rolling restart. A node gives locks if it answers, can be used, and has
+recovered for as long as --recovery says.
 
 It takes no lock. But as any attempt at a lock does, it makes a node that is new, or has
 lost its memory, begin its recovery: so that ends even where no program asks for a lock.
@@ -82,22 +82,17 @@ func (a *app) ready(c *cobra.Command, multi bool, wait time.Duration) error {
 // ready counts the nodes that give locks.
 func (i *initialiser) ready() (count int) {
 	for _, n := range i.report.Nodes {
-		if i.gives(n) {
+		if n.State == admin.Open {
 			count++
 		}
 	}
 	return count
 }
 
-// gives reports whether a node gives locks to programs with these limits.
-func (i *initialiser) gives(n admin.NodeReport) bool {
-	return n.State == admin.Open && n.Limits == i.limits
-}
-
 func (i *initialiser) sayReady(ready, need int) error {
 	for _, n := range i.report.Nodes {
-		if !i.gives(n) {
-			fmt.Fprintf(i.stdout, "%s: %s\n", n.Node, i.became(n))
+		if n.State != admin.Open {
+			fmt.Fprintf(i.stdout, "%s: %s\n", n.Node, became(n))
 		}
 	}
 	said := fmt.Sprintf("%d of %d nodes give locks (%d needed)", ready, len(i.report.Nodes), need)

@@ -177,6 +177,7 @@ func (s settings) differ(cfg *quorumlock.Config) {
 		cfg.Handover = quorumlock.Handover{MaxCount: 3, MaxTime: s.TTL / 20}
 	case 2:
 		cfg.MaxHold, cfg.Handover = 2*s.TTL, quorumlock.Handover{Off: true}
+		cfg.Recovery = cfg.Limits().Recovery() * 6 / 5
 		cfg.RetryMin, cfg.RetryMax = s.TTL/400, s.TTL/20
 		cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = s.TTL/20, s.TTL/8
 	}

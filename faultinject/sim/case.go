@@ -7,6 +7,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Case is the complete input of a run.
@@ -32,9 +33,11 @@ type Case struct {
 	Demand bool
 	// Short is how many nodes the rival lists; 0 if it lists all.
 	Short int
-	// Lists are the lists of a change of nodes, and Moves move the clients from each to the next.
-	Lists [][]int
-	Moves []Move
+	// Lists are the lists of a change of nodes, Limits the limits of a change of these, and Moves move the clients from each to
+	// the next.
+	Lists  [][]int
+	Limits []wire.Limits
+	Moves  []Move
 	// Permits is the size of the semaphore that some of the tasks use; 0 if none does.
 	Permits int
 	// Sound is the number of nodes, from the first, that never lose their memory.
@@ -58,8 +61,9 @@ type Settings struct {
 	TTL, MaxHold time.Duration
 	Waiting      quorumlock.Waiting
 	Holder       string
-	// List has the nodes that the client lists; nil for all.
-	List []int
+	// List has the nodes that the client lists; nil for all. Limits are its limits; those of the package if zero.
+	List   []int
+	Limits wire.Limits
 }
 
 // Weather is how the network treats messages.

@@ -29,10 +29,11 @@ func (c *Case) settingsOf(s Settings) quorumlock.Config {
 	if s.TTL < 3*c.Timeout {
 		s.TTL = 0
 	}
+	own := cmp.Or(s.Limits, limits)
 	return quorumlock.Config{
 		Holder: cmp.Or(s.Holder, quorumlock.NoHolder),
-		TTL:    cmp.Or(s.TTL, ttl), MaxHold: s.MaxHold, Waiting: s.Waiting,
-		MaxTTL: limits.MaxTTL, MaxClockSkew: limits.MaxClockSkew,
+		TTL:    cmp.Or(s.TTL, own.MaxTTL), MaxHold: s.MaxHold, Waiting: s.Waiting,
+		MaxTTL: own.MaxTTL, MaxClockSkew: own.MaxClockSkew, Recovery: own.Longer,
 		NodeTimeoutMin: c.Timeout - 70*time.Millisecond, NodeTimeoutMax: c.Timeout,
 		RetryMin: 5 * time.Millisecond, RetryMax: 100 * time.Millisecond,
 		AllowEven: true,
@@ -86,6 +87,8 @@ func drawLocks(seed uint64) *Case {
 		}
 	case 3:
 		own.changeCase(c)
+	case 9:
+		own.limitsCase(c)
 	case 13:
 		own.demand(c)
 	case 15:
@@ -219,7 +222,7 @@ func (d drawer) options(c *Case) {
 	for i := range c.Short {
 		c.Settings[rival].List = append(c.Settings[rival].List, i)
 	}
-	if c.moves() || c.Demand || c.Short > 0 {
+	if c.moves() || c.Demand || c.Short > 0 || c.Limits != nil {
 		return
 	}
 	for i := range c.Settings {

@@ -411,7 +411,7 @@ var forgetful = latchNode{forgot: true, certain: math.MaxUint64}
 var beforeRestoring = limits.Recovery()/8*5/4 + time.Millisecond
 
 func newLatchNode(s *wire.LatchState) latchNode {
-	began := max(s.Until-limits.Recovery().Microseconds(), 0)
+	began := s.Lost
 	return latchNode{
 		forgot: began > 0, certain: uint64(began + (maxSkew + beforeRestoring).Microseconds()),
 		generation: s.Generation, since: s.Since, set: s.Count > 0, whole: s.Whole,

@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// Move is the end of a client's process, whose next one uses another of the lists of [Case.Lists], by its index.
+// Move is the end of a client's process, whose next one uses another of the [Case.Lists] or of the [Case.Limits], by its index.
 type Move struct {
 	At           time.Duration
-	Client, List int
+	Client, Step int
 }
 
 // oldListsCount is how long nodes count a list that no program uses any more, by any clock.
@@ -56,23 +58,80 @@ func (d drawer) changeCase(c *Case) {
 	}
 }
 
+// limitsCase: programs change, one after the other, to limits beside which the recovery of the former ones suffices, upwards or
+// downwards. Holders keep locks as long as they may without a renewal, and all nodes forget these. In some cases the limits do not
+// fit instead: a node forgets the lock of one program, and another asks for it.
+func (d drawer) limitsCase(c *Case) {
+	small := wire.Limits{MaxTTL: ttl / 2, MaxClockSkew: maxSkew / 2}
+	prepared := small
+	prepared.Longer = limits.Recovery()
+	c.Limits = [][]wire.Limits{{small, prepared}, {prepared, limits}, {limits, prepared}, {prepared, small}, {small, limits}, {small, limits}}[d.IntN(6)]
+	c.Opened, c.Timeout, c.Nodes, c.Clients, c.Short = true, ttl/10, make([]Clock, 3), make([]Clock, 3), 0
+	c.Exact()
+	c.Weather = Weather{Least: c.Weather.Least, Most: c.Weather.Least + d.UpTo(ttl/200)}
+	c.Tasks, c.Faults = nil, nil
+	wants := func(client int, at, hold time.Duration) {
+		c.wants(client, at, hold)
+		c.Tasks[len(c.Tasks)-1].Fixed = true
+	}
+	if c.Limits[0] == small && c.Limits[1] == limits {
+		c.Clients = c.Clients[:2]
+		began := d.Between(ttl/5, ttl)
+		c.Tasks = append(c.Tasks, Task{At: began + ttl/10, Client: holder, Use: workload.Use{Names: []string{"b"}, Patience: ttl}}) // it tells the list
+		asked := began + d.Between(ttl/2, ttl)
+		c.Moves = []Move{{began, holder, 1}, {asked + 2*ttl, rival, 1}}
+		wants(holder, asked, 2*ttl)
+		c.breaks(faultinject.Part, asked-ttl/10, asked+2*ttl, 2, holder)
+		d.loses(c, asked+d.Between(ttl/50, ttl/10), 1)
+		wants(rival, asked+d.Between(ttl/10, ttl/5), ttl/4)
+		return
+	}
+	for i := range c.Clients { // tokens of one client are ahead, as far as the smaller limit allows
+		c.Clients[i].Wall = []time.Duration{0, maxSkew*3/8 - ttl/100, -d.UpTo(ttl / 3)}[i]
+		c.Moves = append(c.Moves, Move{d.Between(ttl/2, 4*ttl), i, 1})
+	}
+	for at := d.UpTo(ttl / 2); at < 5*ttl; at += d.Between(ttl*3/2, 2*ttl) {
+		order := d.Perm(len(c.Clients))
+		wants(order[0], at, 2*ttl)
+		lost := at + d.Between(ttl/50, ttl/10)
+		for i := range c.Nodes {
+			d.loses(c, lost+d.UpTo(ttl/100), i)
+		}
+		wants(order[1], lost+d.UpTo(ttl/10), ttl/10)
+	}
+}
+
 // listOf returns the servers that a client lists, by the moves so far; nil for all.
 func (w *world) listOf(client int) []int {
 	list := w.c.Settings[client].List
 	for _, m := range w.c.Moves {
-		if m.Client == client && m.At <= w.now() {
-			list = w.c.Lists[m.List]
+		if m.Client == client && m.At <= w.now() && w.c.Lists != nil {
+			list = w.c.Lists[m.Step]
 		}
 	}
 	return list
 }
 
-// lastList has the servers that all clients list in the end; nil for all.
-func (w *world) lastList() []int {
-	if len(w.c.Lists) == 0 {
-		return nil
+// limitsOf returns the limits of a client, by the moves so far.
+func (w *world) limitsOf(client int) wire.Limits {
+	limits := w.c.Settings[client].Limits
+	for _, m := range w.c.Moves {
+		if m.Client == client && m.At <= w.now() && w.c.Limits != nil {
+			limits = w.c.Limits[m.Step]
+		}
 	}
-	return w.c.Lists[len(w.c.Lists)-1]
+	return limits
+}
+
+// lastSettings are those of all clients in the end.
+func (w *world) lastSettings() (s Settings) {
+	if n := len(w.c.Lists); n > 0 {
+		s.List = w.c.Lists[n-1]
+	}
+	if n := len(w.c.Limits); n > 0 {
+		s.Limits = w.c.Limits[n-1]
+	}
+	return s
 }
 
 // move replaces a client's process. One that is dead already begins with the next list in any case.
@@ -88,7 +147,7 @@ func (w *world) move(m Move) {
 	w.died(p)
 	p.kill()
 	w.start(m.Client)
-	w.note("%s starts with %v", w.process(m.Client).label, w.c.Lists[m.List])
+	w.note("%s starts with %v and %v", w.process(m.Client).label, w.listOf(m.Client), w.limitsOf(m.Client))
 }
 
 // notMisled checks that no program is refused because of its list, where no message and no request of an older program is
@@ -100,21 +159,23 @@ func (w *world) notMisled(p *process, names []string, err error) {
 	}
 }
 
-// moved gives all clients the first list of a change of nodes.
+// moved gives all clients the first list and the first limits of a change.
 func (c *Case) moved() {
-	if len(c.Lists) == 0 {
-		return
-	}
 	for i := range c.Settings {
-		c.Settings[i].List = c.Lists[0]
+		if len(c.Lists) > 0 {
+			c.Settings[i].List = c.Lists[0]
+		}
+		if len(c.Limits) > 0 {
+			c.Settings[i].Limits = c.Limits[0]
+		}
 	}
 }
 
-// stay takes a change of nodes out of a case.
+// stay takes a change of nodes or limits out of a case.
 func (c *Case) stay() {
-	c.Lists, c.Moves = nil, nil
+	c.Lists, c.Limits, c.Moves = nil, nil, nil
 	for i := range c.Settings {
-		c.Settings[i].List = nil
+		c.Settings[i].List, c.Settings[i].Limits = nil, wire.Limits{}
 	}
 }
 

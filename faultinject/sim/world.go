@@ -161,7 +161,7 @@ func (w *world) start(client int) {
 	}
 	w.clients[label] = client
 	settings := w.c.Settings[client]
-	settings.List = w.listOf(client)
+	settings.List, settings.Limits = w.listOf(client), w.limitsOf(client)
 	w.processes[client] = newProcess(w, label, w.c.Clients[client], settings, w.paths[client], w.c.Seed+uint64(1000*w.started))
 }
 
@@ -208,7 +208,7 @@ func (w *world) checkAfterFaults() {
 		workload.Sleep(context.Background(), ttl*3/4)
 		w.nothingLeft()
 	}
-	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, Settings{List: w.lastList()}, newPaths(len(w.servers)), w.c.Seed+7)
+	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, w.lastSettings(), newPaths(len(w.servers)), w.c.Seed+7)
 	recovered := time.Now().Add(limits.Recovery())
 	for _, name := range names {
 		lock := newcomer.client.MultiLock(name)
@@ -257,7 +257,7 @@ func (w *world) oldProcesses() {
 //nolint:contextcheck // what the simulation does with a lease does not end with the context of the call
 func (w *world) takesOnce(ctx context.Context, p *process, u workload.Use, acquire func(context.Context) (*quorumlock.Lease, error)) error {
 	lease, err := acquire(ctx)
-	for len(w.c.Moves) > 0 && errors.Is(err, node.ErrLists) && workload.Sleep(ctx, ttl/10) { // a late message keeps an older list in use
+	for len(w.c.Moves) > 0 && (errors.Is(err, node.ErrLists) || errors.Is(err, node.ErrSettings)) && workload.Sleep(ctx, ttl/10) { // a late message keeps an older list in use
 		lease, err = acquire(ctx)
 	}
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Env is what senders need from their client. All fields are required.
@@ -57,6 +58,8 @@ type List struct {
 	Key string
 	// Holder names the client to people.
 	Holder string
+	// Terms are those of the client.
+	Terms wire.Terms
 }
 
 // shared is what the senders of a client have in common.

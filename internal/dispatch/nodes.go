@@ -33,6 +33,7 @@ func New(nodes []node.Node, env Env) *Nodes {
 		n.senders = append(n.senders, newSender(&n.shared, i, len(nodes), nd))
 	}
 	n.lists.own = listOf(n.senders)
+	n.lists.own.Terms = env.List.Terms
 	return n
 }
 

@@ -207,17 +207,17 @@ func (r *listRound) run(majority int) (heard, agrees int, news bool) {
 	return heard, agrees, news
 }
 
-// refused reports whether a list in use does not agree with the client's, and then makes that known.
+// refused reports whether a list in use does not agree with the client's, or its terms do not, and then makes that known.
 func (r *listRound) refused() (refused bool) {
 	l := &r.nodes.lists
 	for _, a := range r.answers {
 		for _, other := range a.list.Others {
-			if decision.ListsAgree(len(l.own.IDs), len(other.IDs), wire.CommonNodes(l.own, other)) {
+			reason, cause := disagreement(&l.own, &other)
+			if reason == nil {
 				continue
 			}
 			refused = true
-			cause := &node.ListsError{Own: l.own.Addresses, Other: other.Addresses, Holder: other.Holder, Left: other.Left}
-			refusal := &node.Error{Node: a.from.node.Name(), Op: wire.Enlist.String(), Reason: node.ErrLists, Err: cause}
+			refusal := &node.Error{Node: a.from.node.Name(), Op: wire.Enlist.String(), Reason: reason, Err: cause}
 			r.refuse(refusal, other.Left)
 			a.from.mu.Lock()
 			a.from.server.refuses(refusal)
@@ -225,6 +225,23 @@ func (r *listRound) refused() (refused bool) {
 		}
 	}
 	return refused
+}
+
+// disagreement says why two programs may not both use the nodes, or returns nil.
+func disagreement(own, other *wire.List) (reason, cause error) {
+	terms := &own.Terms
+	settings := &node.SettingsError{Own: node.Limits(terms.Limits), Other: node.Limits(other.Terms.Limits), Holder: other.Holder, Left: other.Left}
+	switch {
+	case !terms.Speak(other.Terms):
+		settings.Protocol, settings.OtherProtocol = terms.Protocol, other.Terms.Protocol
+		return node.ErrSettings, settings
+	case !terms.Limits.Allow(other.Terms.Limits):
+		return node.ErrSettings, settings
+	case !decision.ListsAgree(len(own.IDs), len(other.IDs), wire.CommonNodes(*own, *other)):
+		return node.ErrLists, &node.ListsError{Own: own.Addresses, Other: other.Addresses, Holder: other.Holder, Left: other.Left}
+	default:
+		return nil, nil
+	}
 }
 
 // refuse ends what the client may do with its list, until the other list runs out.

@@ -45,7 +45,7 @@ func TestLinkedNamesAreDeclared(t *testing.T) {
 
 // TestStepsHaveOneLink keeps the traces readable in an editor: each step is one place.
 func TestStepsHaveOneLink(t *testing.T) {
-	steps := stepsOf(t, "## Five operations, step by step")
+	steps := stepsOf(t, "## Four operations, step by step")
 	require.Greater(t, len(steps), 50)
 	for _, step := range steps {
 		if links := link.FindAllString(step, -1); len(links) != 1 {

@@ -28,9 +28,9 @@ type answers struct {
 type nodeState struct {
 	// err is why the node has no answer.
 	err error
-	// recoveryEnd is the end of the node's recovery, by its marker. With born, it identifies one
+	// memory is since when the node remembers everything, by its marker. With born, it identifies one
 	// memory of the node.
-	recoveryEnd, born int64
+	memory, born int64
 	// lost is when the node lost its memory at the latest, by the clock of the client.
 	lost time.Duration
 }
@@ -60,11 +60,11 @@ func (as *answers) record(c *dispatch.Call, reply *wire.Reply) {
 		Told: true, Generation: s.Generation, Count: s.Count, Since: s.Since,
 		Refilled: s.Whole, Recovering: reply.Recovering > 0, Size: s.Size,
 	}
-	if length := limits.Recovery().Microseconds(); s.Until > length {
-		a.Memory = uint64(s.Until - length)
+	if s.Lost > 0 {
+		a.Memory = uint64(s.Lost)
 		n.lost = as.env.Clock.Now() - (limits.Recovery() - reply.Recovering)
 	}
-	if before := &as.last[i]; before.Generation == a.Generation && n.recoveryEnd == s.Until && n.born == s.Born {
+	if before := &as.last[i]; before.Generation == a.Generation && n.memory == s.Lost && n.born == s.Born {
 		a.IDs = before.IDs
 	}
 	granted := reply.Outcome == wire.Granted
@@ -80,7 +80,7 @@ func (as *answers) record(c *dispatch.Call, reply *wire.Reply) {
 	if granted && s.Count > 0 && !reply.Repeated {
 		as.setAgain = as.setAgain.With(i)
 	}
-	n.recoveryEnd, n.born, n.err = s.Until, s.Born, nil
+	n.memory, n.born, n.err = s.Lost, s.Born, nil
 	as.last[i] = a
 }
 
@@ -108,7 +108,7 @@ func (as *answers) skew() uint64 {
 func (as *answers) kept(i int, s *wire.LatchState) bool {
 	a, n := &as.last[i], &as.of[i]
 	same := s.Generation == a.Generation && s.Born == n.born && s.Count == a.Count
-	return s.Until == n.recoveryEnd && (same || s.Generation > a.Generation)
+	return s.Lost == n.memory && (same || s.Generation > a.Generation)
 }
 
 // deletedOn returns the nodes that hold the deletion with this token. A node that confirmed it in an

@@ -75,14 +75,16 @@ type Env struct {
 // maxPrompt bounds promptWithin.
 const maxPrompt = time.Second / 2
 
-// promptWithin is how long a round may take and needs no confirmation. All clients have the same
-// value, since a node refuses clients with other limits.
-func promptWithin(l wire.Limits) time.Duration { return min(l.Recovery()/8, maxPrompt) }
+// promptWithin is how long a round may take and needs no confirmation. It depends on the limits alone: no other client
+// recovers for less, so none has a shorter refillAfter.
+func promptWithin(l wire.Limits) time.Duration { return promptIn(l.MaxTTL + l.MaxClockSkew) }
+
+func promptIn(recovery time.Duration) time.Duration { return min(recovery/8, maxPrompt) }
 
 // refillAfter is how old a loss must be before a client reads the ids that the node has forgotten. By
-// then each prompt round that began before the loss has ended. The margin is for the rates of clocks,
+// then each prompt round of any client that began before the loss has ended. The margin is for the rates of clocks,
 // and for the millisecond to which a node rounds the rest of its recovery.
-func refillAfter(l wire.Limits) time.Duration { return promptWithin(l)*5/4 + time.Millisecond }
+func refillAfter(l wire.Limits) time.Duration { return promptIn(l.Recovery())*5/4 + time.Millisecond }
 
 // Outcome is how a call ended.
 type Outcome struct {

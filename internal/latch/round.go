@@ -165,7 +165,7 @@ func (r *round) repair() {
 			ask.Count, ask.Since, ask.Chosen, ask.IDs = v.Count, v.Since, v.Chosen, v.Missing(a)
 		}
 		if restores {
-			ask.Whole = r.of[i].recoveryEnd
+			ask.Whole = r.of[i].memory
 		}
 		r.submit(decision.Set(0).With(i), 0, &ask)
 	}

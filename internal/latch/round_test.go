@@ -50,7 +50,7 @@ func TestIDsAreOfOneGeneration(t *testing.T) {
 // A node counts an id down, and forgets the latch before a repair gives it another id. It has that one alone.
 func TestIDsAreOfOneMemory(t *testing.T) {
 	for name, later := range map[string]wire.LatchState{
-		"loss of memory":         {Count: 2, Since: 1, Born: 3, Until: 9},
+		"loss of memory":         {Count: 2, Since: 1, Born: 3, Lost: 9},
 		"loss of the latch only": {Count: 2, Since: 1, Born: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,19 +68,19 @@ func TestIDsAreOfOneMemory(t *testing.T) {
 func TestKept(t *testing.T) {
 	as := newAnswers(&Env{Nodes: refusing()}, "ready")
 	as.last[0] = decision.LatchAnswer{Told: true, Generation: 5, Count: 2}
-	as.of[0] = nodeState{recoveryEnd: 9, born: 3}
+	as.of[0] = nodeState{memory: 9, born: 3}
 	for name, c := range map[string]struct {
 		now  wire.LatchState
 		kept bool
 	}{
-		"unchanged":       {wire.LatchState{Generation: 5, Count: 2, Until: 9, Born: 3, Size: 1}, true},
-		"deleted":         {wire.LatchState{Generation: 6, Until: 9}, true},
-		"memory lost":     {wire.LatchState{Generation: 5, Count: 2, Until: 10, Born: 3}, false},
-		"both":            {wire.LatchState{Generation: 6, Until: 10}, false},
-		"latch lost":      {wire.LatchState{Until: 9}, false},
-		"set anew":        {wire.LatchState{Generation: 5, Count: 2, Until: 9, Born: 4}, false},
-		"another number":  {wire.LatchState{Generation: 5, Count: 3, Until: 9, Born: 3}, false},
-		"deletion undone": {wire.LatchState{Generation: 4, Count: 2, Until: 9, Born: 3}, false},
+		"unchanged":       {wire.LatchState{Generation: 5, Count: 2, Lost: 9, Born: 3, Size: 1}, true},
+		"deleted":         {wire.LatchState{Generation: 6, Lost: 9}, true},
+		"memory lost":     {wire.LatchState{Generation: 5, Count: 2, Lost: 10, Born: 3}, false},
+		"both":            {wire.LatchState{Generation: 6, Lost: 10}, false},
+		"latch lost":      {wire.LatchState{Lost: 9}, false},
+		"set anew":        {wire.LatchState{Generation: 5, Count: 2, Lost: 9, Born: 4}, false},
+		"another number":  {wire.LatchState{Generation: 5, Count: 3, Lost: 9, Born: 3}, false},
+		"deletion undone": {wire.LatchState{Generation: 4, Count: 2, Lost: 9, Born: 3}, false},
 	} {
 		assert.Equal(t, c.kept, as.kept(0, &c.now), name)
 	}

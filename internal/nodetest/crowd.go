@@ -94,38 +94,6 @@ func (x *trial) grow() {
 	}
 }
 
-// firstOfMany lets clients with other limits come first at once. The node takes the limits of one, and refuses the
-// others.
-func (x *trial) firstOfMany() {
-	clients := []wire.Limits{limits}
-	for _, text := range lists["others"] {
-		clients = append(clients, x.limitsOf(text))
-	}
-	handles := x.handles()
-	for range 10 {
-		x.Forget()
-		ops := make([]wire.Op, 2*len(clients))
-		replies := make([]wire.Reply, len(ops))
-		var wg sync.WaitGroup
-		for i := range ops {
-			ops[i] = x.acquisition(fmt.Sprint(i), "a")
-			ops[i].Limits = clients[i/2]
-			wg.Go(func() { replies[i] = x.doOn(handles[i%len(handles)], ops[i])[0] })
-		}
-		wg.Wait()
-		set := x.do(x.complete(wire.Op{Kind: wire.Mark}))[0].Marker.Limits
-		assert.Contains(x, clients, set)
-		for i, r := range replies {
-			want := "settings"
-			if clients[i/2] == set {
-				want = "recovering"
-			}
-			require.NoError(x, x.check(ops[i], r, scan(want)))
-		}
-	}
-	x.must("keys")
-}
-
 // crowd requires that all of many waiting readers are woken. A reader that is not in before its patience ends may be
 // told again.
 func (x *trial) crowd() {
@@ -178,7 +146,6 @@ var inGo = map[string][]promise{
 	"batch":      {{"the operations are only read", func(x *trial) { x.onlyRead() }}},
 	"fence":      {{"tokens of a name grow, whatever owners propose", func(x *trial) { x.grow() }}},
 	"follow":     {{"many follow and end that at once", func(x *trial) { x.followAtOnce() }}},
-	"limits":     {{"of many that come first at once, one sets the limits", func(x *trial) { x.firstOfMany() }}},
 	"read queue": {{"however many readers there are", func(x *trial) { x.crowd() }}},
 	"recovery":   {{"a recovery ends when it is over, and not before", func(x *trial) { x.endsAt() }}},
 	"life": {
@@ -272,8 +239,8 @@ func (x *trial) onlyRead() {
 func (x *trial) endsAt() {
 	x.limits = wire.Limits{MaxTTL: 60 * time.Millisecond, MaxClockSkew: 20 * time.Millisecond}
 	x.must("acquire o1 a ttl=30ms -> recovering left=80ms length=80ms")
-	until := x.do(x.complete(wire.Op{Kind: wire.Mark}))[0].Marker.Until
 	left := x.limits.Recovery()
+	until := x.do(x.complete(wire.Op{Kind: wire.Mark}))[0].Marker.Since + left.Microseconds()
 	op := wire.Op{Kind: wire.Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Millisecond, Limits: x.limits, Token: 1}
 	for range attempts {
 		r := x.do(op)[0]

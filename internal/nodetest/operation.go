@@ -111,7 +111,7 @@ var junk = wire.Reply{
 	Recovering: 1,
 	HadMarker:  true,
 	Unmarked:   true,
-	Marker:     &wire.Marker{Identity: "junk", Until: 1},
+	Marker:     &wire.Marker{Identity: "junk", Since: 1},
 	Standings:  []wire.Standing{{Known: true}},
 	Err:        fmt.Errorf("junk"),
 	Unsent:     true,
@@ -315,12 +315,12 @@ func (x *trial) ops(words []word) (ops []wire.Op) {
 	return []wire.Op{x.complete(op)}
 }
 
-// found returns the marker of an Open: ID UNTIL, where both may be variables, or "nothing".
+// found returns the marker of an Open: ID SINCE, where both may be variables, or "nothing".
 func (x *trial) found(args []string) *wire.Marker {
 	if args[0] == "nothing" {
 		return nil
 	}
-	return &wire.Marker{Identity: cmp.Or(x.ids[args[0]], args[0]), Until: int64(x.number(args[1]))}
+	return &wire.Marker{Identity: cmp.Or(x.ids[args[0]], args[0]), Since: int64(x.number(args[1]))}
 }
 
 // option sets an option of an operation.
@@ -429,8 +429,8 @@ func (x *trial) duration(text string) time.Duration {
 }
 
 func (x *trial) limitsOf(text string) wire.Limits {
-	ttl, skew, _ := strings.Cut(text, ",")
-	return wire.Limits{MaxTTL: x.duration(ttl), MaxClockSkew: x.duration(skew)}
+	parts := append(strings.Split(text, ","), "0s")
+	return wire.Limits{MaxTTL: x.duration(parts[0]), MaxClockSkew: x.duration(parts[1]), Longer: x.duration(parts[2])}
 }
 
 func texts(words []word) (texts []string) {

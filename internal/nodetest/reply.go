@@ -99,7 +99,7 @@ func (x *trial) check(op wire.Op, r wire.Reply, words []word) error {
 		err = x.names(op, r, want)
 	}
 	if r.Marker != nil && r.Marker.Left > 0 {
-		x.began = uint64(r.Marker.Until - r.Marker.Left.Microseconds())
+		x.began = nowOf(r.Marker, op.Limits)
 	}
 	switch {
 	case err == nil:
@@ -155,7 +155,7 @@ func (x *trial) failed(reason error, op wire.Op, r wire.Reply, want expected) er
 	if !errors.Is(r.Err, reason) || !errors.As(r.Err, &err) {
 		return errors.New("not " + reason.Error())
 	}
-	recovery, settings := &node.RecoveryError{}, &node.SettingsError{Client: node.Limits(op.Limits)}
+	recovery, settings := &node.RecoveryError{}, &node.SettingsError{Own: node.Limits(op.Limits)}
 	errors.As(r.Err, &recovery)
 	errors.As(r.Err, &settings)
 	rest := r
@@ -172,7 +172,7 @@ func (x *trial) failed(reason error, op wire.Op, r wire.Reply, want expected) er
 		"had a marker":           r.HadMarker != want.flags["restarted"] || r.HadMarker != recovery.HadMarker,
 		"recovery":               r.Recovering != recovery.Left || recovery.Left > recovery.Length,
 		"end of a recovery":      reason == node.ErrRecovering && recovery.Left <= 0, //nolint:errorlint // it is one of reasons
-		"limits of the client":   settings.Client != node.Limits(op.Limits),
+		"limits of the client":   settings.Own != node.Limits(op.Limits),
 		"TTL beyond the limits":  settings.TTL != 0 && !want.says("ttl"),
 	} {
 		if wrong {
@@ -318,12 +318,8 @@ func (x *trial) field(r wire.Reply, key, sign, text string) error {
 func (x *trial) texts(r wire.Reply) map[string]string {
 	texts := map[string]string{}
 	if r.Marker != nil {
-		texts["id"], texts["limits"] = r.Marker.Identity, limitsText(node.Limits(r.Marker.Limits))
+		texts["id"] = r.Marker.Identity
 		x.ids["node"] = x.Node.Identity()
-	}
-	var settings *node.SettingsError
-	if errors.As(r.Err, &settings) {
-		texts["node"], texts["client"] = limitsText(settings.Node), limitsText(settings.Client)
 	}
 	if r.Outcome == wire.Denied {
 		free := []string{}
@@ -337,8 +333,9 @@ func (x *trial) texts(r wire.Reply) map[string]string {
 	return texts
 }
 
-func limitsText(l node.Limits) string {
-	return fmt.Sprintf("%gs,%gs", l.MaxTTL.Seconds(), l.MaxClockSkew.Seconds())
+// nowOf returns the node's clock from the marker of a node that recovers.
+func nowOf(m *wire.Marker, l wire.Limits) uint64 {
+	return uint64(m.Since + (l.Recovery() - m.Left).Microseconds())
 }
 
 // fields are the numbers in a reply; durations are microseconds.
@@ -364,11 +361,11 @@ func fields(r wire.Reply) map[string]uint64 {
 		all["ttl"] = micros(settings.TTL)
 	}
 	if m := r.Marker; m != nil {
-		all["left"], all["until"] = micros(m.Left), uint64(m.Until)
+		all["left"], all["since"] = micros(m.Left), uint64(m.Since)
 	}
 	if l := r.Latch; l != nil {
 		all["gen"], all["to"], all["since"], all["last"] = l.Generation, uint64(l.Count), l.Since, l.Last
-		all["until"], all["born"], all["size"] = uint64(l.Until), uint64(l.Born), uint64(l.Size)
+		all["lost"], all["born"], all["size"] = uint64(l.Lost), uint64(l.Born), uint64(l.Size)
 	}
 	return all
 }

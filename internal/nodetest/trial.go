@@ -243,8 +243,8 @@ func (x *trial) open() error {
 	if r.Err != nil {
 		return r.Err
 	}
-	x.began = uint64(r.Marker.Until - r.Marker.Left.Microseconds())
-	return x.ask(fmt.Sprintf("open %q %d -> granted", r.Marker.Identity, r.Marker.Until))
+	x.began = nowOf(r.Marker, x.limits)
+	return x.ask(fmt.Sprintf("open %q %d -> granted", r.Marker.Identity, r.Marker.Since))
 }
 
 // loop runs the steps for each value, or each group of values.

@@ -15,23 +15,19 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/watchdog"
 	"github.com/quorumlock/quorumlock/internal/wire"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 // cluster is a set of real servers with the operations that tests need.
 type cluster struct {
 	t       testing.TB
 	servers []*redisproc.Server
-	// limits are the limits that the servers are opened for, taken from the first client.
-	limits  node.Limits
-	clients int
 }
 
 func startCluster(t testing.TB, n int, opts ...redisproc.Option) *cluster {
 	t.Helper()
 	watchdog.Watch(t, longest()) // It watches until the servers have been closed.
 	c := &cluster{t: t, servers: redisproc.StartN(t, n, opts...)}
-	c.open(quorumlock.Config{}.Limits())
+	c.open()
 	return c
 }
 
@@ -47,28 +43,17 @@ func (c *cluster) addresses() []string {
 func (c *cluster) client(changes ...func(*quorumlock.Config)) *quorumlock.Client {
 	c.t.Helper()
 	changes = append([]func(*quorumlock.Config){func(cfg *quorumlock.Config) { cfg.Addresses = c.addresses() }}, changes...)
-	var cfg quorumlock.Config
-	for _, change := range changes {
-		change(&cfg)
-	}
-	if c.clients++; c.clients == 1 && cfg.Limits() != c.limits {
-		c.open(cfg.Limits())
-	}
 	return newClient(c.t, changes...)
 }
 
-// open makes the servers grant locks to clients with these limits, in any state of the servers.
+// open makes the servers grant locks, in any state of the servers.
 // Package admin would refuse that. Its own tests cover it.
-func (c *cluster) open(limits node.Limits) {
+func (c *cluster) open() {
 	c.t.Helper()
-	c.limits = limits
 	for i := range c.servers {
-		c.command(i, "HSET", "quorumlock:node", "identity", c.servers[i].ReplicationID(), "until", "0",
-			"max_ttl", milliseconds(limits.MaxTTL), "max_skew", milliseconds(limits.MaxClockSkew), "restarted", "0", "open", "")
+		c.command(i, "HSET", "quorumlock:node", "identity", c.servers[i].ReplicationID(), "since", "0", "restarted", "0", "open", "")
 	}
 }
-
-func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 func newClient(t testing.TB, changes ...func(*quorumlock.Config)) *quorumlock.Client {
 	t.Helper()

@@ -45,7 +45,7 @@ func frozenMasterGrants(t *testing.T) bool {
 	replica := redisproc.StartReplica(t, master)
 	var cfg quorumlock.Config
 	settings(master)(&cfg)
-	c.open(cfg.Limits())
+	c.open()
 	master.Config("min-replicas-max-lag", "1")
 	master.Config("min-replicas-to-write", "1")
 	client := newClient(t, settings(master), patiently)

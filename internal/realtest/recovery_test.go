@@ -219,7 +219,7 @@ func TestRealFailoverAndBack(t *testing.T) {
 	b := redisproc.StartReplica(t, a)
 	var cfg quorumlock.Config
 	withMaxTTL(ttl)(&cfg)
-	c.open(cfg.Limits()) // Its first replica has changed its identity.
+	c.open() // Its first replica has changed its identity.
 	b.CatchUp()
 	j := &switchedAddr{target: a.Addr()}
 	there := func(cfg *quorumlock.Config) { cfg.Nodes = []node.Node{j.node(t)} }
@@ -248,7 +248,7 @@ func TestRealFailoverAndBack(t *testing.T) {
 func TestRealReplicaHasNoVote(t *testing.T) {
 	c := startCluster(t, 2)
 	r := redisproc.StartReplica(t, c.servers[0])
-	c.open(c.limits)
+	c.open()
 	r.CatchUp()
 	addresses := append([]string{r.Addr()}, c.addresses()...)
 	for range 10 {
@@ -284,7 +284,7 @@ func TestRealPartitionedMaster(t *testing.T) {
 			}
 			var cfg quorumlock.Config
 			settings(&cfg)
-			c.open(cfg.Limits())
+			c.open()
 			replica.CatchUp()
 			if guarded {
 				master.Config("min-replicas-max-lag", "1")

@@ -21,7 +21,7 @@ func TestRealClusterJoins(t *testing.T) {
 	t.Parallel()
 	s := startSlot(t)
 	two := startCluster(t, 2)
-	two.open(slotLimits())
+	two.open()
 	s.joins(t, nil, func() { s.Move(s.marker, s.OtherMaster(s.marker), nil) })
 	s.open()
 	s.forgetLists()

@@ -46,11 +46,9 @@ func startSlot(t *testing.T) *slot {
 // open makes the owner of the slot grant locks, in any state.
 func (s *slot) open() {
 	s.t.Helper()
-	limits := slotLimits()
 	s.Await("the owner of the slot has the marker", func() bool {
 		owner := s.Owner(s.marker)
-		_, err := owner.Command("HSET", s.marker, "identity", owner.ReplicationID(), "until", "0",
-			"max_ttl", milliseconds(limits.MaxTTL), "max_skew", milliseconds(limits.MaxClockSkew), "restarted", "0", "open", "")
+		_, err := owner.Command("HSET", s.marker, "identity", owner.ReplicationID(), "since", "0", "restarted", "0", "open", "")
 		if err != nil {
 			require.ErrorContains(s.t, err, "CLUSTERDOWN") // A server says that while it takes others for dead.
 		}
@@ -173,7 +171,7 @@ func TestRealClusterServesAllKinds(t *testing.T) {
 	t.Parallel()
 	s := startSlot(t)
 	two := startCluster(t, 2)
-	two.open(slotLimits())
+	two.open()
 	for name, others := range map[string][]string{"the only node": nil, "one of three nodes": two.addresses()} {
 		t.Run(name, func(t *testing.T) { s.servesAllKinds(t, others) })
 		s.forgetLists()
@@ -265,7 +263,7 @@ func TestRealClusterMovesUnderLoad(t *testing.T) {
 	l.moveAtRandom()
 	l.end()
 	two := startCluster(t, 2)
-	two.open(slotLimits())
+	two.open()
 	l = s.load(two.addresses()...)
 	var pauses sync.WaitGroup
 	pauses.Go(func() { two.pauseInTurn(l.ctx, func(int) bool { return false }) })

@@ -25,7 +25,7 @@ type LatchOp struct {
 	// latch that has as many ids as it was set to keeps no more.
 	IDs []string
 	// Whole, if not 0, says that IDs are all ids that enough other nodes knew. Those nodes were asked after
-	// this node reported a marker with a recovery that ends at Whole.
+	// this node reported a marker that says it remembers everything since Whole.
 	Whole int64
 	// List asks for all ids.
 	List bool
@@ -44,11 +44,11 @@ type LatchState struct {
 	Since      uint64
 	// Last is the largest token of any operation in this generation.
 	Last uint64
-	// Until is the end of the node's last recovery, from its marker, in microseconds; 0 if there was none.
-	Until int64
+	// Lost is when the node noticed its last loss of memory, from its marker, in microseconds; 0 if there was none.
+	Lost int64
 	// Whole is set if clients have given the latch back since the node lost its memory.
 	Whole bool
-	// Born is when the node learned that the latch is set, by its own clock, or 0. While Generation, Until
+	// Born is when the node learned that the latch is set, by its own clock, or 0. While Generation, Lost
 	// and Born stay the same, the node has forgotten nothing.
 	Born int64
 	// Size is the number of ids on the node. IDs are the ids if they were asked for, in the order of their

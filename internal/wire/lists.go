@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,9 +16,53 @@ type List struct {
 	// Addresses are the names of the nodes, sorted: see node.Node. IDs are the ids that these have in their markers, or "" where
 	// the client does not know it. Two nodes are the same if their addresses are equal, or their ids.
 	Addresses, IDs []string
+	// Terms are those of the clients that use it. A node has several lists of the same nodes if their terms differ.
+	Terms Terms
+	// Field is the text of terms and addresses as a node has it, which may say more than this client understands; empty for an
+	// own list.
+	Field string
 	// Holder names the client that has used it last, to people. Left is how long it counts as in use.
 	Holder string
 	Left   time.Duration
+}
+
+// Protocol is the version of the protocol that this client speaks, and OldestProtocol the oldest one beside which it works: see
+// docs/protocol.md.
+const (
+	Protocol       = 1
+	OldestProtocol = 1
+)
+
+// Terms are what a client tells others besides its list of nodes.
+type Terms struct {
+	// Protocol is the version of the protocol, and Oldest the oldest one beside which the client works.
+	Protocol, Oldest int
+	Limits           Limits
+}
+
+// TermsFor returns the terms of this client with these limits.
+func TermsFor(l Limits) Terms { return Terms{Protocol, OldestProtocol, l} }
+
+// String returns the terms as they stand before the addresses in a list on a node.
+func (t Terms) String() string {
+	return fmt.Sprint(t.Protocol, t.Oldest, t.Limits.MaxTTL.Milliseconds(), t.Limits.MaxClockSkew.Milliseconds(), t.Limits.Recovery().Milliseconds())
+}
+
+// ParseTerms parses terms. A list without any is of protocol 0, in which the addresses came first. Of a protocol beside which this
+// client does not work, it knows no more than the versions.
+func ParseTerms(text string) (t Terms) {
+	var ttl, skew, recovery int64
+	n, _ := fmt.Sscan(text, &t.Protocol, &t.Oldest, &ttl, &skew, &recovery)
+	if n < 2 {
+		return Terms{}
+	}
+	t.Limits = Limits{time.Duration(ttl) * time.Millisecond, time.Duration(skew) * time.Millisecond, time.Duration(recovery) * time.Millisecond}
+	return t
+}
+
+// Speak reports whether clients with these terms understand each other: neither is older than the other one can bear.
+func (t Terms) Speak(other Terms) bool {
+	return t.Protocol >= other.Oldest && other.Protocol >= t.Oldest
 }
 
 // ListOp has the arguments of an [Enlist].

@@ -56,8 +56,8 @@ end
 -- include lib/queue
 -- include lib/contend
 locate(KEYS, place)
-local now, differs, recovering = guard(tostring(MAX_TTL), tostring(MAX_SKEW))
-local refused = refusal(now, differs, recovering, tonumber(ttl), token, last, MAX_TTL, MAX_SKEW)
+local now, recovering = guard(RECOVERY)
+local refused = refusal(now, recovering, tonumber(ttl), token, last, MAX_TTL, MAX_SKEW)
 if refused then
   return refused
 end

@@ -3,8 +3,8 @@
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
 -- ARGV[2]   TTL in ms
--- ARGV[3]   MaxTTL of the client in ms
--- ARGV[4]   MaxClockSkew of the client in ms
+-- ARGV[3]   recovery of the client in ms
+-- ARGV[4]   its limits: see limits
 -- ARGV[5]   1 if a name is left to an earlier writer
 -- ARGV[6]   time of the client's clock in us, or a token that was taken and is larger
 -- ARGV[7]   token to which a smaller fence is raised, or 0
@@ -25,12 +25,12 @@
 -- sets the same fence on all nodes, unless its clock is more than MaxClockSkew behind the node's.
 
 local owner, ttl, token, raised = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
+local max_ttl, max_skew = limits(ARGV[4])
 local waiter = ARGV[9]
 
 locate(KEYS, ARGV[8])
-local now, differs, recovering, recovered = guard(ARGV[3], ARGV[4])
-local refused = refusal(now, differs, recovering, ttl, token, math.max(token, raised), max_ttl, max_skew)
+local now, recovering, recovered = guard(ARGV[3])
+local refused = refusal(now, recovering, ttl, token, math.max(token, raised), max_ttl, max_skew)
 if refused then
   return refused
 end

@@ -5,13 +5,12 @@
 -- ARGV[1]   how long ago the other server answered last, in us
 -- Reply     1
 --
--- A recovery that ends late enough for what the other one had granted by then suffices. Otherwise
--- each client that returns after a while would begin another one.
+-- A recovery that began after the last answer of the other one suffices. Otherwise each client that
+-- returns after a while would begin another one.
 
-local marker = redis.call('HMGET', KEYS[1], 'until', 'max_ttl', 'max_skew')
+local since = tonumber(redis.call('HGET', KEYS[1], 'since'))
 local time = redis.call('TIME')
-local over, length = tonumber(marker[1]), (tonumber(marker[2]) or 0) + (tonumber(marker[3]) or 0)
-if not over or over < time[1] * 1000000 + time[2] - ARGV[1] + length * 1000 then
+if not since or since < time[1] * 1000000 + time[2] - ARGV[1] then
   redis.call('HSET', KEYS[1], 'identity', '', 'open', '')
 end
 return 1

@@ -2,6 +2,7 @@
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   offsets of the names' fences: see locate
+-- ARGV[2]   recovery of the client in ms
 -- Reply     {left, name, owner, pttl, token, ...} for the names that are held. The token is the
 --           largest one that the owner may use. For readers it is the fence, and for Redisson's
 --           clients 0. The node gives no new rights for left ms; -1 means that its recovery has not
@@ -9,12 +10,12 @@
 
 locate(KEYS, ARGV[1])
 local identity = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
-local marker = redis.call('HMGET', 'quorumlock:node', 'identity', 'until', 'max_ttl', 'max_skew')
+local marker = redis.call('HMGET', 'quorumlock:node', 'identity', 'since')
 local time = redis.call('TIME')
-local over = tonumber(marker[2])
+local since = tonumber(marker[2])
 local found = {-1}
-if marker[1] == identity and over and marker[3] and marker[4] then
-  found[1] = math.max(0, math.ceil((over - time[1] * 1000000 - time[2]) / 1000))
+if marker[1] == identity and since then
+  found[1] = since == 0 and 0 or math.max(0, math.ceil((since - time[1] * 1000000 - time[2]) / 1000) + ARGV[2])
 end
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]

@@ -2,8 +2,8 @@
 --
 -- KEYS      the name of the latch
 -- ARGV[1]   TTL in ms
--- ARGV[2]   MaxTTL of the client in ms
--- ARGV[3]   MaxClockSkew of the client in ms
+-- ARGV[2]   recovery of the client in ms
+-- ARGV[3]   its limits: see limits
 -- ARGV[4]   token, in us of the client's clock, or 0 if exact
 -- ARGV[5]   1 if exact: the operation is only for the generation in ARGV[6], and the state of an
 --           earlier one is void. Else it is for the generation on the node, if that began before
@@ -14,25 +14,22 @@
 -- ARGV[9]   flags: f if it is set for the first time, c if enough nodes have that count, v if
 --           the state of an earlier generation is deleted even if nothing is set, l if the ids
 --           are listed in the reply
--- ARGV[10]  if not 0: the ids below are all that other nodes know, for the recovery with
---           this end
+-- ARGV[10]  if not 0: the ids below are all that other nodes know, for the recovery that
+--           began then
 -- ARGV[11]  inbox of a waiting client, or ''
 -- ARGV[12]  how long the inbox is kept, in ms
 -- ARGV[13..] ids that count down
--- Reply     {1 or 0, generation, count, since, last, until, whole, size, left, restarted, born, id, ...}
+-- Reply     {1 or 0, generation, count, since, last, lost, whole, size, left, restarted, born, id, ...}
 --           the state of the latch after the operation: 1 if it was done, 0 if nothing was. The
 --           node gives no rights for left ms
 --           {'CLOCK', now}  the token is too far from the node's clock, in us
 --           and the replies of guard
 
-local ttl, max_ttl, max_skew = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local ttl, max_ttl, max_skew = tonumber(ARGV[1]), limits(ARGV[3])
 local token, exact, generation = tonumber(ARGV[4]), ARGV[5] == '1', tonumber(ARGV[6])
 local count, flags = tonumber(ARGV[7]), ARGV[9]
 
-local now, differs, recovering = guard(ARGV[2], ARGV[3])
-if differs then
-  return differs
-end
+local now, recovering = guard(ARGV[2])
 if recovering and recovering.err then
   return recovering
 end
@@ -74,7 +71,7 @@ if serves and (sets or here > 0) then
   if not exact and (sets or latch.size > before) then
     latch.note(token)
   end
-  if tonumber(ARGV[10]) ~= 0 and tonumber(ARGV[10]) == latch.over then
+  if tonumber(ARGV[10]) ~= 0 and tonumber(ARGV[10]) == latch.lost then
     latch.refill()
   end
   latch.live(ttl)

@@ -1,17 +1,18 @@
 -- Note that a client uses a list of nodes, unless others are in use that the client does not know; or read them.
 --
--- KEYS[1]    the lists in use: a hash. A field has the addresses of a list. Its value has the end of the
---            use in ms, the client that used it last, and the ids: a line each
+-- KEYS[1]    the lists in use: a hash. A field has the terms of the clients and the addresses: a line each. The
+--            terms are the version of the protocol, the oldest one beside which they work, MaxTTL, MaxClockSkew and
+--            the recovery in ms. The value has the end of the use in ms, the client that used it last, and the ids
 -- ARGV[1]    how long the list counts as in use, in ms; 0 not to note it
 -- ARGV[2]    the client, for people
 -- ARGV[3]    the id that the node gets if it has none, or ''
--- ARGV[4]    the addresses of the list: a line each
+-- ARGV[4]    the terms, and the addresses of the list: a line each
 -- ARGV[5]    the ids of these: a line each, empty if the client does not know it
--- ARGV[6...] addresses and ids of other lists: the client knows that they agree with its own
--- Reply      {id, addresses, ids, client, left, ...}: the id of the node, and the lists in use that the
+-- ARGV[6...] terms with addresses, and ids of other lists: the client knows that they agree with its own
+-- Reply      {id, terms and addresses, ids, client, left, ...}: the id of the node, and the lists in use that the
 --            client does not know, each with how long it still counts, in ms. The list is noted if there are none
 --
--- The id is in the marker, since that never expires. A list with the same addresses is an earlier self of the list.
+-- The id is in the marker, since that never expires. A list with the same addresses and terms is an earlier self of the list.
 
 local call, lists, life, own = redis.call, KEYS[1], tonumber(ARGV[1]), ARGV[4]
 local time = call('TIME')

@@ -64,23 +64,23 @@ local function rarely()
   -- include lib/prolong
   -- include lib/announce
   -- include lib/give
-  local now, differs, recovering
+  local now, recovering
   local function look()
     if not now then
-      now, differs, recovering = guard(tostring(MAX_TTL), tostring(MAX_SKEW))
+      now, recovering = guard(RECOVERY)
     end
   end
   functions = {
     acquire = function(name, owner, token, last, fair, place)
       places[name] = place
       look()
-      return refusal(now, differs, recovering, tonumber(ttl), token, last, MAX_TTL, MAX_SKEW)
+      return refusal(now, recovering, tonumber(ttl), token, last, MAX_TTL, MAX_SKEW)
         or contend(now, {name}, owner, ttl, token, last, fair)
     end,
     renew = function(name, owner, token, place)
       places[name] = place
       look()
-      return differs or prolong(now, recovering, {name}, owner, ttl, MAX_TTL, MAX_SKEW, token)
+      return prolong(now, recovering, {name}, owner, ttl, token)
     end,
     give = give,
     wake = function(name, place)
@@ -117,7 +117,7 @@ local function run()
       end
       if kind == 'renew' then
         if open then
-          settled = settled or time[1] - RECOVERY .. '000000'
+          settled = settled or time[1] - SETTLED .. '000000'
           -- include inline/extend
         end
         reply = reply or rarely().renew(name, owner, token, place)

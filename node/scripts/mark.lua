@@ -1,13 +1,12 @@
 -- Read the marker of the node; see guard for when it is replaced.
 --
 -- KEYS      none
--- ARGV[1]   MaxTTL of the caller in ms
--- ARGV[2]   MaxClockSkew of the caller in ms
--- Reply     {identity, until, max_ttl, max_skew, left, restarted}, where until is 0 if
---           the node was opened, else in us, and left is the remaining recovery in ms
+-- ARGV[1]   recovery of the caller in ms
+-- Reply     {identity, since, left, restarted}: since when the node remembers everything, in us of
+--           its clock, or 0 if it was opened, and the remaining recovery in ms
 
-local now, differs, recovering = guard(ARGV[1], ARGV[2])
+local now, recovering = guard(ARGV[1])
 if recovering and recovering.err then
   return recovering
 end
-return state(now)
+return state(now, ARGV[1])

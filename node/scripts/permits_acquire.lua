@@ -52,9 +52,9 @@ end
 locate({unpack(KEYS, 2)}, place)
 local now, need, set = time[1] * 1000000 + time[2], #KEYS - 1, nil
 if not open then
-  local differs, recovering
-  now, differs, recovering = guard(tostring(MAX_TTL), tostring(MAX_SKEW))
-  local refused = refusal(now, differs, recovering, tonumber(ttl), token, token, MAX_TTL, MAX_SKEW)
+  local recovering
+  now, recovering = guard(RECOVERY)
+  local refused = refusal(now, recovering, tonumber(ttl), token, token, MAX_TTL, MAX_SKEW)
   if refused then
     return refused
   end

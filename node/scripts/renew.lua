@@ -11,7 +11,7 @@
 --           {name, owner, pttl, token}   held by another owner with this token: see token_of; nothing
 --                                        was changed
 --           {name, '', 0, 0}             the owner was forced off; nothing was changed
---           {'SETTINGS', max_ttl, max_skew}  see guard; nothing was changed
+--           {'SETTINGS', max_ttl, max_skew}  the TTL is longer than these; nothing was changed
 --
 -- A renewal never shortens a life, so a late or repeated one does no harm.
 
@@ -20,7 +20,7 @@ if not KEYS[2] then
   local open, time, reply
   -- include inline/look
   if open and ttl - MAX_TTL <= 0 then
-    local settled = time[1] - RECOVERY .. '000000'
+    local settled = time[1] - SETTLED .. '000000'
     -- include inline/extend
     if reply then
       return reply
@@ -36,8 +36,5 @@ end
 -- include lib/book
 -- include lib/prolong
 locate(KEYS, place)
-local now, differs, recovering = guard(tostring(MAX_TTL), tostring(MAX_SKEW))
-if differs then
-  return differs
-end
-return prolong(now, recovering, KEYS, owner, ttl, MAX_TTL, MAX_SKEW, token)
+local now, recovering = guard(RECOVERY)
+return prolong(now, recovering, KEYS, owner, ttl, token)

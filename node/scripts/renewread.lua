@@ -4,27 +4,23 @@
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
 -- ARGV[2]   TTL in ms
--- ARGV[3]   MaxTTL of the client in ms
--- ARGV[4]   MaxClockSkew of the client in ms
+-- ARGV[3]   recovery of the client in ms
+-- ARGV[4]   its limits: see limits
 -- ARGV[5]   token of the lease, in us
 -- ARGV[6]   offsets of the names' fences: see locate
 -- ARGV[7]   waiter for which it became a writer, or none: it leaves the queues
 -- Reply     as renew
 
 local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
-local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
+local recovery, max_ttl, max_skew = tonumber(ARGV[3]), limits(ARGV[4])
 local here, written, absent, gone, low, denial = {}, {}, {}, {}, {}, nil
 
 locate(KEYS, ARGV[6])
-local now, differs, recovering = guard(ARGV[3], ARGV[4])
-if differs then
-  return differs
-end
+local now, recovering = guard(ARGV[3])
 if ttl > max_ttl then
   return {'SETTINGS', max_ttl, max_skew}
 end
-local life = max_ttl + max_skew
-local fenced = token > now - life * 1000 and token <= now + max_skew * 1000
+local fenced = token > now - recovery * 1000 and token <= now + max_skew * 1000
 now = math.floor(now / 1000)
 
 for _, name in ipairs(KEYS) do
@@ -86,4 +82,4 @@ if #written + #queued > 0 then
   queue.wake_all(queued)
 end
 local done = #absent + #gone > 0 and 2 or 1
-return recovering and {done, recovering[2] or life, recovering[3] or 0} or done
+return recovering and {done, recovering[2] or recovery, recovering[3] or 0} or done

@@ -2,19 +2,16 @@
 --
 -- KEYS      the name of the latch
 -- ARGV[1]   TTL in ms of the record of the deletion, or the rest of the latch's if that is longer
--- ARGV[2]   MaxTTL of the client in ms
--- ARGV[3]   MaxClockSkew of the client in ms
+-- ARGV[2]   recovery of the client in ms
+-- ARGV[3]   its limits: see limits
 -- ARGV[4]   token, in us of the client's clock: the generation that begins
 -- Reply     as latch: {1, ...} if that generation has begun, {0, ...} if the node has
 --           seen a token as large
 
-local max_ttl, max_skew = tonumber(ARGV[2]), tonumber(ARGV[3])
+local max_ttl, max_skew = limits(ARGV[3])
 local token = tonumber(ARGV[4])
 
-local now, differs, recovering = guard(ARGV[2], ARGV[3])
-if differs then
-  return differs
-end
+local now, recovering = guard(ARGV[2])
 if recovering and recovering.err then
   return recovering
 end

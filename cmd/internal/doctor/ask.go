@@ -18,6 +18,8 @@ import (
 type examiner struct {
 	*Node
 	peer *watch.Peer
+	// recovery is how long programs wait for a node that lost its memory.
+	recovery time.Duration
 	// lost is why the server is no longer asked.
 	lost error
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/internal/watch"
 	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/node"
 )
 
-// lists compares the lists of nodes in use with the nodes here.
+// lists compares the lists of nodes in use with the nodes here, and the limits of their programs with those given.
 func (j *judge) lists() {
 	var names []string
 	for i := range j.Nodes {
@@ -29,6 +30,12 @@ func (j *judge) lists() {
 		}
 	}
 	for _, l := range watch.InUse(others) {
+		if limits := node.Limits(l.Terms.Limits); !l.Terms.Limits.Allow(wire.Limits(j.Limits)) {
+			j.find(nil, Error, fmt.Sprintf("%s has %v; doctor got %v", text.OrDash(l.Holder), limits, j.Limits),
+				"A node that lost its memory could give a lock again before it has ended, so nodes refuse programs of one kind.",
+				"If the programs have the same limits, pass them to doctor too (--max-ttl, --max-clock-skew, --recovery). If not, configure all alike, or "+
+					"change the limits in steps (docs/on-call.md).")
+		}
 		common := wire.CommonNodes(own, l.List)
 		found := fmt.Sprintf("%s uses another list of nodes: %s; %s know it, for another %s", text.OrDash(l.Holder), text.Escaped(l.String()), text.Nodes(l.Known), text.Span(l.Left))
 		switch {

@@ -34,7 +34,7 @@ func (j *judge) marker(n *Node) {
 		j.unknown(n, n.Info.Err, "whether the server restarted")
 	case n.Unseen == "" && m.Value.Identity != n.Info.Value["master_replid"]:
 		j.find(n, Warning, fmt.Sprintf("the server restarted, failed over, or got its first replica; it gives no new locks for %v from the first attempt on",
-			max(m.Value.Limits.Recovery(), m.Value.Left)),
+			j.Limits.Recovery()),
 			"It may have forgotten locks that are still held.",
 			"Wait, and do not run quorumlock init. Find the cause, if it was not you (docs/on-call.md, \"Unexplained recoveries\").")
 	case m.Value.Left > 0:
@@ -63,7 +63,7 @@ func isWrongType(err error) bool { return err != nil && strings.HasPrefix(err.Er
 // unmarked reports a node without a marker: a new one, if all are like that.
 func (j *judge) unmarked(n *Node) {
 	do, commands := "If no server was ever in use, open them once all of them answer. Otherwise wait: they open by themselves.",
-		[]string{initCommand("", j.Limits)}
+		[]string{initCommand(j.Limits)}
 	isMarked := func(n Node) bool { return n.Unreached == nil && n.Marker.Known() && n.Marker.Value != nil }
 	if slices.ContainsFunc(j.Nodes, isMarked) {
 		do, commands = "Wait, and do not run quorumlock init: other nodes were in use.", nil
@@ -73,26 +73,8 @@ func (j *judge) unmarked(n *Node) {
 		"It is new, or has lost its memory; it cannot tell which. So it waits until every lock that it may have forgotten has expired.", do, commands...)
 }
 
-func initCommand(flag string, l node.Limits) string {
-	return fmt.Sprintf("quorumlock init %s--max-ttl %v --max-clock-skew %v", flag, l.MaxTTL, l.MaxClockSkew)
-}
-
-// changeLimits is the flag of init for nodes that are in use.
-const changeLimits = "--change-limits "
-
-func (j *judge) limits(n *Node) {
-	switch m := n.Marker; {
-	case n.isReplica() || m.Known() && m.Value == nil: // a new one takes the limits of its first client
-	case !m.Known():
-		j.unknown(n, m.Err, "the limits of the node")
-	case m.Value.Limits != j.Limits:
-		l := m.Value.Limits
-		j.find(n, Error, fmt.Sprintf("the node is set up for MaxTTL %v and MaxClockSkew %v, not %v and %v",
-			l.MaxTTL, l.MaxClockSkew, j.Limits.MaxTTL, j.Limits.MaxClockSkew),
-			"All programs must have the same limits, as each relies on the others. The node refuses programs with other limits.",
-			"If the programs have the limits of the node, pass these to doctor too (--max-ttl, --max-clock-skew). "+
-				"If not, configure all programs alike. Or stop all of them, and change the limits of the nodes.", initCommand(changeLimits, j.Limits))
-	}
+func initCommand(l node.Limits) string {
+	return fmt.Sprintf("quorumlock init --max-ttl %v --max-clock-skew %v", l.MaxTTL, l.MaxClockSkew)
 }
 
 // goodReplicas is a field of INFO that exists only if min-replicas-to-write is set.
@@ -149,8 +131,8 @@ func (j *judge) cluster(n *Node) {
 		j.find(n, Error, fmt.Sprintf("%s is %v, and MaxClockSkew is %v", name, timeout, skew),
 			"An owner of the slot that is cut off goes on giving locks for a while after its replica is promoted. MaxClockSkew must be at least "+
 				"the timeout. Otherwise the new owner can give a lock again that the old one gave last.",
-			"Lower the timeout on all servers of the cluster, in their configuration files too, or raise MaxClockSkew. To raise it, stop all programs, "+
-				"set the nodes up anew, and configure all programs like that. Or set min-replicas-to-write (docs/servers.md, \"Redis Cluster\").",
+			"Lower the timeout on all servers of the cluster, in their configuration files too, or raise MaxClockSkew (docs/on-call.md, \"Changing MaxTTL or "+
+				"MaxClockSkew\"). Or set min-replicas-to-write (docs/servers.md, \"Redis Cluster\").",
 			fmt.Sprintf("CONFIG SET %s %d", name, skew.Milliseconds()), rewrite)
 	}
 }
@@ -192,8 +174,7 @@ func (j *judge) lag(n *Node) {
 		commands = []string{fmt.Sprintf("CONFIG SET min-replicas-max-lag %d", short), rewrite}
 	}
 	if skew < least {
-		do += " To raise it, stop all programs, set the nodes up anew, and configure all programs like that."
-		commands = append(commands, initCommand(changeLimits, node.Limits{MaxTTL: max(j.Limits.MaxTTL, 2*least), MaxClockSkew: least}))
+		do += " Raise it as docs/on-call.md says under \"Changing MaxTTL or MaxClockSkew\"."
 	}
 	j.find(n, n.danger(), fmt.Sprintf("min-replicas-max-lag is %d s, and MaxClockSkew is %v", lag, skew),
 		"A master that is cut off gives locks for the lag and a second more. MaxClockSkew must be at least that long. Otherwise the "+

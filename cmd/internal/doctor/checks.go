@@ -30,7 +30,6 @@ var checks = []check{
 	{id: "identity", needs: info, set: (*judge).identity},
 	{id: "lists", needs: anAnswer, set: (*judge).lists},
 	{id: "marker", needs: anAnswer, node: (*judge).marker},
-	{id: "limits", needs: anAnswer, node: (*judge).limits},
 	{id: "replication", needs: info, node: (*judge).replication},
 	{id: "clock", needs: anAnswer, node: (*judge).clock},
 	{id: "round-trip", needs: anAnswer, node: (*judge).trips},

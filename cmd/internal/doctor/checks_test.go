@@ -32,7 +32,7 @@ func healthy() *Facts {
 				"min-replicas-to-write": {Value: "0"}, "min-replicas-max-lag": {Value: "10"}, "stop-writes-on-bgsave-error": {Value: "yes"},
 			},
 			Lists:  Fact[*wire.ListReply]{Value: &wire.ListReply{ID: id}},
-			Marker: Fact[*Marker]{Value: &Marker{Identity: id, Limits: limits}},
+			Marker: Fact[*Marker]{Value: &Marker{Identity: id}},
 			Clock:  Fact[Offset]{Value: Offset{Error: time.Millisecond}},
 			Trips:  []time.Duration{time.Millisecond, 2 * time.Millisecond},
 			Trials: []Trial{{Rule: "+hset", For: rights.ForLocks, Verdict: Permitted}},
@@ -122,11 +122,13 @@ func TestChecks(t *testing.T) {
 		"restarted":         {func(_ *Facts, n *Node, _ Info) { n.Marker.Value.Identity = "before" }, []string{"marker warning n0"}},
 		"recovering":        {func(_ *Facts, n *Node, _ Info) { n.Marker.Value.Left = 1 }, []string{"marker warning n0"}},
 		"recovered":         {func(_ *Facts, n *Node, _ Info) { n.Marker.Value.Left = -1 }, nil},
-		"no marker's type":  {func(_ *Facts, n *Node, _ Info) { n.Marker.Err = errors.New("WRONGTYPE Operation") }, []string{"marker error n0", "limits unknown n0"}},
+		"no marker's type":  {func(_ *Facts, n *Node, _ Info) { n.Marker.Err = errors.New("WRONGTYPE Operation") }, []string{"marker error n0"}},
 		"no fences' type":   {func(_ *Facts, n *Node, _ Info) { n.Fences = errors.New("WRONGTYPE Operation") }, []string{"marker error n0"}},
 		"no fences to read": {func(_ *Facts, n *Node, _ Info) { n.Fences = errDenied }, nil},
-		"no marker to read": {func(_ *Facts, n *Node, _ Info) { n.Marker.Err = errDenied }, []string{"marker unknown n0", "limits unknown n0"}},
-		"other limits":      {func(_ *Facts, n *Node, _ Info) { n.Marker.Value.Limits.MaxTTL++ }, []string{"limits error n0"}},
+		"no marker to read": {func(_ *Facts, n *Node, _ Info) { n.Marker.Err = errDenied }, []string{"marker unknown n0"}},
+		"other limits": {func(_ *Facts, n *Node, _ Info) {
+			n.Lists.Value = &wire.ListReply{Others: []wire.List{{Terms: wire.TermsFor(wire.Limits{MaxTTL: 30 * time.Second}), Addresses: []string{"n0", "n1", "n2"}, IDs: make([]string, 3)}}}
+		}, []string{"lists error"}},
 
 		"a replica too many":           {func(_ *Facts, _ *Node, info Info) { info["connected_slaves"] = "1" }, []string{"replication warning n0"}},
 		"a Sentinel":                   {func(_ *Facts, n *Node, _ Info) { n.Sentinel = true }, []string{"replication error n0"}},
@@ -214,9 +216,6 @@ func guarded(good, needed string, skew time.Duration) func(*Facts, *Node, Info) 
 		info[goodReplicas] = good
 		n.Settings["min-replicas-to-write"], n.Settings["min-replicas-max-lag"] = Fact[string]{Value: needed}, Fact[string]{Value: "1"}
 		f.Limits.MaxClockSkew = skew
-		for i := range f.Nodes {
-			f.Nodes[i].Marker.Value.Limits = f.Limits
-		}
 	}
 }
 
@@ -317,11 +316,11 @@ func TestUnreachable(t *testing.T) {
 
 func TestParseMarker(t *testing.T) {
 	now := time.UnixMicro(5_000_000)
-	assert.Equal(t, &Marker{Identity: "i", Limits: node.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}}, parseMarker([]string{"i", "0", "10000", "1000"}, now))
-	assert.Equal(t, 2*time.Second, parseMarker([]string{"i", "7000000", "1", "1"}, now).Left)
-	assert.Equal(t, -time.Second, parseMarker([]string{"i", "4000000", "1", "1"}, now).Left)
-	for _, fields := range [][]string{{"", "", "", ""}, {"", "0", "1", "1"}, {"i", "", "1", "1"}, {"i", "0", "x", "1"}, {"i", "0", "1", ""}} {
-		assert.Nil(t, parseMarker(fields, now), fields)
+	assert.Equal(t, &Marker{Identity: "i"}, parseMarker([]string{"i", "0"}, now, time.Second))
+	assert.Equal(t, 2*time.Second, parseMarker([]string{"i", "3000000"}, now, 4*time.Second).Left)
+	assert.Equal(t, -time.Second, parseMarker([]string{"i", "3000000"}, now, time.Second).Left)
+	for _, fields := range [][]string{{"", ""}, {"", "0"}, {"i", ""}, {"i", "x"}} {
+		assert.Nil(t, parseMarker(fields, now, time.Second), fields)
 	}
 }
 
@@ -372,10 +371,10 @@ func TestRemedies(t *testing.T) {
 		n.Settings["min-replicas-max-lag"] = Fact[string]{Value: "10"}
 	}
 	for want, change := range map[string]func(*Facts, *Node, Info){
-		"CONFIG SET min-replicas-max-lag 1, CONFIG REWRITE, quorumlock init --change-limits --max-ttl 10s --max-clock-skew 2s": lag,
-		"CONFIG SET min-replicas-to-write 0, CONFIG REWRITE":                                                                   guarded("0", "1", 2*time.Second),
-		"CONFIG SET maxmemory 200, CONFIG REWRITE":                                                                             memory("100", "0"),
-		"ACL SETUSER locker +zadd":                                                                                             trial("+zadd", rights.ForWaiting, Denied),
+		"CONFIG SET min-replicas-max-lag 1, CONFIG REWRITE":  lag,
+		"CONFIG SET min-replicas-to-write 0, CONFIG REWRITE": guarded("0", "1", 2*time.Second),
+		"CONFIG SET maxmemory 200, CONFIG REWRITE":           memory("100", "0"),
+		"ACL SETUSER locker +zadd":                           trial("+zadd", rights.ForWaiting, Denied),
 	} {
 		var commands []string
 		for _, c := range with(change).Report().Checks {

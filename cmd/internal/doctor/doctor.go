@@ -113,7 +113,6 @@ const (
 // Marker is the key that shows that a node has not lost its memory.
 type Marker struct {
 	Identity string
-	Limits   node.Limits
 	// Left is the time until the recovery ends, 0 or less if it is over.
 	Left time.Duration
 }

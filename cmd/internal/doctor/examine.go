@@ -56,7 +56,7 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 	if weak, ok := peer.Node.(wire.Weak); ok {
 		n.Unseen = weak.Unseen()
 	}
-	e := &examiner{Node: &n, peer: peer}
+	e := &examiner{Node: &n, peer: peer, recovery: cfg.Limits.Recovery()}
 	if err := peer.Connect(); err != nil {
 		n.Unreached = cmp.Or(n.Refused, err)
 		return n
@@ -109,7 +109,7 @@ func (e *examiner) askServer(ctx context.Context) {
 }
 
 func (e *examiner) askMarker(ctx context.Context) {
-	answer, err1 := e.ask(ctx, "HMGET", wire.MarkerKey(e.Tag), "identity", "until", "max_ttl", "max_skew")
+	answer, err1 := e.ask(ctx, "HMGET", wire.MarkerKey(e.Tag), "identity", "since")
 	now, err2 := e.time(ctx)
 	fields, err3 := answer.ToArray()
 	if e.Marker.Err = cmp.Or(err1, err2, err3); e.Marker.Err != nil {
@@ -119,28 +119,18 @@ func (e *examiner) askMarker(ctx context.Context) {
 	for i, f := range fields {
 		texts[i], _ = f.ToString() // a field that is not there is empty
 	}
-	e.Marker.Value = parseMarker(texts, now)
+	e.Marker.Value = parseMarker(texts, now, e.recovery)
 }
 
 // parseMarker parses the marker's fields. It returns nil if one is missing, as the scripts do.
-func parseMarker(fields []string, now time.Time) *Marker {
-	var numbers [3]int64
-	for i, text := range fields[1:] {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return nil
-		}
-		numbers[i] = n
-	}
-	if fields[0] == "" {
+func parseMarker(fields []string, now time.Time, recovery time.Duration) *Marker {
+	since, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil || fields[0] == "" {
 		return nil
 	}
-	m := &Marker{Identity: fields[0], Limits: node.Limits{
-		MaxTTL:       time.Duration(numbers[1]) * time.Millisecond,
-		MaxClockSkew: time.Duration(numbers[2]) * time.Millisecond,
-	}}
-	if until := numbers[0]; until > 0 {
-		m.Left = time.UnixMicro(until).Sub(now)
+	m := &Marker{Identity: fields[0]}
+	if since > 0 {
+		m.Left = time.UnixMicro(since).Add(recovery).Sub(now)
 	}
 	return m
 }

@@ -54,14 +54,14 @@ func (s *setup) replace(opts ...redisproc.Option) {
 	server := redisproc.Start(s.t, append([]redisproc.Option{redisproc.WithAOF()}, opts...)...)
 	s.servers[0], s.addresses[0] = server, server.Addr()
 	text, _ := server.Command("INFO", "replication") // empty from a server that refuses it
-	_, _ = server.Command("HSET", "quorumlock:node", "identity", cmp.Or(parseInfo(text)["master_replid"], "hidden"), "until", "0", "max_ttl", "10000", "max_skew", "1000")
+	_, _ = server.Command("HSET", "quorumlock:node", "identity", cmp.Or(parseInfo(text)["master_replid"], "hidden"), "since", "0")
 }
 
 // settle writes markers with the servers' current replication ids, so that the nodes do not recover. Tests need it after a
 // first replica attached, and where quorumlock init cannot run.
 func (s *setup) settle() {
 	for i, server := range s.servers {
-		s.command(i, "HSET quorumlock:node identity "+server.ReplicationID()+" until 0 max_ttl 10000 max_skew 1000")
+		s.command(i, "HSET quorumlock:node identity "+server.ReplicationID()+" since 0")
 	}
 }
 
@@ -130,10 +130,6 @@ func TestSetups(t *testing.T) {
 			func(s *setup) { s.command(0, "HSET quorumlock:fences other type") },
 			"marker", Error, "the key quorumlock:fences was not written by the library|DEL quorumlock:fences quorumlock:node",
 		},
-		"nodes set up for other limits": {func(s *setup) {
-			s.start()
-			s.open(quorumlock.Config{MaxTTL: 2 * time.Second, MaxClockSkew: 100 * time.Millisecond})
-		}, "limits", Error, "MaxTTL 2s and MaxClockSkew 100ms, not 10s and 1s|quorumlock init --change-limits --max-ttl 10s --max-clock-skew 1s"},
 		"one server has a wrong clock": {func(s *setup) {
 			s.start(redisproc.WithFaketime())
 			s.open(quorumlock.Config{})

@@ -12,12 +12,7 @@ import (
 
 // FlagNames are the flags for the library's field names.
 var FlagNames = strings.NewReplacer("AllowEven", "--allow-even", "MaxTTL", "--max-ttl",
-	"MaxClockSkew", "--max-clock-skew", "NodeTimeoutMax", "--node-timeout", "Prefix", "--prefix")
-
-// InFlags formats limits as flags.
-func InFlags(l node.Limits) string {
-	return fmt.Sprintf("--max-ttl %v and --max-clock-skew %v", l.MaxTTL, l.MaxClockSkew)
-}
+	"MaxClockSkew", "--max-clock-skew", "Recovery", "--recovery", "NodeTimeoutMax", "--node-timeout", "Prefix", "--prefix")
 
 // Plain returns an error's text without the library's prefix, which would appear twice. It escapes text of servers
 // for a terminal.
@@ -44,8 +39,8 @@ func shortened(err error) string {
 		switch {
 		case errors.As(n.Err, &recovery):
 			text = strings.Replace(text, recovery.Error(), "for another "+Span(recovery.Left), 1)
-		case errors.As(n.Err, &settings) && settings.TTL == 0:
-			text = strings.Replace(text, settings.Error(), fmt.Sprintf("%s, not %v and %v", InFlags(settings.Node), settings.Client.MaxTTL, settings.Client.MaxClockSkew), 1)
+		case errors.As(n.Err, &settings):
+			text = strings.Replace(text, settings.Error(), FlagNames.Replace(settings.Error()), 1)
 		case errors.As(n.Err, &clocks):
 			text = strings.Replace(text, clocks.Error(), FlagNames.Replace(clocks.Error()), 1)
 		}
@@ -69,10 +64,6 @@ func said(err error) []quorumlock.NodeError {
 // Advice says what to do about nodes that do not serve this client, or not now. It returns "" if the error needs no
 // explanation.
 func Advice(err error) string {
-	if errors.Is(err, node.ErrSettings) {
-		return "all programs that use the same nodes need the same --max-ttl and --max-clock-skew; " +
-			"'quorumlock init --help' says how to change the limits of the nodes"
-	}
 	var recovery *node.RecoveryError
 	if !errors.As(err, &recovery) {
 		return ""

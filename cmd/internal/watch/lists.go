@@ -46,7 +46,7 @@ func (w *Watcher) Lists(ctx context.Context) (lists []ListInUse) {
 func InUse(lists []ListInUse) (joined []ListInUse) {
 	slices.SortStableFunc(lists, func(a, b ListInUse) int { return cmp.Compare(b.Left, a.Left) })
 	for _, l := range lists {
-		if i := slices.IndexFunc(joined, func(j ListInUse) bool { return slices.Equal(j.Addresses, l.Addresses) }); i >= 0 {
+		if i := slices.IndexFunc(joined, func(j ListInUse) bool { return j.Terms == l.Terms && slices.Equal(j.Addresses, l.Addresses) }); i >= 0 {
 			joined[i].Known += l.Known
 		} else {
 			joined = append(joined, l)

@@ -35,7 +35,7 @@ func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permi
 			wake.Pool.Size = max(wake.Pool.Size, number+1)
 		}
 	}
-	ttl := w.cfg.Limits.MaxTTL
+	ttl := wire.Limits(w.cfg.Limits).LongestTTL()
 	for _, name := range names {
 		ttl = max(ttl, w.tombstone(name))
 	}
@@ -61,7 +61,7 @@ func (w *Watcher) remove(from func(*asker) wire.Reply) []wire.Reply {
 // tombstone returns how long nodes remember an owner of a name: as long as after a forced release by a client, and at
 // least as long as any node keeps the name for it.
 func (w *Watcher) tombstone(name string) time.Duration {
-	longest := w.cfg.Limits.MaxTTL
+	longest := wire.Limits(w.cfg.Limits).LongestTTL()
 	for _, a := range w.nodes {
 		for _, h := range a.said.Locks[name].Holders {
 			longest = max(longest, min(h.TTL, maxTombstone))

@@ -342,6 +342,152 @@ func TestNodesChangeOneAtATime(t *testing.T) {
 	})
 }
 
+// limited gives a client limits. A recovery of 0 is the default.
+func limited(maxTTL, skew, recovery time.Duration) func(*quorumlock.Config) {
+	return func(cfg *quorumlock.Config) {
+		cfg.MaxTTL, cfg.MaxClockSkew, cfg.Recovery = maxTTL, skew, recovery
+		cfg.TTL = min(cfg.TTL, maxTTL)
+	}
+}
+
+// disagree requires that a node refuses the limits of the lock's client, and returns the cause.
+func disagree(t *testing.T, lock *quorumlock.Lock) *node.SettingsError {
+	t.Helper()
+	err := fleet.MustBeRefused(t, lock)
+	var cause *node.SettingsError
+	require.ErrorIs(t, err, node.ErrSettings)
+	require.ErrorAs(t, err, &cause)
+	return cause
+}
+
+// The recovery of each program must be long enough for the TTLs and the clocks of the other.
+func TestProgramsWithOtherLimitsAreRefused(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		one, other [3]time.Duration
+		fit        bool
+	}{
+		{[3]time.Duration{10 * s, s}, [3]time.Duration{10 * s, s, 11 * s}, true},
+		{[3]time.Duration{10 * s, s}, [3]time.Duration{10 * s, s, 60 * s}, true},
+		{[3]time.Duration{10 * s, s}, [3]time.Duration{20 * s, s}, false},
+		{[3]time.Duration{10 * s, s}, [3]time.Duration{9 * s, s}, false},
+		{[3]time.Duration{10 * s, s}, [3]time.Duration{9 * s, s, 11 * s}, true},
+		{[3]time.Duration{10 * s, s, 21 * s}, [3]time.Duration{20 * s, s}, true},
+		{[3]time.Duration{10 * s, s, 21*s - time.Millisecond}, [3]time.Duration{20 * s, s}, false},
+		{[3]time.Duration{10 * s, s}, [3]time.Duration{10 * s, 2 * s}, false},
+		{[3]time.Duration{10 * s, s, 12 * s}, [3]time.Duration{10 * s, 2 * s}, true},
+		{[3]time.Duration{10 * s, s, 12 * s}, [3]time.Duration{9 * s, 2 * s}, false},
+		{[3]time.Duration{10 * s, s, 12 * s}, [3]time.Duration{9 * s, 2 * s, 12 * s}, true},
+	} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			first := f.Client(limited(c.one[0], c.one[1], c.one[2]), func(cfg *quorumlock.Config) { cfg.Holder = "billing-7" })
+			second := f.Client(limited(c.other[0], c.other[1], c.other[2]))
+			lease := fleet.MustAcquire(t, first.RedLock("job"))
+			if c.fit {
+				require.ErrorIs(t, fleet.MustBeRefused(t, second.RedLock("job")), quorumlock.ErrHeld, c)
+				require.NoError(t, lease.Release(t.Context()))
+				fleet.AcquireAndRelease(t, second.RedLock("job"))
+				return
+			}
+			began := f.Clock.Now()
+			cause := disagree(t, second.RedLock("job"))
+			require.Equal(t, began, f.Clock.Now(), "a refusal is told at once")
+			require.Equal(t, "billing-7", cause.Holder)
+			require.Equal(t, second.Config().Limits().Recovery(), cause.Own.Recovery())
+			require.Equal(t, first.Config().Limits().Recovery(), cause.Other.Recovery())
+			require.Equal(t, first.Config().Limits().MaxTTL, cause.Other.MaxTTL)
+			require.NoError(t, lease.Err())
+			time.Sleep(time.Minute)
+			require.NoError(t, lease.Err(), "a program that is refused disturbs nobody")
+			_ = disagree(t, second.RedLock("job"))
+			require.NoError(t, lease.Release(t.Context()))
+			require.NoError(t, first.Close(t.Context()))
+			time.Sleep(cause.Left + 3*second.Config().Limits().Recovery())
+			fleet.AcquireAndRelease(t, second.RedLock("job"))
+		})
+	}
+}
+
+// Programs move from limits to limits, each when all are on the ones before, while they work and nodes forget. A lock is never
+// given while the lease before may last, and tokens grow. A step too far is refused, while programs of two steps before count.
+func TestLimitsChangeInSteps(t *testing.T) {
+	const s = time.Second
+	steps := []func(*quorumlock.Config){
+		limited(10*s, s, 0), limited(10*s, s, 33*s), limited(30*s, 3*s, 0), limited(10*s, s, 33*s), limited(10*s, s, 0),
+	}
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		a, b := f.Client(steps[0]), f.Client(steps[0])
+		var token uint64
+		for i, step := range steps[1:] {
+			next := f.Client(step)
+			for _, two := range [][2]*quorumlock.Client{{a, next}, {next, a}, {b, a}} {
+				former, later := two[0], two[1]
+				other, err := later.RedLock("other").Acquire(t.Context()) // it waits for recoveries
+				require.NoError(t, err, i)
+				require.NoError(t, other.Release(t.Context()))
+				longest := former.Config().MaxTTL
+				lease, err := former.RedLock("job").With(quorumlock.LockOptions{TTL: longest, Fixed: true}).Acquire(t.Context())
+				require.NoError(t, err, i)
+				require.Greater(t, lease.Token(), token)
+				token = lease.Token()
+				fleet.Settle()
+				for _, n := range f.Nodes {
+					n.Flush()
+				}
+				successor, err := later.RedLock("job").Acquire(t.Context())
+				require.NoError(t, err, i)
+				require.Error(t, lease.Err(), "step %d: the lease before has ended", i)
+				require.Greater(t, successor.Token(), token)
+				token = successor.Token()
+				require.NoError(t, successor.Release(t.Context()))
+				fleet.Settle()
+			}
+			if i%2 == 0 {
+				_ = disagree(t, f.Client(steps[i+2]).RedLock("job"))
+			}
+			require.NoError(t, a.Close(t.Context()))
+			require.NoError(t, b.Close(t.Context()))
+			a, b = next, f.Client(step)
+			time.Sleep(33 * s) // the nodes have just forgotten everything
+			for range 2 * 33 {
+				fleet.AcquireAndRelease(t, a.RedLock("job"))
+				time.Sleep(s)
+			}
+		}
+	})
+}
+
+// A client whose protocol another one does not bear is refused, and both versions are named. One that knows the other's works.
+func TestProtocolsAreCompared(t *testing.T) {
+	limits := wire.Limits(quorumlock.Config{}.Limits())
+	for _, c := range []struct {
+		other wire.Terms
+		fit   bool
+	}{
+		{wire.Terms{Protocol: wire.Protocol + 1, Oldest: wire.Protocol, Limits: limits}, true},
+		{wire.Terms{Protocol: wire.Protocol + 1, Oldest: wire.Protocol + 1}, false},
+		{wire.Terms{Protocol: wire.OldestProtocol - 1, Oldest: wire.OldestProtocol - 1}, false},
+	} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			list := wire.NewList([]string{"n1", "n2", "n3"})
+			list.Terms, list.Holder, list.Left = c.other, "next", life
+			for i := range f.Nodes {
+				f.Do(i, wire.Inspected, wire.Op{Kind: wire.Enlist, List: &wire.ListOp{Key: wire.ListKey(""), Own: list}})
+			}
+			client := f.Client()
+			if c.fit {
+				fleet.AcquireAndRelease(t, client.RedLock("job"))
+				return
+			}
+			cause := disagree(t, client.RedLock("job"))
+			require.Equal(t, []int{wire.Protocol, c.other.Protocol}, []int{cause.Protocol, cause.OtherProtocol})
+			require.Contains(t, cause.Error(), "next speaks protocol")
+			time.Sleep(life)
+			fleet.AcquireAndRelease(t, client.RedLock("job"))
+		})
+	}
+}
+
 // A thousand leases cost no command more than their own, but for the list: once in a recovery's time on each node.
 func TestListsCostOneCommandInAWhile(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,27 +187,6 @@ func TestTwoClientsOnNewNodes(t *testing.T) {
 	})
 }
 
-func TestClientsWithOtherLimitsAreRefused(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		_ = f.Client()
-		for _, change := range []func(*quorumlock.Config){
-			func(cfg *quorumlock.Config) { cfg.MaxTTL = 20 * time.Second },
-			func(cfg *quorumlock.Config) { cfg.MaxTTL, cfg.TTL = 9*time.Second, 5*time.Second },
-			func(cfg *quorumlock.Config) { cfg.MaxClockSkew = 2 * time.Second },
-		} {
-			began := f.Clock.Now()
-			_, err := f.Client(change).RedLock("job").Acquire(t.Context())
-			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
-			require.ErrorIs(t, err, node.ErrSettings)
-			var settings *node.SettingsError
-			require.ErrorAs(t, err, &settings)
-			require.Equal(t, quorumlock.Config{}.Limits(), settings.Node)
-			require.Equal(t, began, f.Clock.Now(), "Acquire fails at once, as waiting cannot help")
-			f.RequireNoKeys()
-		}
-	})
-}
-
 func TestTwoAddressesOfOneServerHaveOneVote(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		alias := &fleet.Wire{Node: f.Nodes[0], NodeName: "alias"}
@@ -328,92 +308,15 @@ func TestInitOpensOnlyNewNodes(t *testing.T) {
 		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().MultiLock("job")), node.ErrRecovering) // The attempt writes a marker.
 		fleet.Settle()
 
-		other := cfg
-		other.MaxTTL = time.Minute
-		_, err = admin.Init(t.Context(), other)
-		require.ErrorIs(t, err, admin.ErrLimits)
 		report, err = admin.Init(t.Context(), cfg)
 		require.NoError(t, err)
 		require.Equal(t, admin.Opened, report.Nodes[0].State)
 
-		report, err = admin.ChangeLimits(t.Context(), other)
-		require.NoError(t, err)
-		require.Equal(t, other.Limits().Recovery(), report.Nodes[0].Left, "the recovery for the larger MaxTTL")
-		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().RedLock("job")), node.ErrSettings)
 		_, err = admin.Init(nil, cfg) //nolint:staticcheck // the test needs a nil context
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 		_, err = admin.Init(t.Context(), quorumlock.Config{})
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 	})
-}
-
-// ChangeLimits writes markers on nodes that lost their memory. Init must not take such nodes for new ones.
-func TestChangedLimitsDoNotMakeNodesNew(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
-		f.Nodes[0].Flush()
-		f.Nodes[1].Flush()
-		cfg := quorumlock.Config{Clock: f.Clock, MaxTTL: 20 * time.Second, Nodes: []node.Node{f.Nodes[0], f.Nodes[1], f.Nodes[2]}}
-		_, err = admin.ChangeLimits(t.Context(), cfg)
-		require.NoError(t, err)
-		_, err = admin.Init(t.Context(), cfg)
-		require.ErrorIs(t, err, admin.ErrInUse)
-		_ = fleet.MustBeRefused(t, f.Client(func(c *quorumlock.Config) { c.MaxTTL = cfg.MaxTTL }).RedLock("job"))
-		require.NoError(t, lease.Err())
-	})
-}
-
-// Neither smaller limits nor a restart shortens a recovery that a marker records.
-func TestRecoveryIsNotCutShort(t *testing.T) {
-	long := func(cfg *quorumlock.Config) {
-		cfg.MaxTTL, cfg.TTL, cfg.MaxClockSkew = 10*time.Minute, 10*time.Minute, 5*time.Minute
-	}
-	for name, then := range map[string]func(t *testing.T, cfg quorumlock.Config, nodes []*memory.Node){
-		"other limits": func(t *testing.T, cfg quorumlock.Config, _ []*memory.Node) {
-			cfg.MaxTTL = quorumlock.DefaultTTL
-			_, err := admin.ChangeLimits(t.Context(), cfg)
-			require.NoError(t, err)
-		},
-		"a restart": func(t *testing.T, cfg quorumlock.Config, nodes []*memory.Node) {
-			for _, nd := range nodes {
-				nd.Save()
-				nd.Crash()
-			}
-			_, err := admin.Init(t.Context(), cfg)
-			require.ErrorIs(t, err, admin.ErrInUse)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-				token := fleet.AcquireAndRelease(t, f.Client(long, fleet.SkewedBy(f, 5*time.Minute-10*time.Second)).RedLock("job"))
-				lease, err := f.Client(long).RedLock("another").TryAcquire(t.Context())
-				require.NoError(t, err)
-				fleet.Settle()
-				cfg := quorumlock.Config{Clock: f.Clock, MaxTTL: 20 * time.Second}
-				for _, nd := range f.Nodes {
-					nd.Flush()
-					cfg.Nodes = append(cfg.Nodes, nd)
-				}
-				_ = fleet.MustBeRefused(t, f.Client(long).RedLock("job")) // The nodes begin a recovery of 15 minutes.
-				fleet.Settle()                                            // Wait for stragglers of the attempt.
-				_, err = admin.ChangeLimits(t.Context(), cfg)
-				require.NoError(t, err)
-				then(t, cfg, f.Nodes)
-				began := f.Clock.Now()
-				report, err := admin.ChangeLimits(t.Context(), cfg)
-				require.NoError(t, err)
-				require.Greater(t, report.Nodes[0].Left, 15*time.Minute-10*time.Second)
-				ended := func(c *quorumlock.Config) { c.MaxTTL = cfg.MaxTTL }
-				next, err := f.Client(ended).RedLock("job").Acquire(t.Context())
-				require.NoError(t, err)
-				require.GreaterOrEqual(t, f.Clock.Now()-began, 15*time.Minute-10*time.Second)
-				require.Greater(t, next.Token(), token)
-				require.Error(t, lease.Err())
-			})
-		})
-	}
 }
 
 // A late answer tells of a recovery that the client has reported already. The client does not report it
@@ -658,27 +561,43 @@ func TestHealBringsTheToken(t *testing.T) {
 	})
 }
 
+// refusing is a node that refuses acquisitions, because of a clock, as long as it is told to.
+type refusing struct {
+	node.Node
+	on atomic.Bool
+}
+
+func (r *refusing) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	if ops[0].Kind != wire.Acquire || !r.on.Load() {
+		r.Node.Do(ctx, ops, replies)
+		return
+	}
+	for i := range ops {
+		err := &node.ClockError{Ahead: time.Hour, Limit: time.Second}
+		replies[i] = wire.Reply{Err: &node.Error{Node: r.Name(), Op: ops[i].Kind.String(), Reason: node.ErrClock, Err: err}}
+	}
+}
+
 // One node refuses the client, and the others are enough for a quorum. Only the log shows the refusal, so
 // the client logs it once, and logs once that the refusal has ended.
 func TestRefusalIsLoggedOnce(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var log strings.Builder
-		client := f.Client(func(cfg *quorumlock.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-		cfg := quorumlock.Config{Clock: f.Clock, MaxTTL: time.Minute, Nodes: []node.Node{f.Nodes[1]}}
-		_, err := admin.ChangeLimits(t.Context(), cfg)
-		require.NoError(t, err)
+		second := &refusing{Node: f.Nodes[1]}
+		client := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Logger, cfg.Nodes[1] = slog.New(slog.NewTextHandler(&log, nil)), second
+		})
+		second.on.Store(true)
 		for range 5 {
 			_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
 		}
 		require.Equal(t, 1, strings.Count(log.String(), "refuses this client"), log.String())
 		require.Contains(t, log.String(), "node=n2")
-		require.Contains(t, log.String(), "MaxTTL 1m0s")
+		require.Contains(t, log.String(), "1h0m0s ahead")
 
-		cfg.MaxTTL = 0
-		_, err = admin.ChangeLimits(t.Context(), cfg)
-		require.NoError(t, err)
-		time.Sleep(time.Minute + time.Second)
+		second.on.Store(false)
 		_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
+		fleet.Settle()
 		require.Equal(t, 1, strings.Count(log.String(), "serves this client again"), log.String())
 	})
 }

@@ -2,7 +2,7 @@
 --
 --   latch     hash: generation, the token of the last deletion; count, the count it was set to;
 --             since, the token with which it was set; last, the largest token of any operation;
---             whole, the end of the recovery after which its state was given back; born, when
+--             whole, the loss of memory after which its state was given back; born, when
 --             the node learned that the latch is set, in us of the node's clock
 --   latched   sorted set of the ids that have counted down, at most count. All have the same score, so
 --             they are in the order of their bytes
@@ -13,10 +13,10 @@
 local function latches(name)
   local meta, ids, awaiting = key('latch', name), key('latched', name), key('awaiting', name)
   local found = redis.call('HMGET', meta, 'generation', 'count', 'since', 'last', 'whole', 'born')
-  local over = tonumber(redis.call('HGET', 'quorumlock:node', 'until')) or 0
+  local lost = tonumber(redis.call('HGET', 'quorumlock:node', 'since')) or 0
   local s = {
     generation = tonumber(found[1]) or 0, count = tonumber(found[2]) or 0, since = tonumber(found[3]) or 0,
-    last = tonumber(found[4]) or 0, over = over, whole = over ~= 0 and tonumber(found[5]) == over,
+    last = tonumber(found[4]) or 0, lost = lost, whole = lost ~= 0 and tonumber(found[5]) == lost,
     born = tonumber(found[6]) or 0,
     size = redis.call('ZCARD', ids), -- everything is read before the first write: a key of another type fails here
   }
@@ -65,7 +65,7 @@ local function latches(name)
 
   -- refill records that clients gave back the state that the node had forgotten.
   function s.refill()
-    redis.call('HSET', meta, 'whole', over)
+    redis.call('HSET', meta, 'whole', lost)
     s.whole = true
   end
 
@@ -108,7 +108,7 @@ local function latches(name)
   -- told makes the reply. It has the ids if lists is set.
   function s.told(done, recovering, lists)
     local reply = {
-      done and 1 or 0, s.generation, s.count, s.since, s.last, s.over, s.whole and 1 or 0, s.size,
+      done and 1 or 0, s.generation, s.count, s.since, s.last, s.lost, s.whole and 1 or 0, s.size,
       recovering and recovering[2] or 0, recovering and recovering[3] or 0, s.born,
     }
     if lists then

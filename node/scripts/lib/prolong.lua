@@ -1,13 +1,13 @@
 -- prolong extends the names to another TTL, and puts back those that are absent. Its arguments and
 -- its reply are as in the script renew; recovering is what guard returned.
-local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, last)
+local function prolong(now, recovering, names, owner, text, last)
   local ttl = tonumber(text)
-  if ttl > max_ttl then
-    return {'SETTINGS', max_ttl, max_skew}
+  if ttl > MAX_TTL then
+    return {'SETTINGS', MAX_TTL, MAX_SKEW}
   end
-  -- The fence comes back with the lock while acquire could still accept a smaller token.
-  local token, life = tonumber(last), max_ttl + max_skew
-  local fenced = token > now - life * 1000 and token <= now + max_skew * 1000
+  -- The fence comes back with the lock while acquire could still accept a smaller token of any client.
+  local token = tonumber(last)
+  local fenced = token > now - RECOVERY * 1000 and token <= now + MAX_SKEW * 1000
   local short, absent, low, denial = {}, {}, {}, nil
 
   for _, name in ipairs(names) do
@@ -48,5 +48,5 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
   end
   raise(low, last)
   local done = #absent > 0 and 2 or 1
-  return recovering and {done, recovering[2] or life, recovering[3] or 0} or done
+  return recovering and {done, recovering[2] or RECOVERY, recovering[3] or 0} or done
 end
