@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -77,7 +78,8 @@ func (w *world) endsOutage(one *waiting) {
 func (w *world) endedByOutage(one *waiting, err error) {
 	c, before, held := w.c, w.outageOf(one).before, errors.Is(err, quorumlock.ErrHeld)
 	if !held && !errors.Is(err, quorumlock.ErrNoQuorum) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		!w.mayEnd(one) || !c.Opened || c.Weather.Lose > 0 || c.Weather.Forget > 0 || c.Weather.Late > 0 || c.moves() {
+		!w.mayEnd(one) || !c.Opened || c.Weather.Lose > 0 || c.Weather.Forget > 0 || c.Weather.Late > 0 || c.moves() ||
+		c.Limits != nil && errors.Is(err, node.ErrSettings) {
 		return
 	}
 	early := w.now()-one.began < one.task.MaxOutage*98/100
