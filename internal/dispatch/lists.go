@@ -142,7 +142,7 @@ func (n *listing) know(l *lists, knows bool) {
 }
 
 // mustTell reports whether the node, which works at now, must still tell what it knows of the list.
-func (n *listing) mustTell(now time.Duration) bool { return !(n.told && n.knows) && now >= n.askAt }
+func (n *listing) mustTell(now time.Duration) bool { return (!n.told || !n.knows) && now >= n.askAt }
 
 // forbids says why the list forbids to send a call to the node, or returns nil.
 func (n *listing) forbids(c *Call, refusal *node.Error) (reason, err error) {
