@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/election"
+	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -395,7 +396,7 @@ func TestHoldLimitEndsATerm(t *testing.T) {
 func TestRefusalIsReported(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		failed := make(chan error, 100)
-		_ = w.Client() // It decides the limits of the nodes.
+		other := fleet.MustAcquire(t, w.Client().RedLock("other")) // so its limits are in use
 		client := w.Client(func(cfg *quorumlock.Config) { cfg.MaxTTL = 20 * time.Second })
 		a := start(t, w.candidateOf(client, "a", func(cfg *election.Config) {
 			cfg.Hooks.Failed = func(err error) { failed <- err }
@@ -405,6 +406,7 @@ func TestRefusalIsReported(t *testing.T) {
 		require.InDelta(t, 13, len(failed), 6, "rests grow")
 		a.waits()
 		require.ErrorIs(t, a.stop(), context.Canceled)
+		require.NoError(t, other.Release(t.Context()))
 	})
 }
 
