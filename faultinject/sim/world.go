@@ -75,7 +75,7 @@ type world struct {
 func newWorld(c *Case, traced bool) *world {
 	base := newApart()
 	w := &world{c: c, apart: base, clock: testkit.ThisCentury(base), began: time.Now(), clients: make(map[string]int), tampering: newTampering()}
-	w.waiters.outages = make(map[lack]outage)
+	w.waiters.turns, w.waiters.outages = make(map[*quorumlock.Lease]*waiting), make(map[lack]outage)
 	w.witness = newWitness(w, traced)
 	w.latch.init(c)
 	for i, at := range c.Nodes {
