@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
 // Counters count the work of one server since its start.
@@ -40,19 +38,14 @@ func (c *Cluster) Snapshot(ctx context.Context) Snapshot {
 	s := make(Snapshot, len(c.servers))
 	var all sync.WaitGroup
 	for i, server := range c.servers {
-		all.Go(func() { s[i] = ask(ctx, server) })
+		all.Go(func() {
+			if text, err := server.Do(ctx, "INFO", "all"); err == nil {
+				s[i] = parseInfo(text)
+			}
+		})
 	}
 	all.Wait()
 	return s
-}
-
-// ask returns nil for a server that does not answer.
-func ask(ctx context.Context, server *redisproc.Server) *Counters {
-	text, err := server.Do(ctx, "INFO", "all")
-	if err != nil {
-		return nil
-	}
-	return parseInfo(text)
 }
 
 // own is the number of INFO calls that a pair of snapshots itself causes: commandstats does not include the current

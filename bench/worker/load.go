@@ -77,7 +77,7 @@ func (l *load) run() (*cell.Outcome, error) {
 	o := l.measure()
 	l.stop.Store(true)
 	cancel()
-	l.awaitCallers(&all)
+	within(grace, all.Wait)
 	spent := used()
 	o.Mallocs = spent.mallocs - usedBefore.mallocs
 	o.CPU = (spent.cpu - usedBefore.cpu).Seconds()
@@ -123,19 +123,6 @@ func (l *load) sum(o *cell.Outcome) error {
 	o.ReleaseTimes, errs[1] = l.release.Encode()
 	o.DelayTimes, errs[2] = l.delay.Encode()
 	return errors.Join(errs[:]...)
-}
-
-// awaitCallers waits for the callers, at most for the grace period.
-func (l *load) awaitCallers(all *sync.WaitGroup) {
-	done := make(chan struct{})
-	go func() {
-		all.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(grace):
-	}
 }
 
 // failed counts a call that returned an error, and keeps the first error.

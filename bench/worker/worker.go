@@ -200,14 +200,19 @@ func (w *worker) giveBack() (lost int64) {
 func (w *worker) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
+	within(closeTimeout, func() { _ = w.client.Close(ctx) })
+}
+
+// within runs a function, and returns when it is done, or when a time is over.
+func within(most time.Duration, do func()) {
 	done := make(chan struct{})
 	go func() {
-		_ = w.client.Close(ctx)
+		do()
 		close(done)
 	}()
 	select {
 	case <-done:
-	case <-ctx.Done():
+	case <-time.After(most):
 	}
 }
 

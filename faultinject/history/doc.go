@@ -24,7 +24,8 @@
 //
 //	held := r.AcquirePermits(worker, "exports", 2, 5).Granted(lease.Owner(), lease.Token(), lease.Slots()...)
 //	err = r.Resize(worker, "exports", 8, func() error { return exports.SetPermits(ctx, 8) })
-//	err = r.CountDown(worker, "ready", id, func() error { return ready.CountDown(ctx, id) })
+//	down := history.Event{Worker: worker, Kind: history.CountDown, Name: "ready", ID: id}
+//	_, err = r.Latch(down, func() (int, error) { return 0, ready.CountDown(ctx, id) })
 //
 // A [Log] collects the events of several recorders in memory instead, for clients in one process.
 //

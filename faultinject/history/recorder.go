@@ -273,7 +273,7 @@ func (r *Recorder) during(e Event, call func() error) error {
 	r.record(e)
 	err := call()
 	e.Return = r.now()
-	e.failed(err)
+	e.Error = reason(err, "")
 	r.record(e)
 	return err
 }
@@ -283,7 +283,6 @@ func (e *Event) failed(err error) {
 	e.Error = reason(err, "")
 	var set *quorumlock.LatchSetError
 	switch {
-	case e.Of != Latch:
 	case errors.Is(err, quorumlock.ErrLatchNotSet):
 		e.Refusal = NotSet
 	case errors.Is(err, quorumlock.ErrLatchDeleted):
@@ -312,49 +311,23 @@ func (r *Recorder) Resize(worker int, semaphore string, size int, resize func() 
 	return r.during(e, resize)
 }
 
-// SetLatch sets a latch to n by calling set, and records its times and its result, which it returns. As with all
-// changes of a latch, an error means that the change may have happened, or may still happen.
-func (r *Recorder) SetLatch(worker int, latch string, n int, set func() error) error {
-	e := r.ofLatch(Set, worker, latch)
-	e.Count = n
-	return r.during(e, set)
-}
-
-// CountDown counts down for an id by calling countDown, and records its times and its result, which it returns.
-func (r *Recorder) CountDown(worker int, latch, id string, countDown func() error) error {
-	e := r.ofLatch(CountDown, worker, latch)
-	e.ID = id
-	return r.during(e, countDown)
-}
-
-// AwaitLatch waits until a latch is done by calling await, and records its times and its result, which it returns. An
-// error proves nothing.
-func (r *Recorder) AwaitLatch(worker int, latch string, await func() error) error {
-	return r.during(r.ofLatch(Await, worker, latch), await)
-}
-
-// CountLatch asks how many ids are missing by calling count, and records its times and its result, which it returns.
-// An error proves nothing. A call during which the process dies leaves no trace.
-func (r *Recorder) CountLatch(worker int, latch string, count func() (int, error)) (int, error) {
-	e := r.ofLatch(Count, worker, latch)
-	e.Call = r.now()
-	left, err := count()
+// Latch makes a call of a latch, and records its times and its result, which it returns. which has the Worker and the
+// Kind of the call, the Name of the latch, the Count of a Set, and the ID of a CountDown. Only a Count has a result
+// besides the error: how many ids are missing.
+//
+// An error of a Set, a CountDown or a Delete means that the change may have happened, or may still happen; of an Await
+// or a Count it proves nothing. A Count during which the process dies leaves no trace.
+func (r *Recorder) Latch(which Event, call func() (left int, err error)) (left int, err error) {
+	e := r.begin(which.Kind, which.Worker, which.Name)
+	e.Of, e.Count, e.ID, e.Call = Latch, which.Count, which.ID, r.now()
+	if e.Kind != Count {
+		r.record(e)
+	}
+	left, err = call()
 	e.Return = r.now()
-	if e.failed(err); err == nil {
+	if e.failed(err); err == nil && e.Kind == Count {
 		e.Count = left
 	}
 	r.record(e)
 	return left, err
-}
-
-// DeleteLatch deletes a latch by calling del, and records its times and its result, which it returns.
-func (r *Recorder) DeleteLatch(worker int, latch string, del func() error) error {
-	return r.during(r.ofLatch(Delete, worker, latch), del)
-}
-
-// ofLatch creates an event about a latch. The caller sets its call time.
-func (r *Recorder) ofLatch(kind Kind, worker int, latch string) Event {
-	e := r.begin(kind, worker, latch)
-	e.Of = Latch
-	return e
 }

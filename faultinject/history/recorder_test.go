@@ -71,15 +71,18 @@ func TestRecorderOfReadersPermitsAndLatches(t *testing.T) {
 	require.NoError(t, r.AcquirePermits(2, "s", 2, 5).Granted("owner", 19, 0, 3).Release(takes))
 	r.AcquirePermits(2, "s", 1, 5).Failed(errors.New("full"))
 	require.NoError(t, r.Resize(2, "s", 6, takes))
-	require.NoError(t, r.SetLatch(2, "l", 2, takes))
-	require.EqualError(t, r.CountDown(2, "l", "id", fails), "no quorum")
-	left, err := r.CountLatch(2, "l", func() (int, error) { return 1, takes() })
-	require.NoError(t, err)
-	require.Equal(t, 1, left)
-	_, err = r.CountLatch(2, "l", func() (int, error) { return 7, fails() })
-	require.EqualError(t, err, "no quorum")
-	require.EqualError(t, r.AwaitLatch(2, "l", fails), "no quorum")
-	require.NoError(t, r.DeleteLatch(2, "l", takes))
+	latch := func(e Event, left int, ends func() error) error {
+		e.Worker, e.Name = 2, "l"
+		got, err := r.Latch(e, func() (int, error) { return left, ends() })
+		require.Equal(t, left, got)
+		return err
+	}
+	require.NoError(t, latch(Event{Kind: Set, Count: 2}, 0, takes))
+	require.EqualError(t, latch(Event{Kind: CountDown, ID: "id"}, 0, fails), "no quorum")
+	require.NoError(t, latch(Event{Kind: Count}, 1, takes))
+	require.EqualError(t, latch(Event{Kind: Count}, 7, fails), "no quorum")
+	require.EqualError(t, latch(Event{Kind: Await}, 0, fails), "no quorum")
+	require.NoError(t, latch(Event{Kind: Delete}, 0, takes))
 	require.NoError(t, r.Close())
 
 	h, err := Read(&out)
@@ -116,9 +119,10 @@ func TestRefusalsAreRecorded(t *testing.T) {
 		fmt.Errorf("%w: a", quorumlock.ErrLatchNotSet), quorumlock.ErrLatchDeleted,
 		&quorumlock.LatchSetError{Count: 3}, quorumlock.ErrClosed, nil,
 	} {
-		require.Equal(t, err, r.SetLatch(1, "l", 2, func() error { return err }))
+		_, got := r.Latch(Event{Worker: 1, Kind: Set, Name: "l", Count: 2}, func() (int, error) { return 0, err })
+		require.Equal(t, err, got)
 	}
-	_, err := r.CountLatch(1, "l", func() (int, error) { return 0, quorumlock.ErrLatchNotSet })
+	_, err := r.Latch(Event{Worker: 1, Kind: Count, Name: "l"}, func() (int, error) { return 0, quorumlock.ErrLatchNotSet })
 	require.Error(t, err)
 	h, err := log.History()
 	require.NoError(t, err)
@@ -154,11 +158,11 @@ func TestLogCollectsRecorders(t *testing.T) {
 func TestLatchCallIsWrittenAtOnce(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRecorder("c1", &out, testkit.NewClock(time.Time{}))
-	_ = r.CountDown(1, "l", "id", func() error {
+	_, _ = r.Latch(Event{Worker: 1, Kind: CountDown, Name: "l", ID: "id"}, func() (int, error) {
 		h, err := Read(strings.NewReader(out.String()))
 		require.NoError(t, err)
 		require.Equal(t, `c1/w1 countdown l by "id" -> ?`, h.Events()[0].String())
-		return nil
+		return 0, nil
 	})
 	require.NoError(t, r.Err())
 }

@@ -152,7 +152,6 @@ func (w *world) stands(ctx context.Context, p *process, t Task, rng *rand.Rand, 
 		}
 		terms++
 		if t.Ending == workload.Waive {
-			defer context.AfterFunc(ctx, func() {})()
 			time.AfterFunc(t.Hold/2+taskOffset(index), func() { workload.Resign(e) })
 		}
 		err := w.worksIn(ctx, p, t, rng, index, parts)

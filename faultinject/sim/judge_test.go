@@ -9,6 +9,12 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/history"
 )
 
+// latch records a call of the latch a. A Count finds that one id is missing.
+func latch(r *history.Recorder, e history.Event, err error) {
+	e.Worker, e.Name = 1, "a"
+	_, _ = r.Latch(e, func() (int, error) { return 1, err })
+}
+
 // TestJudgeNamesThePromise feeds the judge wrong histories, one for each rule that package history checks for the
 // simulation.
 func TestJudgeNamesThePromise(t *testing.T) {
@@ -72,28 +78,28 @@ func TestJudgeNamesThePromise(t *testing.T) {
 			_ = a.Act(valid)
 		}},
 		"a latch that is done too early": {want: Counting, excused: true, act: func(r *history.Recorder) {
-			_ = r.SetLatch(1, "a", 1, valid)
-			_ = r.AwaitLatch(1, "a", valid)
+			latch(r, history.Event{Kind: history.Set, Count: 1}, nil)
+			latch(r, history.Event{Kind: history.Await}, nil)
 		}},
 		"a latch that is done after its deletion, as nodes forgot that": {excused: true, act: func(r *history.Recorder) {
-			_ = r.SetLatch(1, "a", 1, valid)
-			_ = r.CountDown(1, "a", "p", valid)
-			_ = r.DeleteLatch(1, "a", valid)
-			_ = r.AwaitLatch(1, "a", valid) // nodes forgot the deletion
+			latch(r, history.Event{Kind: history.Set, Count: 1}, nil)
+			latch(r, history.Event{Kind: history.CountDown, ID: "p"}, nil)
+			latch(r, history.Event{Kind: history.Delete}, nil)
+			latch(r, history.Event{Kind: history.Await}, nil) // nodes forgot the deletion
 		}},
 		"a count-down that is missing": {want: Counting, act: func(r *history.Recorder) {
-			_ = r.SetLatch(1, "a", 1, valid)
-			_ = r.CountDown(1, "a", "p", valid)
-			_, _ = r.CountLatch(1, "a", func() (int, error) { return 1, nil })
+			latch(r, history.Event{Kind: history.Set, Count: 1}, nil)
+			latch(r, history.Event{Kind: history.CountDown, ID: "p"}, nil)
+			latch(r, history.Event{Kind: history.Count}, nil)
 		}},
 		"a refusal without a reason": {want: Counting, act: func(r *history.Recorder) {
-			_ = r.SetLatch(1, "a", 1, valid)
-			_ = r.CountDown(1, "a", "p", func() error { return quorumlock.ErrLatchNotSet })
+			latch(r, history.Event{Kind: history.Set, Count: 1}, nil)
+			latch(r, history.Event{Kind: history.CountDown, ID: "p"}, quorumlock.ErrLatchNotSet)
 		}},
 		"a count-down that is missing, as nodes forgot it": {excused: true, act: func(r *history.Recorder) {
-			_ = r.SetLatch(1, "a", 1, valid)
-			_ = r.CountDown(1, "a", "p", valid)
-			_, _ = r.CountLatch(1, "a", func() (int, error) { return 1, nil })
+			latch(r, history.Event{Kind: history.Set, Count: 1}, nil)
+			latch(r, history.Event{Kind: history.CountDown, ID: "p"}, nil)
+			latch(r, history.Event{Kind: history.Count}, nil)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -137,15 +137,9 @@ func (w *world) lastSettings() (s Settings) {
 // move replaces a client's process. One that is dead already begins with the next list in any case.
 func (w *world) move(m Move) {
 	w.apart.Sleep(m.At)
-	w.mu.Lock()
-	p := w.processes[m.Client]
-	w.processes[m.Client] = nil
-	w.mu.Unlock()
-	if p == nil {
+	if !w.kill(m.Client) {
 		return
 	}
-	w.died(p)
-	p.kill()
 	w.start(m.Client)
 	w.note("%s starts with %v and %v", w.process(m.Client).label, w.listOf(m.Client), w.limitsOf(m.Client))
 }

@@ -263,15 +263,9 @@ func (w *world) inflict(step faultinject.Step) {
 
 // killOnRequest kills a client process, and starts it again after step.For.
 func (w *world) killOnRequest(step faultinject.Step) {
-	w.mu.Lock()
-	p := w.processes[step.Client]
-	w.processes[step.Client] = nil
-	w.mu.Unlock()
-	if p == nil {
+	if !w.kill(step.Client) {
 		return
 	}
-	w.died(p)
-	p.kill()
 	w.apart.Sleep(step.For)
 	w.start(step.Client)
 	w.note("%s starts", w.process(step.Client).label)

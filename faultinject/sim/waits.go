@@ -84,9 +84,6 @@ func (w *world) waitsNoMore(one *waiting) {
 func (w *world) turnBegins(lease *quorumlock.Lease, holder *waiting) {
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
-	if w.waiters.turns == nil {
-		w.waiters.turns = make(map[*quorumlock.Lease]*waiting)
-	}
 	w.waiters.turns[lease] = holder
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 	"github.com/quorumlock/quorumlock/quorum"
@@ -73,22 +74,14 @@ type world struct {
 // newWorld creates the nodes of a case.
 func newWorld(c *Case, traced bool) *world {
 	base := newApart()
-	w := &world{c: c, apart: base, clock: thisCentury(base), began: time.Now(), clients: make(map[string]int), tampering: newTampering()}
-	w.waiters.outages = make(map[lack]outage)
+	w := &world{c: c, apart: base, clock: testkit.ThisCentury(base), began: time.Now(), clients: make(map[string]int), tampering: newTampering()}
+	w.waiters.turns, w.waiters.outages = make(map[*quorumlock.Lease]*waiting), make(map[lack]outage)
 	w.witness = newWitness(w, traced)
 	w.latch.init(c)
 	for i, at := range c.Nodes {
 		w.servers = append(w.servers, newServer(w, i, at))
 	}
 	return w
-}
-
-// thisCentury returns the clock of the bubble, moved on by 25 years. A bubble begins in the year 2000, when tokens had 15
-// digits. The fast paths of the scripts are for tokens of 16 digits, which they have since 2001.
-func thisCentury(base clock.Clock) clock.Clock {
-	c := clock.NewSkewed(base, 1)
-	c.StepWall(25 * 365 * 24 * time.Hour)
-	return c
 }
 
 func play(c *Case, traced bool) *world {
@@ -163,6 +156,20 @@ func (w *world) start(client int) {
 	settings := w.c.Settings[client]
 	settings.List, settings.Limits = w.listOf(client), w.limitsOf(client)
 	w.processes[client] = newProcess(w, label, w.c.Clients[client], settings, w.paths[client], w.c.Seed+uint64(1000*w.started))
+}
+
+// kill ends a client's process, if it has one.
+func (w *world) kill(client int) (killed bool) {
+	w.mu.Lock()
+	p := w.processes[client]
+	w.processes[client] = nil
+	w.mu.Unlock()
+	if p == nil {
+		return false
+	}
+	w.died(p)
+	p.kill()
+	return true
 }
 
 func (w *world) process(client int) *process {

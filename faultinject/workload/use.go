@@ -287,22 +287,24 @@ func LatchOf(c *quorumlock.Client, name string, options quorumlock.LatchOptions)
 
 // Make makes the call and records it. left is the result of a Count.
 func (l LatchCall) Make(ctx context.Context, latch *quorumlock.Latch, r *history.Recorder, worker int) (left int, err error) {
-	switch name := latch.Name(); l.Kind {
-	case history.Set:
-		Called("Latch.Set")
-		err = r.SetLatch(worker, name, l.Count, func() error { return latch.Set(ctx, l.Count) })
-	case history.CountDown:
-		Called("Latch.CountDown")
-		err = r.CountDown(worker, name, l.ID, func() error { return latch.CountDown(ctx, l.ID) })
-	case history.Await:
-		Called("Latch.Await")
-		err = r.AwaitLatch(worker, name, func() error { return latch.Await(ctx) })
-	case history.Delete:
-		Called("Latch.Delete")
-		err = r.DeleteLatch(worker, name, func() error { return latch.Delete(ctx) })
-	default:
-		Called("Latch.Count")
-		left, err = r.CountLatch(worker, name, func() (int, error) { return latch.Count(ctx) })
-	}
-	return left, err
+	which := history.Event{Worker: worker, Kind: l.Kind, Name: latch.Name(), ID: l.ID, Count: l.Count}
+	return r.Latch(which, func() (int, error) {
+		switch l.Kind {
+		case history.Set:
+			Called("Latch.Set")
+			return 0, latch.Set(ctx, l.Count)
+		case history.CountDown:
+			Called("Latch.CountDown")
+			return 0, latch.CountDown(ctx, l.ID)
+		case history.Await:
+			Called("Latch.Await")
+			return 0, latch.Await(ctx)
+		case history.Delete:
+			Called("Latch.Delete")
+			return 0, latch.Delete(ctx)
+		default:
+			Called("Latch.Count")
+			return latch.Count(ctx)
+		}
+	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/watchdog"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node/memory"
@@ -56,19 +57,13 @@ func Another(t *testing.T, n int) *Fleet {
 
 func named(t *testing.T, prefix string, n int) *Fleet {
 	t.Helper()
-	f := &Fleet{T: t, Clock: thisCentury{clock.Process()}}
+	f := &Fleet{T: t, Clock: testkit.ThisCentury(clock.Process())}
 	for i := range n {
 		f.Nodes = append(f.Nodes, memory.New(fmt.Sprint(prefix, i+1), f.Clock))
 	}
 	f.SetUp(quorumlock.Config{})
 	return f
 }
-
-// thisCentury is a clock of a bubble, whose wall clock is 25 years ahead. A bubble begins in the year 2000, when tokens had
-// 15 digits. The fast paths of the scripts are for tokens of 16 digits, which they have since 2001.
-type thisCentury struct{ clock.Clock }
-
-func (c thisCentury) Wall() time.Time { return c.Clock.Wall().Add(25 * 365 * 24 * time.Hour) }
 
 // SetUp initializes the nodes for clients with this configuration, as an operator does. It empties the nodes first,
 // unless they are set up for the same limits already.

@@ -48,3 +48,11 @@ func (c *Clock) move(now, wall time.Duration) {
 func (*Clock) AfterFunc(time.Duration, func()) clock.Timer {
 	return time.AfterFunc(math.MaxInt64, func() {})
 }
+
+// ThisCentury returns the clock of a bubble with a wall clock that is 25 years ahead. A bubble begins in the year 2000, when
+// tokens had 15 digits. The fast paths of the scripts are for tokens of 16 digits, which they have since 2001.
+func ThisCentury(c clock.Clock) clock.Clock { return thisCentury{c} }
+
+type thisCentury struct{ clock.Clock }
+
+func (c thisCentury) Wall() time.Time { return c.Clock.Wall().Add(25 * 365 * 24 * time.Hour) }

@@ -14,34 +14,25 @@ const maxTombstone = 365 * 24 * time.Hour
 // ForceRelease takes a lock from its holder, or from all its readers, as quorumlock's Lock.ForceRelease does. It
 // returns a reply for each node. It does not ask nodes again that did not answer in the last round.
 func (w *Watcher) ForceRelease(ctx context.Context, name string, owners []string) []wire.Reply {
-	return w.remove(func(a *asker) wire.Reply {
-		return a.Run(ctx, wire.Op{Kind: wire.ForceRelease, Names: []string{wire.WithPrefix(w.cfg.Prefix, name)}, TTL: w.tombstone(name), Buried: owners})
-	})
+	op := w.removal(name)
+	op.Buried = owners
+	return w.remove(func(a *asker) wire.Reply { return a.Run(ctx, op) })
 }
 
 // Evict takes names from one owner: a lock, which it may hold as a reader, or permits of one semaphore. Other owners
 // keep theirs. It returns a reply for each node.
 func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permits int) []wire.Reply {
-	there := make([]string, len(names))
-	for i, name := range names {
-		there[i] = wire.WithPrefix(w.cfg.Prefix, name)
-	}
-	wake := wire.Op{Kind: wire.Release, Names: there, Owner: owner}
-	semaphore, _, ok := wire.Permit(there[0])
-	if ok {
-		wake.Pool = wire.Pool{Name: wire.PoolName(semaphore), Size: permits}
-		for _, name := range names {
-			_, number, _ := wire.Permit(name)
-			wake.Pool.Size = max(wake.Pool.Size, number+1)
+	op := w.removal(names...)
+	op.Owner = owner
+	wake := wire.Op{Kind: wire.Release, Names: op.Names, Owner: owner, Pool: wire.Pool{Size: permits}}
+	for _, name := range op.Names {
+		if semaphore, number, ok := wire.Permit(name); ok {
+			wake.Pool = wire.Pool{Name: wire.PoolName(semaphore), Size: max(wake.Pool.Size, number+1)}
 		}
 	}
-	ttl := wire.Limits(w.cfg.Limits).LongestTTL()
-	for _, name := range names {
-		ttl = max(ttl, w.tombstone(name))
-	}
 	return w.remove(func(a *asker) wire.Reply {
-		reply := a.Run(ctx, wire.Op{Kind: wire.ForceRelease, Names: there, Owner: owner, TTL: ttl})
-		if ok && reply.Err == nil {
+		reply := a.Run(ctx, op)
+		if wake.Pool.Name != "" && reply.Err == nil {
 			a.Run(ctx, wake) // the waiters are in the queue of the pool
 		}
 		return reply
@@ -58,14 +49,17 @@ func (w *Watcher) remove(from func(*asker) wire.Reply) []wire.Reply {
 	return replies
 }
 
-// tombstone returns how long nodes remember an owner of a name: as long as after a forced release by a client, and at
-// least as long as any node keeps the name for it.
-func (w *Watcher) tombstone(name string) time.Duration {
-	longest := wire.Limits(w.cfg.Limits).LongestTTL()
-	for _, a := range w.nodes {
-		for _, h := range a.said.Locks[name].Holders {
-			longest = max(longest, min(h.TTL, maxTombstone))
+// removal is the operation that takes names. Nodes remember the owners as long as after a forced release by a client, and
+// at least as long as any node keeps one of the names.
+func (w *Watcher) removal(names ...string) wire.Op {
+	op := wire.Op{Kind: wire.ForceRelease, TTL: wire.Limits(w.cfg.Limits).LongestTTL()}
+	for _, name := range names {
+		op.Names = append(op.Names, wire.WithPrefix(w.cfg.Prefix, name))
+		for _, a := range w.nodes {
+			for _, h := range a.said.Locks[name].Holders {
+				op.TTL = max(op.TTL, min(h.TTL, maxTombstone))
+			}
 		}
 	}
-	return longest
+	return op
 }
