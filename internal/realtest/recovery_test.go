@@ -63,8 +63,8 @@ func TestRealRollingRestart(t *testing.T) {
 		c.kill(i)
 		began := time.Now()
 		c.restart(i)
-		recovered := func() bool { return c.recovering(i) == 0 }
-		eventually(t, soon, func() bool { return c.recovering(i) >= 0 }, "node %d has begun its recovery", i)
+		recovered := func() bool { return c.recovering(i, ttl*3/2) == 0 }
+		eventually(t, soon, func() bool { return c.recovering(i, ttl*3/2) >= 0 }, "node %d has begun its recovery", i)
 		eventually(t, 3*ttl, recovered, "node %d has recovered", i)
 		require.GreaterOrEqual(t, time.Since(began), ttl*3/2)
 		backedByAll(t, lease, ttl+soon)
@@ -76,15 +76,15 @@ func TestRealRollingRestart(t *testing.T) {
 	require.Greater(t, next.Token(), lease.Token())
 }
 
-// recovering returns how much longer a node refuses new locks, by its own clock. It is negative if
-// the recovery has not begun.
-func (c *cluster) recovering(i int) time.Duration {
+// recovering returns how much longer a node refuses new locks to clients with this recovery, by its own clock. It is negative
+// if the recovery has not begun.
+func (c *cluster) recovering(i int, recovery time.Duration) time.Duration {
 	c.t.Helper()
 	if c.command(i, "HGET", "quorumlock:node", "identity") != c.servers[i].ReplicationID() {
 		return -1
 	}
-	until := time.UnixMicro(int64(c.number(i, "HGET", "quorumlock:node", "until")))
-	return max(time.Until(until), 0)
+	since := time.UnixMicro(int64(c.number(i, "HGET", "quorumlock:node", "since")))
+	return max(time.Until(since.Add(recovery)), 0)
 }
 
 // inTime requires that the servers' restart took no longer than a lease can survive.
@@ -137,7 +137,7 @@ func TestRealKindsOfMemoryLoss(t *testing.T) {
 				if renewed {
 					inTime(t, began, ttl/2)
 					stopContender := contested(t, other.RedLock("job"), lease)
-					eventually(t, ttl*3/2+2*soon, func() bool { return c.recovering(0) == 0 && time.Since(began) > ttl }, "node 0 has recovered")
+					eventually(t, ttl*3/2+2*soon, func() bool { return c.recovering(0, ttl*3/2) == 0 && time.Since(began) > ttl }, "node 0 has recovered")
 					staysValid(t, lease, ttl)
 					stopContender()
 					require.NoError(t, lease.Release(t.Context()))
