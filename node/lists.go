@@ -51,7 +51,7 @@ func (w *writer) enlist(op *wire.Op) {
 }
 
 // decodeList decodes {id, addresses, ids, client, left, ...}.
-func decodeList(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
+func decodeList(_ *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 	texts, err := msg.AsStrSlice()
 	if err != nil || len(texts)%4 != 1 {
 		return wire.Reply{}, errors.Join(err, errForm)
@@ -64,7 +64,7 @@ func decodeList(op *wire.Op, msg *rueidis.RedisMessage) (wire.Reply, error) {
 		if other.Terms.Protocol > 0 {
 			other.Addresses = other.Addresses[1:]
 		}
-		if err != nil || len(other.IDs) != len(other.Addresses) && other.Terms.Speak(op.List.Own.Terms) {
+		if err != nil || len(other.IDs) != len(other.Addresses) && other.Terms.Speak(wire.TermsFor(wire.Limits{})) {
 			return wire.Reply{}, errors.Join(err, errForm)
 		}
 		list.Others = append(list.Others, other)

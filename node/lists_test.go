@@ -121,3 +121,18 @@ func TestDataOfProtocol0(t *testing.T) {
 	assert.False(t, r.Others[0].Terms.Speak(listed("abc").Own.Terms), "programs of both protocols must not use the node together")
 	assert.Equal(t, "n1", r.ID)
 }
+
+// A list whose ids are not as many as its addresses is damaged. Those who only read lists refuse it as clients do, because they
+// compare each address with its id.
+func TestDamagedListIsRefused(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	own := listed("abc")
+	at := time.Now().Add(time.Minute).UnixMilli()
+	command(t, server, "HSET", wire.ListKey(""), own.Own.Terms.String()+"\na", strconv.FormatInt(at, 10)+"\nme\nid1\nid2")
+	for _, list := range []wire.ListOp{own, {}} {
+		list.Key = wire.ListKey("")
+		replies := do(n, wire.Op{Kind: wire.Enlist, List: &list})
+		require.ErrorContains(t, replies[0].Err, "wrong form")
+	}
+}

@@ -21,9 +21,9 @@ It writes no key and no setting. It tests rights by trying the commands in a way
 no effect; denied commands appear in the server's ACL LOG.
 
 Call it as the programs are configured: with their user, from the same place, and with
-their --max-ttl and --max-clock-skew. --node-timeout is their NodeTimeoutMax, which round
-trips are compared with. --key names a lock that they use, without their --prefix; it may
-be repeated.
+their --max-ttl, --max-clock-skew and --recovery. --node-timeout is their NodeTimeoutMax,
+which round trips are compared with. --key names a lock that they use, without their
+--prefix; it may be repeated.
 
 Findings are errors (a promise of the library is broken, or no client gets locks),
 warnings (a risk, or something works less well than it could), and notes. A check that was

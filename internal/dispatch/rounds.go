@@ -28,8 +28,12 @@ const (
 	listTrust = 2
 )
 
-// mostRounds bounds the rounds in a row: a faulty node may bring news in each.
-const mostRounds = 5
+// mostRounds bounds the rounds in a row: a faulty node may bring news in each. While a majority has news, it is rather that many
+// programs begin together, so mostCrowded bounds these rounds.
+const (
+	mostRounds  = 5
+	mostCrowded = 40
+)
 
 // listOf returns the list of the senders' nodes.
 func listOf(senders []*sender) wire.List {
@@ -102,7 +106,7 @@ func (n *Nodes) tellList() error {
 		l.until.Store(0)
 	}
 	knows := false
-	for news, rounds := true, 0; (news || !r.note) && rounds < mostRounds; rounds++ {
+	for news, most, rounds := true, mostRounds, 0; (news || !r.note) && rounds < most; rounds++ {
 		if rounds > 0 {
 			// After an outage all nodes may be back, also those that are not to be probed yet.
 			r.note, r.urgent = true, until == 0
@@ -120,6 +124,9 @@ func (n *Nodes) tellList() error {
 		}
 		l.mu.Lock()
 		news = news || l.losses != losses
+		if most = mostRounds; agrees < majority {
+			most = mostCrowded
+		}
 		if r.note && agrees >= majority && l.losses == losses {
 			l.until.Store(int64(began + listTrust*n.env.Recovery))
 		}

@@ -30,6 +30,12 @@ func (j *judge) lists() {
 		}
 	}
 	for _, l := range watch.InUse(others) {
+		if !l.Terms.Speak(wire.TermsFor(wire.Limits{})) { // then its limits and addresses may mean something else
+			j.find(nil, Error, fmt.Sprintf("%s speaks protocol %d; doctor speaks protocol %d", text.OrDash(l.Holder), l.Terms.Protocol, wire.Protocol),
+				"Programs of versions as far apart must not use the same names, so nodes refuse those of one version.",
+				"Run doctor of the version of your programs. If these have several versions, upgrade them by one at a time (docs/upgrading.md).")
+			continue
+		}
 		if limits := node.Limits(l.Terms.Limits); !l.Terms.Limits.Allow(wire.Limits(j.Limits)) {
 			j.find(nil, Error, fmt.Sprintf("%s has %v; doctor got %v", text.OrDash(l.Holder), limits, j.Limits),
 				"A node that lost its memory could give a lock again before it has ended, so nodes refuse programs of one kind.",

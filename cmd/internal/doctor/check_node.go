@@ -74,7 +74,11 @@ func (j *judge) unmarked(n *Node) {
 }
 
 func initCommand(l node.Limits) string {
-	return fmt.Sprintf("quorumlock init --max-ttl %v --max-clock-skew %v", l.MaxTTL, l.MaxClockSkew)
+	command := fmt.Sprintf("quorumlock init --max-ttl %v --max-clock-skew %v", l.MaxTTL, l.MaxClockSkew)
+	if l.Longer > 0 {
+		command += fmt.Sprint(" --recovery ", l.Longer)
+	}
+	return command
 }
 
 // goodReplicas is a field of INFO that exists only if min-replicas-to-write is set.

@@ -129,6 +129,9 @@ func TestChecks(t *testing.T) {
 		"other limits": {func(_ *Facts, n *Node, _ Info) {
 			n.Lists.Value = &wire.ListReply{Others: []wire.List{{Terms: wire.TermsFor(wire.Limits{MaxTTL: 30 * time.Second}), Addresses: []string{"n0", "n1", "n2"}, IDs: make([]string, 3)}}}
 		}, []string{"lists error"}},
+		"another protocol": {func(_ *Facts, n *Node, _ Info) {
+			n.Lists.Value = &wire.ListReply{Others: []wire.List{{Terms: wire.Terms{Protocol: wire.Protocol + 1, Oldest: wire.Protocol + 1}, Addresses: []string{"n0"}, IDs: make([]string, 2)}}}
+		}, []string{"lists error"}},
 
 		"a replica too many":           {func(_ *Facts, _ *Node, info Info) { info["connected_slaves"] = "1" }, []string{"replication warning n0"}},
 		"a Sentinel":                   {func(_ *Facts, n *Node, _ Info) { n.Sentinel = true }, []string{"replication error n0"}},
@@ -384,4 +387,38 @@ func TestRemedies(t *testing.T) {
 		}
 		assert.Equal(t, want, strings.Join(commands, ", "))
 	}
+}
+
+// Programs with another protocol keep their limits and their addresses in a form that doctor does not know, so it names the
+// protocols, and nothing that it would have to guess.
+func TestAnotherProtocolIsNamed(t *testing.T) {
+	r := with(func(_ *Facts, n *Node, _ Info) {
+		n.Lists.Value = &wire.ListReply{Others: []wire.List{{Holder: "billing-7", Terms: wire.Terms{Protocol: wire.Protocol + 1, Oldest: wire.Protocol + 1}, Addresses: []string{"n0"}, IDs: make([]string, 1)}}}
+	}).Report()
+	var findings []Finding
+	for _, c := range r.Checks {
+		if c.ID == "lists" {
+			findings = c.Findings
+		}
+	}
+	require.Len(t, findings, 1)
+	assert.Equal(t, fmt.Sprintf("billing-7 speaks protocol %d; doctor speaks protocol %d", wire.Protocol+1, wire.Protocol), findings[0].Found)
+	assert.NotContains(t, findings[0].Found+findings[0].Do, "MaxTTL")
+}
+
+// The command that doctor names has the recovery that doctor got, because init tells how long nodes recover.
+func TestInitCommandHasTheRecovery(t *testing.T) {
+	f := healthy()
+	f.Limits.Longer = time.Minute
+	for i := range f.Nodes {
+		f.Nodes[i].Marker.Value = nil
+	}
+	var commands []string
+	for _, c := range f.Report().Checks {
+		for _, one := range c.Findings {
+			commands = append(commands, one.Commands...)
+		}
+	}
+	require.Len(t, commands, 1)
+	assert.Contains(t, commands[0], " --recovery 1m0s")
 }

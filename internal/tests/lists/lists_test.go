@@ -868,3 +868,26 @@ func TestNodesThatComeBackBetweenTheListAndTheAttempt(t *testing.T) {
 		require.Positive(t, taken)
 	}
 }
+
+// Programs whose limits differ, and fit, begin together: each round brings the list of another one. All are served at the first
+// try, because the nodes work, and no list speaks against another.
+func TestManyProgramsBeginTogether(t *testing.T) {
+	for _, programs := range []int{6, 12, 24} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			var calls sync.WaitGroup
+			for i := range programs {
+				client, wires := f.WiredClient(limited(10*time.Second+time.Duration(i)*time.Millisecond, time.Second, 40*time.Second))
+				for j, w := range wires {
+					w.Slow.Store(int64(time.Duration(1+(i*7+j*13)%40) * time.Millisecond))
+				}
+				calls.Go(func() {
+					lease, err := client.RedLock(fmt.Sprint("job", i)).TryAcquire(t.Context())
+					if assert.NoError(t, err) {
+						assert.NoError(t, lease.Release(t.Context()))
+					}
+				})
+			}
+			calls.Wait()
+		})
+	}
+}
