@@ -37,7 +37,9 @@ if open and not KEYS[3] and call('EXISTS', name, QUEUE .. pool .. REST) == 0 the
   local set = call('HMGET', pool, 'size', 'version')
   if version - (set[2] or 0) <= 0 and string.match(name, '%d+') - (set[1] or size) < 0 then
     -- include inline/take
-    book(name, time[1] * 1000 + math.floor(time[2] / 1000), ttl)
+    if set == 1 then
+      book(name, time[1] * 1000 + math.floor(time[2] / 1000), ttl)
+    end
     return reply
   end
 end

@@ -13,6 +13,10 @@ end
 local function book(name, now, left)
   local number = string.match(name, '^quorumlock:permit:(%d+):')
   if number then
-    redis.pcall('ZADD', 'quorumlock:slots' .. string.sub(name, 19 + #number), 'XX', now and soon(now, left) or '0', number)
+    local slots = 'quorumlock:slots' .. string.sub(name, 19 + #number)
+    local booked = redis.pcall('ZADD', slots, 'XX', now and soon(now, left) or '0', number)
+    if type(booked) ~= 'number' then -- a user that does not wait may lack the right, and then the index would be wrong
+      redis.pcall('DEL', slots)
+    end
   end
 end

@@ -1,0 +1,47 @@
+package node_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// index is the key of the index of the pool that slots uses.
+var index = strings.Replace(wire.PoolName("lock:a"), "permits", "slots", 1)
+
+// indexed returns a node whose pool of two slots is full and has an index, and a node of a user with these rules.
+func indexed(t *testing.T, rules ...string) (*redisproc.Server, node.Node, node.Node) {
+	t.Helper()
+	server := start(t)
+	command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, rules...)...)
+	full := opened(t, open(t, server.Socket()))
+	user := open(t, "redis://u:secret@"+server.Addr())
+	want(t, wire.Granted, full, slots(2, acquire("o1"), 0))
+	want(t, wire.Granted, full, slots(2, acquire("o2"), 1))
+	want(t, wire.Denied, full, slots(2, acquire("o3"), 0, 1))
+	require.Contains(t, command(t, server, "ZRANGE", index, "0", "-1"), "1")
+	return server, full, user
+}
+
+// A slot that could not be taken, for want of a right, stays free for other users.
+func TestIndexAfterATakeThatFailed(t *testing.T) {
+	server, full, user := indexed(t, "~*", "&*", "+@all", "-pexpire")
+	want(t, wire.Released, full, slots(2, release("o1"), 0))
+	fails(t, node.ErrAuth, user, slots(2, acquire("u"), 0))
+	require.Equal(t, "0", command(t, server, "EXISTS", wire.SlotName(wire.PoolName("lock:a"), 0)))
+	assert.Equal(t, []byte{1}, want(t, wire.Denied, full, slots(2, acquire("o3"), 1)).Pool.Free)
+}
+
+// A user that may lock, but not wait, gives a slot back: a denial tells other users at once.
+func TestIndexAfterAReleaseWithoutRights(t *testing.T) {
+	server, full, user := indexed(t, strings.Fields(minimalACL)...)
+	want(t, wire.Released, user, slots(2, release("o1"), 0))
+	require.Equal(t, "0", command(t, server, "EXISTS", wire.SlotName(wire.PoolName("lock:a"), 0)))
+	assert.Equal(t, []byte{1}, want(t, wire.Denied, full, slots(2, acquire("o3"), 1)).Pool.Free)
+}
