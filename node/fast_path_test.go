@@ -59,7 +59,7 @@ func newTwins(t *testing.T) *twins {
 func (w *twins) begin(seed uint64) {
 	w.Rand = rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // any numbers will do
 	w.history = []string{fmt.Sprint("seed ", seed)}
-	w.now = time.Now().Add(time.Minute).UnixMicro() // so that no key is gone meanwhile
+	w.now = time.Now().Add(time.Minute).UnixMicro() // keys live for longer than the test, so none is gone meanwhile
 	w.limits = wire.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}
 	w.both("CONFIG", "SET", "maxmemory", "0")
 	w.both("FLUSHDB")
@@ -216,7 +216,7 @@ func (w *twins) op() wire.Op {
 		Kind:   oneOf(w, wire.Acquire, wire.Acquire, wire.Acquire, wire.Renew, wire.Renew, wire.Release),
 		Names:  []string{oneOf(w, "a", "a", "{b}", "c'\n]]\x00\"", "quorumlock:d e")},
 		Owner:  oneOf(w, "c:1", "c:2", "d:1", "it's]]\n\x00"),
-		TTL:    oneOf(w, 30*time.Second, 40*time.Second, w.limits.MaxTTL, w.limits.MaxTTL+time.Millisecond),
+		TTL:    oneOf(w, 30*time.Minute, 40*time.Minute, w.limits.MaxTTL, w.limits.MaxTTL+time.Millisecond),
 		Token:  w.token(),
 		Limits: w.limits,
 		Fair:   w.IntN(2) == 0,
@@ -369,7 +369,7 @@ func (w *twins) listens(client string) {
 func (w *twins) turn() {
 	id := oneOf(w, "c:1@80", "c:2@90", "c:3", "c:4@500", "d:1@50")
 	op := wire.Op{
-		Kind: oneOf(w, wire.Acquire, wire.Acquire, wire.Acquire, wire.Release, wire.Release, wire.Leave), Names: []string{"a"}, Owner: "of " + id, TTL: 40 * time.Second,
+		Kind: oneOf(w, wire.Acquire, wire.Acquire, wire.Acquire, wire.Release, wire.Release, wire.Leave), Names: []string{"a"}, Owner: "of " + id, TTL: 40 * time.Minute,
 		Token: uint64(w.now), Limits: w.limits, Fair: true,
 		Waiter: wire.Waiter{ID: id, Ticket: w.now + int64(w.IntN(100_000)), Keep: oneOf(w, time.Minute, time.Minute, 30*time.Second)},
 	}
