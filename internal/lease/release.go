@@ -108,8 +108,8 @@ func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 	case !g.lease.isDetached():
 		g.releaseEverywhere(now, g.shortenOp(rest), r)
 	}
-	for i := range g.engine.Nodes.Len() {
-		if stays && g.ticket != nil {
+	if stays && g.ticket != nil {
+		for i := range g.engine.Nodes.Len() {
 			g.ticket.Leave(i)
 		}
 	}
