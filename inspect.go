@@ -303,11 +303,12 @@ func (l *Lock) noQuorumError(kind wire.Kind, replies []timedReply) *NoQuorumErro
 	return e
 }
 
-// Ready returns nil if a majority of the nodes would grant locks to this client now: they answer, and have recovered. It is for readiness probes, takes no lock, and may be called as often as one
-// likes, also by several goroutines. It asks each node once, and returns as soon as a majority is ready.
-// Config.NodeTimeoutMax bounds it, besides the time of a connect, and so does ctx. As any attempt at a lock does, it makes a node that is
-// new, or has lost its memory, begin its recovery. It does not compare clocks, nor its limits and its list of nodes
-// with those of other programs, and does not see that a node refuses to write, for want of memory or of replicas.
+// Ready returns nil if a majority of the nodes would grant locks to this client now: they answer, and have recovered. It is
+// for readiness probes, takes no lock, and may be called as often as one likes, also by several goroutines. It asks each node
+// once, and returns as soon as a majority is ready. Config.NodeTimeoutMax bounds it, besides the time of a connect, and so does
+// ctx. As any attempt at a lock does, it makes a node that is new, or has lost its memory, begin its recovery. It does not
+// compare the client's clock, limits and list of nodes with those of others. It does not see that a node refuses to write,
+// because it lacks memory or replicas.
 //
 // The error is a [*NoQuorumError] that names each node that is not ready, and why: errors.Is finds node.ErrRecovering,
 // node.ErrUnreachable and others. If ctx ends first, or the client is closed meanwhile, the error wraps
