@@ -26,8 +26,8 @@ is open, init notices that, and refuses. But it cannot distinguish new nodes fro
 that have all lost their memory. Then only waiting is safe.
 
 Nothing breaks without init. A node that is new, or has lost its memory, gives no new
-locks for --max-ttl plus --max-clock-skew, 11s by default, from the first attempt at a
-lock. Holders keep their locks meanwhile, and the node then opens by itself.
+locks for --recovery, 11s by default, from the first attempt at a lock. Holders
+keep their locks meanwhile, and the node then opens by itself.
 `
 
 type initialiser struct {
