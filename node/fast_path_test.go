@@ -59,7 +59,7 @@ func newTwins(t *testing.T) *twins {
 func (w *twins) begin(seed uint64) {
 	w.Rand = rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // any numbers will do
 	w.history = []string{fmt.Sprint("seed ", seed)}
-	w.now = time.Now().Add(time.Minute).UnixMicro() // keys live for longer than the test, so none is gone meanwhile
+	w.now = time.Now().Add(time.Minute).UnixMicro() // so that no key is gone meanwhile
 	w.limits = wire.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}
 	w.both("CONFIG", "SET", "maxmemory", "0")
 	w.both("FLUSHDB")
