@@ -115,14 +115,14 @@ func (n *listing) heard(all bool, err error, now time.Duration) {
 	n.told = all
 }
 
-// failed records that the node may have missed what others were told.
+// failed records that the node failed. Its list may run out meanwhile, so it must note the list again.
 func (n *listing) failed(l *lists) {
 	n.askAt, n.told = 0, false
 	n.know(l, false)
 }
 
-// settle records at the end of rounds that what was told counts, if it does. A node that is only late keeps the list that it has
-// noted.
+// settle sets knows at the end of rounds. counts is set if the answers of these rounds count. A node that is only late still has
+// the list that it noted before, until that runs out.
 func (n *listing) settle(l *lists, counts bool, now time.Duration) {
 	if n.told {
 		n.until = time.Duration(l.until.Load())
@@ -130,7 +130,7 @@ func (n *listing) settle(l *lists, counts bool, now time.Duration) {
 	n.know(l, counts && (n.told || n.knows && now < n.until))
 }
 
-// know sets knows.
+// know sets knows, and counts the node among those that know the list.
 func (n *listing) know(l *lists, knows bool) {
 	switch {
 	case knows && !n.knows:
