@@ -8,11 +8,9 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -32,26 +30,21 @@ func Client() (was bool, err error) {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return true, fmt.Errorf("chaos: %s: %w", environment, err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	// Run writes a byte to the client's standard input when its workers should end, and closes it when the client may end.
+	// No signal tells it, because one that comes before the client listens would kill it.
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	// Run sends SIGTERM, and closes the other end when the client may close its own. The end of a killed test closes
-	// it too, without a signal, so that the client does not outlive the test. The signal was sent first, but a busy
-	// machine may deliver it later.
 	mayClose := make(chan struct{})
 	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		select {
-		case <-ctx.Done():
-		case <-time.After(orphanTime):
-			os.Exit(3)
+		if n, _ := os.Stdin.Read(make([]byte, 1)); n == 0 {
+			os.Exit(3) // the test was killed, and the client must not outlive it
 		}
+		stop()
+		_, _ = os.Stdin.Read(make([]byte, 1))
 		close(mayClose)
 	}()
 	return true, s.runUntil(ctx, mayClose)
 }
-
-// orphanTime is how long a client whose test has gone lives on.
-const orphanTime = 10 * time.Second
 
 // runUntil works until ctx ends, and then waits until it may close.
 func (s settings) runUntil(ctx context.Context, mayClose <-chan struct{}) (err error) {

@@ -26,7 +26,7 @@ type client struct {
 	mu    sync.Mutex // the process, which is signalled also while it ends
 	lives int
 	cmd   *exec.Cmd
-	stdin io.Closer
+	stdin io.WriteCloser
 	// ended is closed when the process ends. asked is set once it should.
 	ended <-chan struct{}
 	asked bool
@@ -142,7 +142,6 @@ func (c *client) signal(s syscall.Signal) error {
 	if c.gone() {
 		return nil // the report has it
 	}
-	c.asked = c.asked || s == syscall.SIGTERM
 	if err := c.cmd.Process.Signal(s); err != nil && !c.asked {
 		return fmt.Errorf("chaos: %s: %v: %w", c.settings.Label, s, err)
 	}
@@ -159,7 +158,18 @@ func (c *client) kill() error {
 }
 
 // ask asks the process to end: its workers end, and then it waits for finish.
-func (c *client) ask() error { return c.signal(syscall.SIGTERM) }
+func (c *client) ask() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked || c.gone() {
+		return nil
+	}
+	c.asked = true
+	if _, err := c.stdin.Write([]byte{0}); err != nil && !c.gone() {
+		return fmt.Errorf("chaos: %s is asked to end: %w", c.settings.Label, err)
+	}
+	return nil
+}
 
 // finish lets an asked process end, and returns its error.
 func (c *client) finish(within time.Duration) error {
