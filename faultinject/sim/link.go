@@ -241,6 +241,14 @@ func newTrip(rng *rand.Rand, w Weather) trip {
 	}
 }
 
+// deepen makes the goroutine's stack deep enough for a script, whose nested calls would make it grow step by step.
+//
+//go:noinline
+func deepen(at int) byte {
+	var room [12 << 10]byte
+	return room[at]
+}
+
 // carry carries a request to the server, which serves it now, at the end of a pause, or never, and then the answer back.
 func (l *link) carry(t trip, serve func(alive bool), answered func()) {
 	l.server.world.Go(func() {
@@ -249,6 +257,7 @@ func (l *link) carry(t trip, serve func(alive bool), answered func()) {
 			return
 		}
 		l.server.arrive(func(alive bool) {
+			deepen(0)
 			serve(alive)
 			l.server.world.Go(func() {
 				l.path.back.pass(l.server.world.apart, t.back, t.settle)

@@ -96,6 +96,7 @@ func inProcesses(t *testing.T, first uint64) {
 		s.cancels = append(s.cancels, cancel)
 		children[i] = exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSimulation$", fmt.Sprintf("-step=%d", cores),
 			fmt.Sprintf("-skip=%d", i), fmt.Sprintf("-seeds=%d", seeds), fmt.Sprintf("-from=%d", first), fmt.Sprintf("-history=%t", *history), "-kind="+*kind)
+		children[i].Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=256MiB") // a run has little memory and much garbage
 		children[i].Stderr = os.Stderr
 	}
 	var wg sync.WaitGroup

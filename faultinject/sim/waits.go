@@ -136,8 +136,11 @@ func (w *world) watchWaits(done <-chan struct{}) {
 		if len(list) == 0 && !bounded {
 			continue
 		}
-		states := w.states()
-		w.noteOutages(states)
+		if bounded {
+			w.noteOutages(w.states(nil))
+		}
+		// Most locks have a holder, and then nobody needs to know what the servers hold.
+		states := sync.OnceValue(func() map[int]wire.Reply { return w.states(names) })
 		for _, one := range list {
 			w.examine(one, states)
 			w.endsOutage(one)
@@ -145,8 +148,8 @@ func (w *world) watchWaits(done <-chan struct{}) {
 	}
 }
 
-// states returns the knowledge of all names on servers that run and do not recover.
-func (w *world) states() map[int]wire.Reply {
+// states returns the knowledge of some names on servers that run and do not recover.
+func (w *world) states(names []string) map[int]wire.Reply {
 	states := make(map[int]wire.Reply)
 	for i, s := range w.servers {
 		if !s.runs() {
@@ -160,7 +163,7 @@ func (w *world) states() map[int]wire.Reply {
 }
 
 // blocked reports whether another holder has, or just had, a name that the waiter needs.
-func (w *world) blocked(one *waiting, states map[int]wire.Reply) bool {
+func (w *world) blocked(one *waiting, states func() map[int]wire.Reply) bool {
 	leased, grants := w.standing(one.task.Names)
 	if leased && w.now() > span {
 		one.lawful += look
@@ -170,11 +173,11 @@ func (w *world) blocked(one *waiting, states map[int]wire.Reply) bool {
 	if w.c.Demand { // what is left of attempts that were given up is no excuse
 		return leased || grants != before
 	}
-	return leased || grants != before || freeOn(one.task.Names, states) < one.need
+	return leased || grants != before || freeOn(one.task.Names, states()) < one.need
 }
 
 // examine checks whether a waiter waits for too long.
-func (w *world) examine(one *waiting, states map[int]wire.Reply) {
+func (w *world) examine(one *waiting, states func() map[int]wire.Reply) {
 	now := w.now()
 	if w.blocked(one, states) {
 		one.free = now

@@ -3,7 +3,6 @@ package redislua
 import (
 	"encoding/binary"
 	"errors"
-	"maps"
 	"strings"
 	"sync"
 
@@ -26,8 +25,8 @@ func load(digest, source string) error {
 	return nil
 }
 
-// globals returns the global variables of scripts, apart from KEYS and ARGV.
-func (s *Server) globals() map[string]lua.Value {
+// library returns the global variables of all scripts, which none can change.
+func (s *Server) library() map[string]lua.Value {
 	library := lua.Library()
 	library["pcall"] = lua.Native(func(args []lua.Value) []lua.Value { return withText(lua.PCall(args)) })
 	redis, cmsgpack := lua.NewTable(), lua.NewTable()
@@ -61,9 +60,8 @@ func withText(results []lua.Value) []lua.Value {
 // runScript runs a script that is loaded.
 func (s *Server) runScript(digest string, keys, args []string) Value {
 	script, _ := scripts.Load(digest)
-	globals := maps.Clone(s.library)
-	globals["KEYS"], globals["ARGV"] = texts(keys), texts(args)
-	result, err := s.machine.Run(script.(*lua.Script), globals)
+	s.globals["KEYS"], s.globals["ARGV"] = texts(keys), texts(args)
+	result, err := s.machine.Run(script.(*lua.Script), s.globals)
 	if err == nil {
 		return replyOf(result)
 	}

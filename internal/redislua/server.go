@@ -27,7 +27,8 @@ type Server struct {
 
 	keys    keyspace
 	machine lua.Machine
-	library map[string]lua.Value
+	// globals are the global variables of the last script: the library, KEYS and ARGV.
+	globals map[string]lua.Value
 	// args has the arguments of the last command of a script, whose memory serves for the next one.
 	args []string
 	// loaded has the digests of the scripts that this server has run.
@@ -49,7 +50,7 @@ type Host interface {
 // New makes an empty server.
 func New(host Host) *Server {
 	s := &Server{host: host, keys: keyspace{}, loaded: make(map[string]bool)}
-	s.library = s.globals()
+	s.globals = s.library()
 	return s
 }
 
@@ -148,7 +149,7 @@ func (s *Server) run(args []string) Value {
 // eval runs a script by its text or its digest.
 func (s *Server) eval(verb string, args []string) Value {
 	n, _ := strconv.Atoi(args[2]) // callers count their keys
-	digest := strings.ToLower(args[1])
+	var digest string
 	if verb == "EVAL" {
 		sum := sha1.Sum([]byte(args[1])) //nolint:gosec // see above
 		digest = hex.EncodeToString(sum[:])
@@ -156,7 +157,7 @@ func (s *Server) eval(verb string, args []string) Value {
 			return failure("ERR Error compiling script (new function): " + err.Error())
 		}
 		s.loaded[digest] = true
-	} else if !s.loaded[digest] {
+	} else if digest = strings.ToLower(args[1]); !s.loaded[digest] {
 		return failure(errNoScript)
 	}
 	return s.runScript(digest, args[3:3+n], args[3+n:])
