@@ -247,7 +247,7 @@ func TestCrowdOfImpatientCallersIsServed(t *testing.T) {
 		{512, 10 * time.Millisecond, 10 * time.Microsecond, 0.8},
 		{4096, 50 * time.Millisecond, 20 * time.Microsecond, 0.6},
 	}
-	for _, c := range fleet.Longer(demands[:2], demands) {
+	for _, c := range fleet.Longer(demands[:lighter(2, 1)], demands) {
 		patient, crowd := leasesOf(t, 64, time.Minute, c.work), leasesOf(t, c.callers, c.patience, c.work)
 		t.Logf("%+v: %d leases, where 64 patient callers get %d", c, crowd, patient)
 		require.Greater(t, float64(crowd), c.least*float64(patient))
