@@ -171,7 +171,7 @@ type NodeRecoveringEvent struct {
 	// Since and Until are its beginning and its end, by the wall clock of this process.
 	Since, Until time.Time
 	// HadMarker is set if the node still had its marker, and so most of its data: it came back with
-	// its disk, a replica took over, its first replica attached, or its limits were changed.
+	// its disk, a replica took over, or its first replica attached.
 	// Otherwise the node is new, came back empty, or was flushed.
 	HadMarker bool
 }

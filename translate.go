@@ -9,7 +9,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/wait"
-	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // translator makes errors, hooks and log lines of the facts that the internal packages report. Most
@@ -31,23 +30,6 @@ func namesOf(s *lease.Spec) []string {
 	if s.Prefix > 0 {
 		for i, name := range names {
 			names[i] = s.DisplayName(name)
-		}
-	}
-	return names
-}
-
-// loggedNames returns the names for the log: of a semaphore, the slots.
-func loggedNames(s *lease.Spec) []string {
-	switch {
-	case s.Slots == nil:
-		return namesOf(s)
-	case s.Prefix == 0:
-		return s.Names
-	}
-	names := slices.Clone(s.Names)
-	for i, name := range names {
-		if slot := wire.SlotOf(s.Slots.Pool.Name(), name); slot >= 0 {
-			names[i] = wire.SlotName(wire.PoolName(s.Slots.Semaphore), slot)
 		}
 	}
 	return names
@@ -123,9 +105,9 @@ func (t translator) Ended(l *lease.Lease, held time.Duration, handedOver bool, c
 	switch {
 	case errors.Is(cause, ErrReleased), errors.Is(cause, ErrClosed):
 	case errors.Is(cause, ErrLeaked):
-		c.warn("quorumlock: a lease was dropped without a Release: it is released now", "names", loggedNames(g.Spec()), "owner", g.Owner(), "held", held)
+		c.warn("quorumlock: a lease was dropped without a Release: it is released now", "names", namesOf(g.Spec()), "owner", g.Owner(), "held", held)
 	default:
-		c.warn("quorumlock: lease ended", "names", loggedNames(g.Spec()), "owner", g.Owner(), "held", held, "err", cause)
+		c.warn("quorumlock: lease ended", "names", namesOf(g.Spec()), "owner", g.Owner(), "held", held, "err", cause)
 	}
 	if hook := c.cfg.Hooks.Ended; hook != nil {
 		report(&c.reporter, hook, EndedEvent{
@@ -136,7 +118,7 @@ func (t translator) Ended(l *lease.Lease, held time.Duration, handedOver bool, c
 
 func (t translator) LossFound(l *lease.Lease, err error) {
 	c, g := t.client, l.Grant()
-	c.warn("quorumlock: a lease was lost before its release", "names", loggedNames(g.Spec()), "owner", g.Owner(), "err", err)
+	c.warn("quorumlock: a lease was lost before its release", "names", namesOf(g.Spec()), "owner", g.Owner(), "err", err)
 	hook := c.cfg.Hooks.LossFound
 	var lost *LostError
 	if errors.As(err, &lost) && hook != nil {

@@ -26,19 +26,20 @@ type ListsError struct {
 
 // Error names both lists, what differs, and the way out.
 func (e *ListsError) Error() string {
-	return fmt.Sprintf("this program lists the nodes %s, and %s lists %s: two majorities of these need not share a node, so each program could get the same lock. "+
-		"Only this one has %s, only the other one %s. Correct the list; to change it, add or remove one node at a time, "+
-		"or stop all programs with the other list and wait %v",
-		strings.Join(e.Own, ", "), e.Holder, strings.Join(e.Other, ", "), without(e.Own, e.Other), without(e.Other, e.Own), e.Left.Truncate(time.Second)+time.Second)
+	var differ []string
+	for whose, names := range [][]string{without(e.Own, e.Other), without(e.Other, e.Own)} {
+		if len(names) > 0 {
+			differ = append(differ, fmt.Sprintf("only %s one has %s", []string{"this", "the other"}[whose], strings.Join(names, ", ")))
+		}
+	}
+	return fmt.Sprintf("this program lists the nodes %s, and %s lists %s (%s): two majorities of these need not share a node, so each program could get the same lock. "+
+		"Correct the list; to change it, add or remove one node at a time (docs/on-call.md), or stop all programs with the other list and wait %v",
+		strings.Join(e.Own, ", "), e.Holder, strings.Join(e.Other, ", "), strings.Join(differ, ", "), e.Left.Truncate(time.Second)+time.Second)
 }
 
 // without returns the names that are in one list and not in the other.
-func without(names, others []string) string {
-	left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
-	if len(left) == 0 {
-		return "none"
-	}
-	return strings.Join(left, ", ")
+func without(names, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 }
 
 // enlist adds the ARGV of the script lists.

@@ -68,6 +68,9 @@ func (a *app) plan(c *cobra.Command, from, to string) error {
 			fmt.Fprint(a.stdout, ". That node may be stopped.\n\n")
 		}
 	}
+	if len(steps) > 1 {
+		fmt.Fprint(a.stdout, "Latches, windows of Once and sizes set by SetPermits outlast one step and not two: see docs/on-call.md.\n")
+	}
 	return nil
 }
 

@@ -61,6 +61,7 @@ func TestPlan(t *testing.T) {
 
    When the last one has it, wait for 1m3s. That node may be stopped.
 
+Latches, windows of Once and sizes set by SetPermits outlast one step and not two: see docs/on-call.md.
 `, r.stdout)
 	r = call(t, "nodes", "plan", "a:1,b:1", "a:1,rediss://u:secret@b:1,redis://c:7000?tag=x")
 	assert.Contains(t, r.stdout, "     a:1,b:1,{x}@c:7000\n")

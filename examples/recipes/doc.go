@@ -1,3 +1,2 @@
-// Package recipes has common uses of locks: one leader, jobs that run once, database migrations. docs/recipes.md
-// explains them, and the tests run them.
+// Package recipes has uses of locks to copy. docs/recipes.md explains them, and those of examples/service.
 package recipes

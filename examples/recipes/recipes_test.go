@@ -54,66 +54,6 @@ func together(clients []*quorumlock.Client, do func(i int, c *quorumlock.Client)
 	all.Wait()
 }
 
-func TestScheduler(t *testing.T) {
-	instances(t, 3, func(t *testing.T, clients []*quorumlock.Client) {
-		var mu sync.Mutex
-		calls, last := map[int]int{}, uint64(0)
-		together(clients, func(i int, c *quorumlock.Client) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Minute) // The instances end one after the other.
-			defer cancel()
-			err := recipes.Scheduler(ctx, c, time.Second, func(_ context.Context, token uint64) error {
-				mu.Lock()
-				defer mu.Unlock()
-				calls[i]++
-				assert.GreaterOrEqual(t, token, last)
-				last = token
-				return errors.New("nothing to do")
-			})
-			assert.ErrorIs(t, err, context.DeadlineExceeded)
-		})
-		total := 0
-		for _, n := range calls {
-			total += n
-		}
-		require.InDelta(t, 180, total, 5, "one instance works each second: %v", calls)
-		require.Positive(t, calls[2], "the last instance leads when the others have ended")
-	})
-}
-
-func TestRunOnce(t *testing.T) {
-	instances(t, 5, func(t *testing.T, clients []*quorumlock.Client) {
-		for hour := range 24 {
-			tick := time.Date(2027, 1, 1, hour, 0, 0, 0, time.UTC)
-			var mu sync.Mutex
-			runs, failures, running := 0, 0, 0
-			together(clients, func(i int, c *quorumlock.Client) {
-				time.Sleep(time.Duration(i) * 300 * time.Millisecond) // The clocks of the instances differ.
-				err := recipes.RunOnce(t.Context(), c, "report", tick, func(context.Context) error {
-					mu.Lock()
-					runs, running = runs+1, running+1
-					fails := runs == 1 && hour%3 == 0
-					assert.Equal(t, 1, running)
-					mu.Unlock()
-					time.Sleep(time.Duration(hour) * time.Second)
-					mu.Lock()
-					defer mu.Unlock()
-					running--
-					if fails {
-						return errors.New("the first attempt fails")
-					}
-					return nil
-				})
-				if err != nil {
-					mu.Lock()
-					defer mu.Unlock()
-					failures++
-				}
-			})
-			require.Equal(t, 1, runs-failures, "the job must succeed exactly once: hour %d", hour)
-		}
-	})
-}
-
 // schema is an in-memory database.
 type schema struct {
 	mu      sync.Mutex

@@ -99,9 +99,9 @@ func TestErrorNamesBothLists(t *testing.T) {
 		_, err := second.RedLock("job").Acquire(t.Context())
 		text := regexp.MustCompile(`quorum: .*? \(`).ReplaceAllString(err.Error(), "quorum: some nodes (") // that depends on the order of the answers
 		require.Equal(t, "quorumlock: acquire \"job\": no quorum: some nodes "+
-			"(n1, n2, n3: acquire: lists of nodes differ: this program lists the nodes n1, n2, n3, n4, n5, and billing-7 lists n1, n2, n3: "+
-			"two majorities of these need not share a node, so each program could get the same lock. Only this one has n4, n5, only the other one none. "+
-			"Correct the list; to change it, add or remove one node at a time, or stop all programs with the other list and wait 34s)", text)
+			"(n1, n2, n3: acquire: lists of nodes differ: this program lists the nodes n1, n2, n3, n4, n5, and billing-7 lists n1, n2, n3 (only this one has n4, n5): "+
+			"two majorities of these need not share a node, so each program could get the same lock. "+
+			"Correct the list; to change it, add or remove one node at a time (docs/on-call.md), or stop all programs with the other list and wait 34s)", text)
 		require.Equal(t, began, f.Clock.Now(), "a refusal is told at once")
 		require.NoError(t, second.Close(t.Context()))
 		require.Len(t, told, 1)

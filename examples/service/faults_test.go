@@ -1,9 +1,9 @@
-package faults
+package main
 
 import (
-	"cmp"
+	"errors"
 	"os"
-	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,17 +38,19 @@ func onServers(t *testing.T, n int, ttl time.Duration) ([]faultinject.Server, qu
 	return group.Servers(), cfg
 }
 
-// writes waits until an instance has written a line after the given moment.
-func writes(t *testing.T, ledger *Ledger, writer string, after time.Time) {
+// leads waits until a replica leads.
+func leads(t *testing.T, s *Service) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		return slices.ContainsFunc(ledger.Lines(), func(l Line) bool { return l.Writer == writer && l.At.After(after) })
+		_, leads := s.Candidate.Leading()
+		return leads
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// The network between one instance and two of three servers is cut. Another instance, which reaches all of them, must
-// take over.
-func TestOtherInstanceTakesOver(t *testing.T) {
+// The network between the leader and two of three servers is cut. Another replica, which reaches all of them, must take
+// over.
+func TestOtherReplicaTakesOver(t *testing.T) {
+	t.Parallel()
 	servers, near := onServers(t, 3, time.Second)
 	far := near
 	far.Addresses = nil
@@ -59,36 +61,54 @@ func TestOtherInstanceTakesOver(t *testing.T) {
 		t.Cleanup(func() { _ = proxy.Close() })
 		proxies, far.Addresses = append(proxies, proxy), append(far.Addresses, proxy.Addr())
 	}
-	ledger := &Ledger{}
-	start(t, far, ledger, "far", 10*time.Millisecond)
-	writes(t, ledger, "far", time.Time{})
+	l := newLedger()
+	first, _ := start(t, far, l, time.Second)
+	leads(t, first)
 	for _, proxy := range proxies[:2] {
 		proxy.Cut(faultinject.BothWays)
 	}
-	start(t, near, ledger, "near", 10*time.Millisecond)
-	writes(t, ledger, "near", time.Now())
+	second, stop := start(t, near, l, time.Second)
+	leads(t, second)
 	for _, proxy := range proxies {
 		proxy.Heal()
 	}
-	writes(t, ledger, "far", time.Now())
+	stop()
+	leads(t, first)
 }
 
-// Three instances work on five servers that are killed, paused, emptied and cut off at random for ten seconds.
+// Three replicas work on five servers that are killed, paused, emptied and cut off at random for ten seconds. Afterwards
+// each of them gets locks.
 func TestServiceUnderFaults(t *testing.T) {
+	t.Parallel()
 	const ttl = time.Second
 	servers, cfg := onServers(t, 5, ttl)
-	ledger := &Ledger{}
-	for _, name := range []string{"a", "b", "c"} {
-		start(t, cfg, ledger, name, 10*time.Millisecond)
+	l := newLedger()
+	var mu sync.Mutex
+	lost := map[string]bool{}
+	note := func(name string, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		lost[name] = lost[name] || errors.Is(err, quorumlock.ErrLost)
+	}
+	cfg.Hooks.Ended = func(e quorumlock.EndedEvent) { note(e.Names[0], e.Err) }
+	cfg.Hooks.LossFound = func(e quorumlock.LossFoundEvent) { note(e.Names[0], e.Err) }
+	var replicas []*Service
+	var stops []func()
+	for range 3 {
+		s, stop := start(t, cfg, l, time.Second)
+		replicas, stops = append(replicas, s), append(stops, stop)
 	}
 	plan, err := faultinject.Nemesis{Seed: 1, Nodes: 5, TTL: ttl}.Plan(10 * time.Second)
 	require.NoError(t, err)
 	t.Logf("the plan:\n%s", plan)
 	require.NoError(t, plan.Run(t.Context(), faultinject.Nodes(servers), func(line string) { t.Log(line) }))
-	end := time.Now()
-	for _, name := range []string{"a", "b", "c"} {
-		writes(t, ledger, name, end)
+	for _, s := range replicas {
+		require.Eventually(t, func() bool { return ask(t, s, "POST", "/accounts/1") == 200 }, time.Minute, 10*time.Millisecond)
 	}
-	require.True(t, slices.IsSortedFunc(ledger.Lines(), func(a, b Line) int { return cmp.Compare(a.Token, b.Token) }),
-		"an instance has written after a later one")
+	for _, stop := range stops {
+		stop()
+	}
+	for _, w := range l.wrong {
+		require.True(t, lost[w.lock], "%s: %s, and no lease of it was lost", w.lock, w.what)
+	}
 }
