@@ -306,12 +306,12 @@ func (l *Lock) noQuorumError(kind wire.Kind, replies []timedReply) *NoQuorumErro
 // Ready returns nil if a majority of the nodes would grant locks to this client now: they answer, and have recovered. It is
 // for readiness probes, takes no lock, and may be called as often as one likes, also by several goroutines. It asks each node
 // once, and returns as soon as a majority is ready. Config.NodeTimeoutMax bounds it, besides the time of a connect, and so does
-// ctx. As any attempt at a lock does, it makes a node that is new, or has lost its memory, begin its recovery. It does not
-// compare the client's clock, limits and list of nodes with those of others. It does not see that a node refuses to write,
-// because it lacks memory or replicas.
+// ctx. As any attempt at a lock does, it makes a node that is new, or has lost its memory, begin its recovery, and compares the
+// client's list of nodes and its limits with those of other programs. It does not compare clocks. It does not see that a node
+// refuses to write, because it lacks memory or replicas.
 //
 // The error is a [*NoQuorumError] that names each node that is not ready, and why: errors.Is finds node.ErrRecovering,
-// node.ErrUnreachable and others. If ctx ends first, or the client is closed meanwhile, the error wraps
+// node.ErrUnreachable, node.ErrLists and others. If ctx ends first, or the client is closed meanwhile, the error wraps
 // that as well. On a closed client it is ErrClosed alone. A holder may well keep its lease while Ready fails, because
 // nodes that recover still renew. So a probe of liveness should not use it.
 func (c *Client) Ready(ctx context.Context) error {
@@ -326,7 +326,14 @@ func (c *Client) Ready(ctx context.Context) error {
 	replies, err := c.ask(ctx, wire.Op{Kind: wire.Mark, Limits: c.cfg.limits()}, func(r []timedReply) bool { return missing(r).Agreed >= need })
 	e := missing(replies)
 	if e.Agreed >= need {
-		return nil
+		c.enlist(ctx)
+		refusal := c.nodes.Refusal()
+		if refusal == nil {
+			return nil
+		}
+		return c.noQuorum(OpReady, need, func(i int) error {
+			return &node.Error{Node: c.nodes.Name(i), Op: refusal.Op, Reason: refusal.Reason, Err: refusal.Err}
+		})
 	}
 	for i := range replies {
 		if replies[i].Err == errNoAnswer { //nolint:errorlint // it is never wrapped

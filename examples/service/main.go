@@ -63,7 +63,7 @@ func run(ctx context.Context) (err error) {
 	var jobs sync.WaitGroup
 	defer jobs.Wait() // before the client is closed
 	jobs.Go(func() { _ = server.Serve(listener) })
-	// The first lock shows whether nodes accept this list and these limits. Ready does not.
+	// With a wrong list or wrong limits the replica ends here, so that nobody waits for it to be ready.
 	if err := client.RedLock("start").Do(ctx, func(context.Context) error { return nil }); err != nil {
 		return errors.Join(err, server.Close())
 	}

@@ -68,9 +68,12 @@ func TestProgramsWithOtherListsAreRefused(t *testing.T) {
 				first, second := f.Client(on(f, c.first...)), f.Client(on(f, c.second...))
 				lease := fleet.MustAcquire(t, first.RedLock("job"))
 				if c.fine {
+					require.NoError(t, second.Ready(t.Context()))
 					fleet.AcquireAndRelease(t, second.RedLock("other"))
 					return
 				}
+				require.ErrorIs(t, second.Ready(t.Context()), node.ErrLists, "a probe asks before the first lock does")
+				require.NoError(t, first.Ready(t.Context()))
 				cause := refused(t, second.RedLock("other"))
 				require.Len(t, cause.Own, len(c.second))
 				require.Len(t, cause.Other, len(c.first))
@@ -82,6 +85,9 @@ func TestProgramsWithOtherListsAreRefused(t *testing.T) {
 				require.ErrorIs(t, err, node.ErrLists)
 				require.NoError(t, lease.Err())
 				require.NoError(t, lease.Release(t.Context()))
+				require.NoError(t, first.Close(t.Context()))
+				time.Sleep(life + fleet.RecoveryTime)
+				require.NoError(t, second.Ready(t.Context()), "the other list has run out")
 			})
 		})
 	}
