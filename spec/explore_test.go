@@ -24,22 +24,37 @@ func (f found) String() string {
 	return fmt.Sprintf("%s, after %d states:\n  %s", f.broken, f.states, strings.Join(f.trace, "\n  "))
 }
 
+// rules are a model: its first state, all that can follow a state, and what must hold in each.
+type rules[S comparable] interface {
+	first() S
+	// next tells all states that can follow one.
+	next(s *S, emit emit[S])
+	// canonical is the same state for all that differ only by an order of nodes, or of owners that are alike.
+	canonical(s *S) S
+	// broken names a promise that a state breaks, or is empty.
+	broken(s *S) string
+	// time is when a state is, in ticks from the first one.
+	time(s *S) uint8
+}
+
+// emit gets each next state, with the step that leads there, and the promise that this step breaks.
+type emit[S comparable] func(next S, broken string, step string, args ...any)
+
 // explore visits the states of a model, the nearest first, until one breaks a promise, or bound is reached.
-//
-// It remembers states only in a canonical form, since nodes that the same owners use are alike, and so are owners.
-func explore(m *model) found {
-	symmetries := m.symmetries()
-	states := []state{m.first()}
-	seen := map[state]int32{states[0]: -1} // the index of the state before
+func explore[S comparable](m rules[S]) found {
+	states := []S{m.first()}
+	seen := map[S]int32{states[0]: -1} // the index of the state before
 	before := []int32{-1}
 	var result found
+	var s, t, c S // these go to methods by their addresses, so they are allocated once
 	for at := 0; at < len(states) && result.broken == ""; at++ {
-		s := states[at]
-		m.next(&s, func(t state, broken, step string, args ...any) {
+		s = states[at]
+		m.next(&s, func(next S, broken, step string, args ...any) {
 			if result.broken != "" {
 				return
 			}
-			c := m.canonical(&t, symmetries)
+			t = next
+			c = m.canonical(&t)
 			_, old := seen[c]
 			if !old {
 				seen[c] = int32(at)
@@ -51,9 +66,9 @@ func explore(m *model) found {
 			if broken != "" {
 				result.broken = broken
 				if old {
-					result.trace = append(m.trace(states, before, at), fmt.Sprintf(step, args...))
+					result.trace = append(trace(m, states, before, at), fmt.Sprintf(step, args...))
 				} else {
-					result.trace = m.trace(states, before, len(states)-1)
+					result.trace = trace(m, states, before, len(states)-1)
 				}
 			}
 		})
@@ -68,19 +83,18 @@ func explore(m *model) found {
 
 // trace finds steps that lead to a state. It begins at the first one and keeps the numbers of nodes and owners, which
 // differ in canonical states.
-func (m *model) trace(states []state, before []int32, at int) []string {
+func trace[S comparable](m rules[S], states []S, before []int32, at int) []string {
 	var path []int
 	for i := at; i >= 0; i = int(before[i]) {
 		path = append(path, i)
 	}
 	slices.Reverse(path)
-	symmetries := m.symmetries()
 	var steps []string
 	s := states[path[0]]
 	for _, i := range path[1:] {
-		found, now := false, s.now-start
-		m.next(&s, func(t state, _, step string, args ...any) {
-			if !found && m.canonical(&t, symmetries) == states[i] {
+		found, now := false, m.time(&s)
+		m.next(&s, func(t S, _, step string, args ...any) {
+			if !found && m.canonical(&t) == states[i] {
 				found, s = true, t
 				steps = append(steps, fmt.Sprintf("t=%d: ", now)+fmt.Sprintf(step, args...))
 			}
@@ -89,7 +103,7 @@ func (m *model) trace(states []state, before []int32, at int) []string {
 	return steps
 }
 
-// symmetries are the orders of owners that change nothing: of those who read, and of those with one list of nodes.
+// symmetries are the orders of owners that change nothing: of those that are alike in all that the config says of them.
 func (m *model) symmetries() [][]int {
 	var all [][]int
 	var permute func(chosen []int)
@@ -100,7 +114,8 @@ func (m *model) symmetries() [][]int {
 		}
 		for o := range m.lists {
 			k := len(chosen)
-			if !slices.Contains(chosen, o) && m.lists[o] == m.lists[k] && m.reads(o) == m.reads(k) {
+			if !slices.Contains(chosen, o) && m.lists[o] == m.lists[k] && m.reads(o) == m.reads(k) &&
+				m.slotsOf(o) == m.slotsOf(k) {
 				permute(append(chosen, o))
 			}
 		}
@@ -110,20 +125,25 @@ func (m *model) symmetries() [][]int {
 }
 
 // canonical is the smallest of all states that differ from one only by an order of owners and nodes.
-func (m *model) canonical(s *state, symmetries [][]int) state {
+func (m *model) canonical(s *state) state {
+	if m.orders == nil {
+		m.orders = m.symmetries()
+	}
 	var least state
-	for i, order := range symmetries {
+	for i, order := range m.orders {
 		t := *s
 		for to, from := range order {
 			t.owners[to] = s.owners[from]
 		}
 		for n := range t.nodes {
 			d, e := &s.nodes[n], &t.nodes[n]
-			e.took = 0
+			e.took, e.shared, e.savedShared = 0, 0, 0
 			for to, from := range order {
 				e.until[to], e.savedUntil[to] = d.until[from], d.savedUntil[from]
 				e.claim[to], e.answers[to] = d.claim[from], d.answers[from]
 				e.took |= d.took >> from & 1 << to
+				e.shared |= d.shared >> from & 1 << to
+				e.savedShared |= d.savedShared >> from & 1 << to
 			}
 		}
 		m.sortNodes(&t)

@@ -45,6 +45,15 @@ type config struct {
 	// second owner to that of the third; 0 if no list changes. added is the node that is new, and has no memory.
 	moves uint8
 	added int
+
+	// slots has the permits that each owner asks for, as bits; nil for a lock. sizes has the size of the semaphore that the
+	// programs have, and then those that are set, one after the other.
+	slots []uint8
+	sizes []uint8
+	// block is how many tokens beyond its first an acquisition reserves, for leases that are handed over.
+	block uint8
+	// downgrades lets writers become readers.
+	downgrades bool
 }
 
 // rule names one rule of the protocol. A mutant is the model without one.
@@ -68,6 +77,23 @@ const (
 	writersWaitForReaders   rule = "a writer waits for readers"
 	stepsWait               rule = "the next list but one waits for the longest TTL"
 	stepsWaitForSkew        rule = "it also waits for as long as clocks may differ"
+
+	permitsAreSlots     rule = "each permit is a lock of its own, not one of a number that a node counts"
+	nodesDenyBeyondSize rule = "a node denies permits beyond the size that it knows"
+	laterSizesStay      rule = "a node keeps the size that was set later"
+	majorityHasTheSize  rule = "a majority has the size before the call returns"
+
+	noneAfterTheRelease   rule = "no lease is handed over once the release was sent"
+	claimsAreHandedOver   rule = "the next lease has the claims of the former, and no more"
+	tokensStayInTheBlock  rule = "the tokens of leases that are handed over are in the block"
+	fenceIsTheBlocksEnd   rule = "a node remembers the end of the block"
+	firstTokenIsCompared  rule = "a node compares the first token of the block"
+	blocksEndIsNotTooLate rule = "a node refuses a block whose end is too far ahead"
+
+	downgradesKeepTheLife rule = "a downgrade does not shorten the lock"
+	downgradesTakeNothing rule = "a downgrade does not take the lock of another writer"
+	readersStayReaders    rule = "a late request of a writer that became a reader does not take the lock from readers"
+	readersWaitForWriters rule = "a reader waits for a writer"
 )
 
 type phase uint8
@@ -88,6 +114,9 @@ type node struct {
 	forgot, recovering uint8
 	savedUntil         [maxOwners]uint8
 	savedFence         uint8
+	// shared has the writers that are readers here, as bits. version is the number of the size that the node knows.
+	shared, version           uint8
+	savedShared, savedVersion uint8
 
 	// claim is until when each owner counts on this node, by its own clock.
 	claim [maxOwners]uint8
@@ -95,6 +124,8 @@ type node struct {
 	took uint8
 	// answers has the answers on their way to each owner, as bits: see answerBit.
 	answers [maxOwners]uint8
+	// confirmed has the sizes that the node has confirmed, as bits.
+	confirmed uint8
 }
 
 // answerBit is the bit of an answer. second says that the node did not take the token of an acquisition, or was
@@ -124,6 +155,13 @@ type owner struct {
 	renewedAt    [maxSent]uint8
 	validUntil   uint8
 	released     bool
+
+	// passed is how often the lease was handed over.
+	passed uint8
+	// shared is one more than the renewals that the owner sent before it became a reader; 0 if it did not.
+	shared uint8
+	// version is the number of the size that the owner knows. settled is the one that counted when it asked.
+	version, settled uint8
 }
 
 func (o *owner) valid() bool { return o.phase == held && o.clock < o.validUntil }
@@ -135,14 +173,19 @@ type state struct {
 	fresh uint8
 	// largest is the largest token of a lease so far.
 	largest uint8
-	nodes   [maxNodes]node
-	owners  [maxOwners]owner
+	// resizes is how many sizes were set. settled is the last that counts: a call has returned, and so many nodes know the
+	// size or a later one that the others are no majority.
+	resizes, settled uint8
+	nodes            [maxNodes]node
+	owners           [maxOwners]owner
 }
 
 // model has the rules: a config, and the rule that is left out.
 type model struct {
 	config
 	without rule
+	// orders has the orders of owners that change nothing, once they are needed.
+	orders [][]int
 }
 
 func (m *model) has(r rule) bool { return m.without != r }
@@ -195,6 +238,8 @@ func (m *model) first() state {
 	return s
 }
 
+func (m *model) time(s *state) uint8 { return s.now - start }
+
 // running says whether the program of an owner runs, with the owner's list of nodes. Before the third list is used, leases
 // that were granted under the first one have ended.
 func (m *model) running(s *state, o int) bool {
@@ -216,13 +261,10 @@ func (m *model) counted(ttl uint8) uint8 {
 	return ttl
 }
 
-// emit gets each next state, with the step that leads there, and the promise that this step breaks.
-type emit func(next state, broken string, step string, args ...any)
-
 // answered emits what follows when a request has run on a node: the owner processes the answer at once or, with
 // lateAnswers, right after a later tick. An answer that is lost needs no state of its own, nor other moments: an owner that
 // has processed more can do all that it could do before, and what it counts depends on the tick only.
-func (m *model) answered(t state, o, n int, renewal bool, i int, second bool, emit emit, step string) {
+func (m *model) answered(t state, o, n int, renewal bool, i int, second bool, emit emit[state], step string) {
 	w := &t.owners[o]
 	if w.phase != asks && !w.valid() {
 		emit(t, "", step, i, o, n)
@@ -238,7 +280,7 @@ func (m *model) answered(t state, o, n int, renewal bool, i int, second bool, em
 }
 
 // next tells all states that can follow one.
-func (m *model) next(s *state, emit emit) {
+func (m *model) next(s *state, emit emit[state]) {
 	if s.fresh == 1 {
 		for o := range m.lists {
 			for n := range m.nodes() {
@@ -253,9 +295,12 @@ func (m *model) next(s *state, emit emit) {
 	for n := range m.nodes() {
 		m.lose(s, n, emit)
 	}
+	m.resize(s, emit)
 	for o := range m.lists {
 		m.propose(s, o, emit)
 		m.sendRenewal(s, o, emit)
+		m.downgrade(s, o, emit)
+		m.handOver(s, o, emit)
 		m.win(s, o, emit)
 		m.end(s, o, emit)
 		for n := range m.nodes() {
@@ -277,7 +322,7 @@ func (m *model) next(s *state, emit emit) {
 }
 
 // tick lets time pass. The clocks of some owners stand still, each for one tick in a TTL at most.
-func (m *model) tick(s *state, emit emit) {
+func (m *model) tick(s *state, emit emit[state]) {
 	if s.now >= start+m.horizon {
 		return
 	}
@@ -322,9 +367,11 @@ func (m *model) forget(s *state) {
 		for o := range maxOwners {
 			if d.until[o] <= s.now {
 				d.until[o] = 0
+				d.shared &^= 1 << o
 			}
 			if d.savedUntil[o] <= s.now {
 				d.savedUntil[o] = 0
+				d.savedShared &^= 1 << o
 			}
 			w := &s.owners[o]
 			if d.claim[o] <= w.clock {
@@ -346,33 +393,37 @@ func (m *model) forget(s *state) {
 }
 
 // lose lets a node lose its memory, or write it to its disk.
-func (m *model) lose(s *state, n int, emit emit) {
+func (m *model) lose(s *state, n int, emit emit[state]) {
 	if s.losses >= m.losses {
 		return
 	}
 	d := &s.nodes[n]
-	lost := func(until [maxOwners]uint8, fence uint8, step string) {
-		t := *s
-		t.losses++
-		e := &t.nodes[n]
-		e.forgot, e.until, e.fence = 1, until, fence
-		emit(t, "", step, n)
-	}
-	lost([maxOwners]uint8{}, 0, "node %d loses its memory")
+	t := *s
+	t.losses++
+	e := &t.nodes[n]
+	e.forgot, e.until, e.fence, e.shared, e.version = 1, [maxOwners]uint8{}, 0, 0, 0
+	m.unsettle(&t)
+	emit(t, "", "node %d loses its memory", n)
 	if m.writes == 0 {
 		return
 	}
-	lost(d.savedUntil, d.savedFence, "node %d comes back with its disk")
-	if s.writes < m.writes && (d.savedUntil != d.until || d.savedFence != d.fence) {
-		t := *s
-		t.writes++
-		t.nodes[n].savedUntil, t.nodes[n].savedFence = d.until, d.fence
+	e.until, e.fence, e.shared, e.version = d.savedUntil, d.savedFence, d.savedShared, d.savedVersion
+	t.settled, t.owners = s.settled, s.owners
+	m.unsettle(&t)
+	emit(t, "", "node %d comes back with its disk", n)
+	if s.writes >= m.writes {
+		return
+	}
+	t = *s
+	t.writes++
+	e.savedUntil, e.savedFence, e.savedShared, e.savedVersion = d.until, d.fence, d.shared, d.version
+	if t.nodes[n] != *d {
 		emit(t, "", "node %d writes its disk", n)
 	}
 }
 
 // propose sends an acquisition, with each token that nodes may accept, or a second one with a larger token.
-func (m *model) propose(s *state, o int, emit emit) {
+func (m *model) propose(s *state, o int, emit emit[state]) {
 	w := &s.owners[o]
 	again := w.phase == asks && w.acquisitions < maxSent && m.raises && m.tokens && !m.reads(o)
 	if w.phase != idle && !again || !m.running(s, o) {
@@ -386,10 +437,17 @@ func (m *model) propose(s *state, o int, emit emit) {
 		if again && token <= w.token {
 			continue
 		}
+		m.proposeToken(s, o, again, token, emit)
+	}
+}
+
+// proposeToken sends an acquisition with a token. The owner may know any size that was set.
+func (m *model) proposeToken(s *state, o int, again bool, token uint8, emit emit[state]) {
+	for version := range s.resizes + 1 {
 		t := *s
 		v := &t.owners[o]
 		if !again {
-			v.phase, v.clock = asks, start
+			v.phase, v.clock, v.version, v.settled = asks, start, version, s.settled
 		}
 		v.acquiredAt[v.acquisitions], v.proposed[v.acquisitions] = v.clock, token
 		v.acquisitions++
@@ -401,13 +459,21 @@ func (m *model) propose(s *state, o int, emit emit) {
 	}
 }
 
-// blocked says whether another owner's lock excludes this one from a node.
-func (m *model) blocked(d *node, o int) bool {
+// blocked says whether another owner's lock excludes this one from a node. reads says whether the request is a reader's.
+func (m *model) blocked(s *state, d *node, o int, reads bool) bool {
+	if m.slots != nil && !m.has(permitsAreSlots) {
+		return m.full(s, d, o)
+	}
+	if !reads && d.shared>>o&1 == 1 {
+		return m.has(readersStayReaders)
+	}
 	for p := range m.lists {
-		if p == o || d.until[p] == 0 || m.reads(o) && m.reads(p) {
+		if p == o || d.until[p] == 0 || m.slotsOf(o)&m.slotsOf(p) == 0 {
 			continue
 		}
-		if m.reads(p) && !m.has(writersWaitForReaders) {
+		shared := m.reads(p) || d.shared>>p&1 == 1
+		switch {
+		case shared && reads, shared && !m.has(writersWaitForReaders), !shared && reads && !m.has(readersWaitForWriters):
 			continue
 		}
 		return true
@@ -416,7 +482,7 @@ func (m *model) blocked(d *node, o int) bool {
 }
 
 // runAcquisition runs a request to acquire on a node.
-func (m *model) runAcquisition(s *state, o, n, i int, emit emit) {
+func (m *model) runAcquisition(s *state, o, n, i int, emit emit[state]) {
 	w, t := &s.owners[o], *s
 	d := &t.nodes[n]
 	token := w.proposed[i]
@@ -429,24 +495,26 @@ func (m *model) runAcquisition(s *state, o, n, i int, emit emit) {
 		}
 	}
 	switch {
-	case d.recovering > s.now, token > s.now+m.skew, m.blocked(d, o),
+	case d.recovering > s.now, m.ahead(token) > s.now+m.skew, m.blocked(s, d, o, m.reads(o)), m.beyond(w, d, o),
 		token+m.ttl <= s.now && m.has(oldTokensAreRefused):
 		return
 	}
+	m.writeAgain(d, o)
+	d.version = max(d.version, w.version)
 	until := s.now + m.acquireTTL
 	if m.has(acquisitionsKeepTheLife) {
 		until = max(until, d.until[o])
 	}
 	d.until[o] = until
-	took := m.reads(o) || !m.tokens || d.fence < token
+	took := m.reads(o) || !m.tokens || d.fence < m.compared(token)
 	if m.tokens && !m.reads(o) {
-		d.fence = max(d.fence, token)
+		d.fence = max(d.fence, m.remembered(token))
 	}
 	m.answered(t, o, n, false, i, !took, emit, "acquisition %d of owner %d runs on node %d")
 }
 
 // sendRenewal sends a renewal of a valid lease, one in a tick.
-func (m *model) sendRenewal(s *state, o int, emit emit) {
+func (m *model) sendRenewal(s *state, o int, emit emit[state]) {
 	w := &s.owners[o]
 	if !w.valid() || !m.running(s, o) || w.renewals >= m.renewals || w.renewals > 0 && w.renewedAt[w.renewals-1] == w.clock {
 		return
@@ -459,11 +527,12 @@ func (m *model) sendRenewal(s *state, o int, emit emit) {
 }
 
 // runRenewal runs a renewal on a node, which puts the lock back if it is gone.
-func (m *model) runRenewal(s *state, o, n, i int, emit emit) {
+func (m *model) runRenewal(s *state, o, n, i int, emit emit[state]) {
 	w, t := &s.owners[o], *s
 	d := &t.nodes[n]
-	if m.blocked(d, o) {
-		if m.has(renewalsTakeNothing) {
+	downgraded := w.shared != 0 && i >= int(w.shared)-1
+	if m.blocked(s, d, o, m.reads(o) || downgraded) {
+		if m.has(renewalsTakeNothing) && (m.has(downgradesTakeNothing) || !downgraded) {
 			return
 		}
 		d.until = [maxOwners]uint8{}
@@ -472,20 +541,27 @@ func (m *model) runRenewal(s *state, o, n, i int, emit emit) {
 		d.forgot, d.recovering = 0, s.now+m.recovery()
 	}
 	until := s.now + m.ttl
-	if m.has(renewalsKeepTheLife) {
+	if downgraded && !m.has(downgradesKeepTheLife) {
+		until = s.now + 1
+	} else if m.has(renewalsKeepTheLife) {
 		until = max(until, d.until[o])
 	} else if d.until[o] > s.now+1 {
 		until = s.now + 1 // a shorter TTL than that of the request before
 	}
 	d.until[o] = until
 	if m.tokens && !m.reads(o) {
-		d.fence = max(d.fence, w.token)
+		d.fence = max(d.fence, m.remembered(w.token))
+	}
+	if downgraded {
+		d.shared |= 1 << o
+	} else {
+		m.writeAgain(d, o)
 	}
 	m.answered(t, o, n, true, i, d.recovering > s.now, emit, "renewal %d of owner %d runs on node %d")
 }
 
 // runRelease runs a release, or an undo, on a node.
-func (m *model) runRelease(s *state, o, n int, emit emit) {
+func (m *model) runRelease(s *state, o, n int, emit emit[state]) {
 	if !s.owners[o].released {
 		return
 	}
@@ -493,6 +569,7 @@ func (m *model) runRelease(s *state, o, n int, emit emit) {
 	d := &t.nodes[n]
 	if d.until[o] != 0 {
 		d.until[o] = 0
+		d.shared &^= 1 << o
 		emit(t, "", "the release of owner %d runs on node %d", o, n)
 	} else if !m.has(releasesFreeTheirOwn) && d.until != [maxOwners]uint8{} {
 		d.until = [maxOwners]uint8{}
@@ -501,7 +578,7 @@ func (m *model) runRelease(s *state, o, n int, emit emit) {
 }
 
 // process lets an owner process an answer that is on its way, whichever is the next.
-func (m *model) process(s *state, o, n int, emit emit) {
+func (m *model) process(s *state, o, n int, emit emit[state]) {
 	for i := range maxSent {
 		for _, second := range []bool{false, true} {
 			for _, renewal := range []bool{false, true} {
@@ -570,7 +647,7 @@ func (m *model) backedUntil(s *state, o int) uint8 {
 }
 
 // win makes a lease of an acquisition that enough nodes have granted.
-func (m *model) win(s *state, o int, emit emit) {
+func (m *model) win(s *state, o int, emit emit[state]) {
 	w := &s.owners[o]
 	if w.phase != asks {
 		return
@@ -592,7 +669,7 @@ func (m *model) win(s *state, o int, emit emit) {
 	t := *s
 	v := &t.owners[o]
 	v.phase, v.validUntil = held, m.backedUntil(s, o)
-	broken := ""
+	broken := m.tooLarge(s, o)
 	if m.tokens && !m.reads(o) {
 		if v.token <= s.largest {
 			broken = "tokens grow"
@@ -603,16 +680,22 @@ func (m *model) win(s *state, o int, emit emit) {
 }
 
 // end ends a lease, or gives an acquisition up. What the owner sent may still run.
-func (m *model) end(s *state, o int, emit emit) {
-	if s.owners[o].phase != asks && s.owners[o].phase != held {
+func (m *model) end(s *state, o int, emit emit[state]) {
+	if s.owners[o].phase != asks && s.owners[o].phase != held || s.owners[o].released {
 		return
 	}
 	t := *s
 	v := &t.owners[o]
+	if v.phase == held && !m.has(noneAfterTheRelease) {
+		v.released = true
+		emit(t, "", "owner %d releases, and hands over", o)
+		return
+	}
 	if m.late {
 		*v = owner{
 			phase: over, released: true, token: v.token,
 			acquisitions: v.acquisitions, proposed: v.proposed, renewals: v.renewals,
+			shared: v.shared, version: v.version,
 		}
 	} else {
 		*v = owner{phase: over, released: true}
@@ -632,7 +715,7 @@ func (m *model) broken(s *state) string {
 			continue
 		}
 		for p := range o {
-			if s.owners[p].valid() && (!m.reads(o) || !m.reads(p)) {
+			if s.owners[p].valid() && m.slotsOf(o)&m.slotsOf(p) != 0 && (!m.nowReads(s, o) || !m.nowReads(s, p)) {
 				return fmt.Sprintf("exclusion: owners %d and %d", p, o)
 			}
 		}
@@ -647,5 +730,5 @@ func (m *model) broken(s *state) string {
 			return fmt.Sprintf("backing: owner %d is valid, and too few nodes have its lock or recover", o)
 		}
 	}
-	return ""
+	return m.tooMany(s)
 }

@@ -1,6 +1,7 @@
 ------------------------------- MODULE quorumlock -------------------------------
 (* The core of the protocol: what nodes and owners do, and what must hold.        *)
 (* model_test.go is the same model in Go; where the two differ, a comment says so.*)
+(* The Go model also has permits, hand-overs, downgrades and latches.             *)
 (* An owner is one lease, from its first request on. Time is in ticks. Requests   *)
 (* and answers stay in flight for ever: each may arrive now, later, twice, out of *)
 (* order, or never.                                                               *)

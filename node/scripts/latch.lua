@@ -22,7 +22,8 @@
 -- Reply     {1 or 0, generation, count, since, last, lost, whole, size, left, restarted, born, id, ...}
 --           the state of the latch after the operation: 1 if it was done, 0 if nothing was. The
 --           node gives no rights for left ms
---           {'CLOCK', now}  the token is too far from the node's clock, in us
+--           {'CLOCK', now}  the token is too far from the node's clock, in us; or the generation, or the
+--           token in ARGV[8], is too far ahead of it: a loss after that would seem to precede it
 --           and the replies of guard
 
 local ttl, max_ttl, max_skew = tonumber(ARGV[1]), limits(ARGV[3])
@@ -34,7 +35,8 @@ if recovering and recovering.err then
   return recovering
 end
 local latch = latches(KEYS[1])
-if not exact and not latch.plausible(token, now, max_ttl, max_skew) then
+if not exact and not latch.plausible(token, now, max_ttl, max_skew)
+  or math.max(generation, tonumber(ARGV[8])) > now + max_skew * 1000 then
   return {'CLOCK', now}
 end
 

@@ -9,8 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // latchLosses lists the ways in which a node loses its latest writes. "an older state" restarts from the state
@@ -115,6 +118,34 @@ func TestForgetfulNodeDoesNotSetLatchAnew(t *testing.T) {
 		require.NoError(t, l.Delete(t.Context()))
 		require.NoError(t, l.Set(t.Context(), 4))
 		left(t, l, 4)
+	})
+}
+
+// A client whose clock is ahead deletes a latch, and the clock of one node is behind. If that node knew of the deletion at
+// once, a loss of its memory after that would seem to precede it, and count-downs that it forgot would not be missed.
+func TestNodeWhoseClockIsBehindForgetsACountDown(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		behind := clock.NewSkewed(f.Clock, 1)
+		behind.StepWall(-950 * time.Millisecond)
+		f.Nodes[2] = memory.New("n3", behind)
+		f.Limits = wire.Limits{}
+		f.SetUp(quorumlock.Config{})
+		require.NoError(t, f.Client(fleet.SkewedBy(f, 900*time.Millisecond)).Latch("a").Delete(t.Context()))
+		fleet.Settle()
+		require.NoError(t, f.Client().Latch("a").Set(t.Context(), 2))
+		fleet.Settle()
+		left(t, f.Client().Latch("a"), 2)
+		f.Stop(1)
+		counts(t, f.Client().Latch("a"), "x")
+		fleet.Settle()
+		f.Nodes[2].Flush()
+		f.Start(1)
+		f.Stop(0)
+		_, err := f.Client().Latch("a").Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "the node that forgot the count-down is no witness")
+		f.Start(0)
+		time.Sleep(2 * time.Second)
+		left(t, f.Client().Latch("a"), 1)
 	})
 }
 
