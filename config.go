@@ -122,8 +122,9 @@ type Config struct {
 	// Redisson is for fleets in which Java services lock the same names on the same nodes through
 	// Redisson. The client then announces releases on Redisson's channel too, and its waiters
 	// listen there. So waiters of both libraries wake at once. Redisson wakes all of its waiters,
-	// so each release costs a message to each of them. Set it alike in all clients. Without it,
-	// both libraries still exclude each other, but learn of releases later.
+	// and a client that waits hears of each lock that is released, so each release costs a message
+	// to each of them. Set it alike in all clients. Without it, both libraries still exclude each
+	// other, but learn of releases later.
 	Redisson bool
 
 	// Clock is the source of time. Default: clock.System().
