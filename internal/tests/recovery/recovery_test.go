@@ -279,13 +279,13 @@ func TestInitOpensOnlyNewNodes(t *testing.T) {
 		}
 		report, err := admin.Init(t.Context(), cfg) // The fleet has already done this.
 		require.NoError(t, err)
-		require.Equal(t, admin.Open, report.Nodes[2].State)
+		require.Equal(t, admin.Open, report[2].State)
 
 		f.Nodes[1].Flush()
 		report, err = admin.Init(t.Context(), cfg)
 		require.ErrorIs(t, err, admin.ErrInUse, "the other nodes are in use")
-		require.Equal(t, admin.Recovering, report.Nodes[1].State)
-		require.Equal(t, fleet.RecoveryTime, report.Nodes[1].Left)
+		require.Equal(t, admin.Recovering, report[1].State)
+		require.Equal(t, fleet.RecoveryTime, report[1].Left)
 		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().MultiLock("job")), node.ErrRecovering)
 
 		for _, nd := range f.Nodes {
@@ -302,15 +302,15 @@ func TestInitOpensOnlyNewNodes(t *testing.T) {
 		report, err = admin.Init(t.Context(), cfg)
 		require.ErrorIs(t, err, admin.ErrUnanswered)
 		require.ErrorIs(t, err, node.ErrUnreachable)
-		require.ErrorIs(t, report.Nodes[2].Err, node.ErrUnreachable)
-		require.Equal(t, admin.Recovering, report.Nodes[0].State, "nothing was opened")
+		require.ErrorIs(t, report[2].Err, node.ErrUnreachable)
+		require.Equal(t, admin.Recovering, report[0].State, "nothing was opened")
 		f.Nodes[2].Start()
 		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().MultiLock("job")), node.ErrRecovering) // The attempt writes a marker.
 		fleet.Settle()
 
 		report, err = admin.Init(t.Context(), cfg)
 		require.NoError(t, err)
-		require.Equal(t, admin.Opened, report.Nodes[0].State)
+		require.Equal(t, admin.Opened, report[0].State)
 
 		_, err = admin.Init(nil, cfg) //nolint:staticcheck // the test needs a nil context
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
@@ -457,7 +457,7 @@ func TestInitRepeatsLostOpen(t *testing.T) {
 		}})
 		require.NoError(t, err)
 		require.Equal(t, []admin.State{admin.Opened, admin.Opened, admin.Opened},
-			[]admin.State{report.Nodes[0].State, report.Nodes[1].State, report.Nodes[2].State})
+			[]admin.State{report[0].State, report[1].State, report[2].State})
 		_ = fleet.AcquireAndRelease(t, f.Client().MultiLock("job"))
 	})
 }
@@ -480,9 +480,9 @@ func TestInitTellsAllFailures(t *testing.T) {
 		})
 		require.ErrorIs(t, err, admin.ErrChanged)
 		require.ErrorIs(t, err, admin.ErrUnanswered)
-		require.ErrorContains(t, err, report.Nodes[0].Node)
-		require.ErrorContains(t, err, report.Nodes[1].Node)
-		require.Equal(t, admin.Opened, report.Nodes[2].State)
+		require.ErrorContains(t, err, report[0].Node)
+		require.ErrorContains(t, err, report[1].Node)
+		require.Equal(t, admin.Opened, report[2].State)
 	})
 }
 
