@@ -13,22 +13,10 @@ import (
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
-// TotalBeats returns how many operations of beats all these spies have counted.
-func TotalBeats(spies ...[]*Spy) (n int) {
-	for _, s := range spies {
-		for _, one := range s {
-			n += one.Beats()
-		}
-	}
-	return n
-}
-
 // TotalAsked returns how many acquisitions all these spies have counted.
 func TotalAsked(spies ...[]*Spy) (n int) {
-	for _, s := range spies {
-		for _, one := range s {
-			n += one.Asked()
-		}
+	for _, s := range slices.Concat(spies...) {
+		n += s.Asked()
 	}
 	return n
 }
