@@ -32,8 +32,8 @@ func TestHealCountsOnlyAsReassertion(t *testing.T) {
 		}
 		began := f.Clock.Now()
 		at := func(d time.Duration) { time.Sleep(began + d - f.Clock.Now()) }
-		h, hWires := f.WiredClient(patient)
-		other, otherWires := f.WiredClient(patient)
+		h, hWires := f.SpiedClient(patient)
+		other, otherWires := f.SpiedClient(patient)
 		f.Introduce(h, other)
 
 		hWires[2].Severed.Store(true)
@@ -103,7 +103,7 @@ func TestHolderReassertsItsLockAfterMemoryLosses(t *testing.T) {
 func TestNoSecondHolderWhenNodesRestartInTurn(t *testing.T) {
 	for _, pause := range []time.Duration{0, time.Second, quorumlock.DefaultTTL / 3} {
 		fleet.ForEachLoss(t, 5, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
-			holder, wires := f.WiredClient()
+			holder, wires := f.SpiedClient()
 			lease, err := holder.RedLock("job").TryAcquire(t.Context())
 			require.NoError(t, err)
 			fleet.Settle()
@@ -189,7 +189,7 @@ func TestTwoClientsOnNewNodes(t *testing.T) {
 
 func TestTwoAddressesOfOneServerHaveOneVote(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		alias := &fleet.Wire{Node: f.Nodes[0], NodeName: "alias"}
+		alias := &fleet.Spy{Node: f.Nodes[0], Alias: "alias"}
 		client := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[1] = alias }) // n1, n1 again, n3
 		lease, err := client.RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err, "two servers of three")
@@ -324,7 +324,7 @@ func TestInitOpensOnlyNewNodes(t *testing.T) {
 func TestLateAnswerReportsNoSecondRecovery(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		told := 0
-		client, wires := f.WiredClient(func(cfg *quorumlock.Config) {
+		client, wires := f.SpiedClient(func(cfg *quorumlock.Config) {
 			cfg.Hooks.NodeRecovering = func(quorumlock.NodeRecoveringEvent) { told++ }
 		})
 		lease, err := client.RedLock("job").TryAcquire(t.Context())
