@@ -271,7 +271,7 @@ func (c *Client) Connect(ctx context.Context) error {
 	}
 	agreed, left := 0, n // left have not answered yet
 	failure := func() error {
-		e := c.noQuorum(OpConnect, need, func(i int) error { return errs[i] })
+		e := c.noQuorum("connect", need, func(i int) error { return errs[i] })
 		e.Pending = left
 		return e
 	}

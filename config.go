@@ -97,7 +97,7 @@ type Config struct {
 	RetryMin, RetryMax time.Duration
 
 	// Holder identifies this client to people, in the ids of its leases. It must be printable,
-	// without spaces, at most MaxHolderLength bytes. See [ParseOwner]. Default: host/pid. NoHolder
+	// without spaces, at most 64 bytes. See [ParseOwner]. Default: host/pid. NoHolder
 	// leaves it out.
 	Holder string
 
@@ -107,7 +107,7 @@ type Config struct {
 	// see the prefix: methods, errors, hooks and log lines have the names without it. All clients
 	// that share locks need the same prefix, and Redisson's need names with it. Prefix and name
 	// together have at most MaxNameLength bytes. Prefix must be printable, without spaces, at most
-	// MaxPrefixLength bytes. It can have one hash tag, as in "{billing}:". If a node is a slot of a
+	// 128 bytes. It can have one hash tag, as in "{billing}:". If a node is a slot of a
 	// Redis Cluster, the client puts its hash tag and a colon before Prefix, unless Prefix has that
 	// tag. Default: none.
 	Prefix string
@@ -122,8 +122,9 @@ type Config struct {
 	// Redisson is for fleets in which Java services lock the same names on the same nodes through
 	// Redisson. The client then announces releases on Redisson's channel too, and its waiters
 	// listen there. So waiters of both libraries wake at once. Redisson wakes all of its waiters,
-	// so each release costs a message to each of them. Set it alike in all clients. Without it,
-	// both libraries still exclude each other, but learn of releases later.
+	// and a client that waits hears of each lock that is released, so each release costs a message
+	// to each of them. Set it alike in all clients. Without it, both libraries still exclude each
+	// other, but learn of releases later.
 	Redisson bool
 
 	// Clock is the source of time. Default: clock.System().
@@ -260,7 +261,7 @@ func (c Config) problems() []string {
 	add(c.Waiting != WaitQueued && c.Waiting != WaitSpin, "unknown Waiting %q", c.Waiting)
 	add(c.Handover.MaxCount < 0, "Handover.MaxCount %d is negative", c.Handover.MaxCount)
 	add(c.Handover.MaxTime < 0, "Handover.MaxTime %v is negative", c.Handover.MaxTime)
-	if problem := checkLabel("Holder", c.Holder, MaxHolderLength, false); problem != "" {
+	if problem := checkLabel("Holder", c.Holder, maxHolderLength, false); problem != "" {
 		p = append(p, problem)
 	}
 	p = append(p, prefixProblems(c.Prefix)...)
@@ -362,12 +363,6 @@ const (
 	WaitSpin Waiting = "spin"
 )
 
-// The defaults of a [Handover].
-const (
-	DefaultHandovers    = 256
-	DefaultHandoverTime = 100 * time.Millisecond
-)
-
 // Handover bounds how a lease passes from one waiter of a client to the next. A hand-over takes no
 // message to any node, so it is far faster than a release and an acquisition. While hand-overs go
 // on, no other client has its turn. The next holder gets a lease of its own with a larger token;
@@ -378,17 +373,17 @@ const (
 type Handover struct {
 	// Off turns hand-overs off.
 	Off bool
-	// MaxCount is how often in a row a lease is handed over. Default: DefaultHandovers.
+	// MaxCount is how often in a row a lease is handed over. Default: 256.
 	MaxCount int
 	// MaxTime is how long after the nodes' grant a lease may still be handed over. Default:
-	// DefaultHandoverTime.
+	// 100 ms.
 	MaxTime time.Duration
 }
 
 func (h Handover) withDefaults() Handover {
 	if h.MaxCount == 0 {
-		h.MaxCount = DefaultHandovers
+		h.MaxCount = 256
 	}
-	h.MaxTime = orDefault(h.MaxTime, DefaultHandoverTime)
+	h.MaxTime = orDefault(h.MaxTime, 100*time.Millisecond)
 	return h
 }

@@ -155,27 +155,21 @@ func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
 // Unwrap returns the nodes' reasons, except denials.
 func (e *NoQuorumError) Unwrap() []error { return nodeReasons(e.Nodes) }
 
-// Operation is what a program asked for, as errors, events, log lines and metrics name it.
+// Operation is what a program asked for, as errors, events, log lines and metrics name it. In errors it may also be
+// "inspect", "force-release", "once", "resize", "connect", "ready" or "list locks".
 type Operation string
 
-// The operations.
+// The operations of events.
 const (
-	OpAcquire      Operation = "acquire"
-	OpExtend       Operation = "extend" // and a downgrade
-	OpRenew        Operation = "renew"  // by the client itself, in a VoteEvent
-	OpRelease      Operation = "release"
-	OpInspect      Operation = "inspect"
-	OpForceRelease Operation = "force-release"
-	OpOnce         Operation = "once"
-	OpResize       Operation = "resize" // of a semaphore, and the question for its size
-	OpConnect      Operation = "connect"
-	OpReady        Operation = "ready"
-	OpList         Operation = "list locks"
-	OpSetLatch     Operation = "set latch"
-	OpCountDown    Operation = "count down"
-	OpAwaitLatch   Operation = "await latch"
-	OpCountLatch   Operation = "count latch"
-	OpDeleteLatch  Operation = "delete latch"
+	OpAcquire     Operation = "acquire"
+	OpExtend      Operation = "extend" // and a downgrade
+	OpRenew       Operation = "renew"  // by the client itself, in a VoteEvent
+	OpRelease     Operation = "release"
+	OpSetLatch    Operation = "set latch"
+	OpCountDown   Operation = "count down"
+	OpAwaitLatch  Operation = "await latch"
+	OpCountLatch  Operation = "count latch"
+	OpDeleteLatch Operation = "delete latch"
 )
 
 // LossCause says in one word why a lease was lost: for programs and metrics.

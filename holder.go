@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// MaxHolderLength is the longest Config.Holder, in bytes.
-	MaxHolderLength = 64
+	maxHolderLength = 64
 	// MaxPurposeLength is the longest LockOptions.Purpose, in bytes.
 	MaxPurposeLength = 128
 	// NoHolder as Config.Holder keeps the client's host and process out of owner ids.
@@ -69,10 +68,10 @@ var ownerIDPattern = regexp.MustCompile(`^[A-Za-z0-9:_.-]+$`)
 var here = sync.OnceValue(func() string {
 	pid := "/" + strconv.Itoa(os.Getpid())
 	host, err := os.Hostname()
-	if err != nil || checkLabel("", host, MaxHolderLength-len(pid), false) != "" {
+	if err != nil || checkLabel("", host, maxHolderLength-len(pid), false) != "" {
 		host, _, _ = strings.Cut(host, ".")
 	}
-	if err != nil || checkLabel("", host, MaxHolderLength-len(pid), false) != "" {
+	if err != nil || checkLabel("", host, maxHolderLength-len(pid), false) != "" {
 		host = "host"
 	}
 	return host + pid

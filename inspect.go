@@ -321,7 +321,7 @@ func (c *Client) Ready(ctx context.Context) error {
 	defer c.endCall()
 	need := quorum.Majority().Need(c.nodes.Len())
 	missing := func(replies []timedReply) *NoQuorumError {
-		return c.noQuorum(OpReady, need, func(i int) error { return c.unready(i, &replies[i]) })
+		return c.noQuorum("ready", need, func(i int) error { return c.unready(i, &replies[i]) })
 	}
 	replies, err := c.ask(ctx, wire.Op{Kind: wire.Mark, Limits: c.cfg.limits()}, func(r []timedReply) bool { return missing(r).Agreed >= need })
 	e := missing(replies)
@@ -331,7 +331,7 @@ func (c *Client) Ready(ctx context.Context) error {
 		if refusal == nil {
 			return nil
 		}
-		return c.noQuorum(OpReady, need, func(i int) error {
+		return c.noQuorum("ready", need, func(i int) error {
 			return &node.Error{Node: c.nodes.Name(i), Op: refusal.Op, Reason: refusal.Reason, Err: refusal.Err}
 		})
 	}

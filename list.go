@@ -116,7 +116,7 @@ func (s *listing) run(ctx context.Context) error {
 			left--
 		}
 	}
-	if e := s.client.noQuorum(OpList, s.need, func(i int) error { return s.errs[i] }); e.Agreed < s.need {
+	if e := s.client.noQuorum("list locks", s.need, func(i int) error { return s.errs[i] }); e.Agreed < s.need {
 		return e
 	}
 	return errors.Join(s.errs...)

@@ -8,15 +8,15 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// MaxPrefixLength is the longest Config.Prefix, in bytes.
-const MaxPrefixLength = 128
+// maxPrefixLength is the longest Config.Prefix, in bytes.
+const maxPrefixLength = 128
 
 // prefixProblems lists the problems of a Config.Prefix.
 //
 // A brace in it must belong to a hash tag of its own. Otherwise the prefix and a name could make one together, and
 // keys that a name alone puts into one slot of a Redis Cluster would lie in several.
 func prefixProblems(prefix string) []string {
-	if problem := checkLabel("Prefix", prefix, MaxPrefixLength, false); problem != "" {
+	if problem := checkLabel("Prefix", prefix, maxPrefixLength, false); problem != "" {
 		return []string{problem}
 	}
 	switch {

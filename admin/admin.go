@@ -47,10 +47,8 @@ const (
 	Failed State = "failed"
 )
 
-// Report is the result of a call for each node, in the order of the configuration.
-type Report struct {
-	Nodes []NodeReport
-}
+// reports are the results of a call, in the order of the configuration.
+type reports []NodeReport
 
 // NodeReport is the result of a call for one node.
 type NodeReport struct {
@@ -76,10 +74,10 @@ type NodeReport struct {
 // is still in the life and in the recovery in which Init found it. Init cannot know whether all nodes lost their
 // memory together. So use it for new nodes only; after an accident, wait instead.
 //
-// The report is complete also with one of the errors ErrUnanswered, ErrInUse and ErrChanged. With a
-// *quorumlock.InvalidError there is no report.
-func Init(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
-	return run(ctx, cfg, func(r *Report) error {
+// The reports are in the order of the configuration. They are complete also with one of the errors ErrUnanswered, ErrInUse
+// and ErrChanged. With a *quorumlock.InvalidError there are none.
+func Init(ctx context.Context, cfg quorumlock.Config) ([]NodeReport, error) {
+	return run(ctx, cfg, func(r reports) error {
 		if err := cmp.Or(
 			r.check(ErrUnanswered, func(n *NodeReport) bool { return n.State == Failed }),
 			r.checkNew(),
@@ -100,8 +98,8 @@ func Init(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 // Look reports the state of all nodes, and opens none. Like the first attempt at a lock, it makes a node that is new, or
 // has lost its memory, begin its recovery. Clients with this configuration get locks from the nodes that are Open.
 // Look returns an error only for an invalid configuration, a *quorumlock.InvalidError.
-func Look(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
-	return run(ctx, cfg, func(*Report) error { return nil })
+func Look(ctx context.Context, cfg quorumlock.Config) ([]NodeReport, error) {
+	return run(ctx, cfg, func(reports) error { return nil })
 }
 
 // openAttempts limits how often an unresponsive node is asked to open. If Init left only some nodes open, another
@@ -109,7 +107,7 @@ func Look(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 const openAttempts = 3
 
 // run reads the marker of all nodes, and calls do with the result.
-func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*Report, error) {
+func run(ctx context.Context, cfg quorumlock.Config, do func(reports) error) ([]NodeReport, error) {
 	if ctx == nil {
 		return nil, &quorumlock.InvalidError{Problems: []string{"the context is nil"}}
 	}
@@ -127,9 +125,9 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 		defer func() { _ = n.Close() }()
 		nodes = append(nodes, n)
 	}
-	r := &Report{Nodes: make([]NodeReport, len(nodes))}
+	r := make(reports, len(nodes))
 	for i, n := range nodes {
-		r.Nodes[i] = NodeReport{Node: n.Name(), target: n}
+		r[i] = NodeReport{Node: n.Name(), target: n}
 	}
 	r.each(func(n *NodeReport) { // a node without a marker gets one, which begins a recovery
 		if reply := n.do(ctx, wire.Op{Kind: wire.Mark, Limits: wire.Limits(cfg.Limits())}); reply.Err == nil {
@@ -156,10 +154,10 @@ func openNode(address string, cfg quorumlock.Config) (node.Node, error) {
 }
 
 // each runs fn for all nodes at once, and waits for all.
-func (r *Report) each(fn func(*NodeReport)) {
+func (r reports) each(fn func(*NodeReport)) {
 	var wg sync.WaitGroup
-	for i := range r.Nodes {
-		wg.Go(func() { fn(&r.Nodes[i]) })
+	for i := range r {
+		wg.Go(func() { fn(&r[i]) })
 	}
 	wg.Wait()
 }
@@ -204,10 +202,10 @@ func (n *NodeReport) found(m *wire.Marker) {
 }
 
 // tellTwins marks nodes as failed that lead to the same server.
-func (r *Report) tellTwins() {
+func (r reports) tellTwins() {
 	seen := make(map[string]string)
-	for i := range r.Nodes {
-		n := &r.Nodes[i]
+	for i := range r {
+		n := &r[i]
 		id := n.target.Identity() // empty if the server shows none
 		if first, ok := seen[id]; ok && id != "" && n.State != Failed {
 			n.State, n.Err = Failed, &node.Error{Node: n.Node, Op: wire.Mark.String(), Reason: node.ErrSameServer, Err: fmt.Errorf("it is %s by another address", first)}
@@ -218,14 +216,14 @@ func (r *Report) tellTwins() {
 }
 
 // checkNew returns an error unless all nodes are new, or all are open.
-func (r *Report) checkNew() error {
+func (r reports) checkNew() error {
 	open := 0
-	for _, n := range r.Nodes {
+	for _, n := range r {
 		if n.State == Open {
 			open++
 		}
 	}
-	if open == len(r.Nodes) {
+	if open == len(r) {
 		return nil
 	}
 	return r.check(ErrInUse, func(n *NodeReport) bool {
@@ -234,7 +232,7 @@ func (r *Report) checkNew() error {
 }
 
 // outcome returns the error for the nodes that failed, if any.
-func (r *Report) outcome() error {
+func (r reports) outcome() error {
 	changed := func(n *NodeReport) bool { return errors.Is(n.Err, ErrChanged) }
 	return errors.Join(
 		r.check(ErrChanged, changed),
@@ -243,10 +241,10 @@ func (r *Report) outcome() error {
 }
 
 // check returns an error that names the nodes for which bad is true; nil if there are none.
-func (r *Report) check(reason error, bad func(*NodeReport) bool) error {
+func (r reports) check(reason error, bad func(*NodeReport) bool) error {
 	failure := &failure{reasons: []error{reason}}
-	for i := range r.Nodes {
-		n := &r.Nodes[i]
+	for i := range r {
+		n := &r[i]
 		if !bad(n) {
 			continue
 		}

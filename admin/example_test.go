@@ -18,7 +18,7 @@ func ExampleInit() {
 	}
 	for range 2 {
 		report, err := admin.Init(ctx, cfg)
-		for _, n := range report.Nodes {
+		for _, n := range report {
 			fmt.Print(n.Node, " ", n.State, ", ")
 		}
 		fmt.Println("error:", err)

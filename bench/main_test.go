@@ -121,17 +121,6 @@ func TestRunsOfNamesAndKinds(t *testing.T) {
 	}
 }
 
-// TestNetworkRun: the latency of the network is part of every call.
-func TestNetworkRun(t *testing.T) {
-	r := measured(t, operated, "-quick", "-scenarios", "network", "-n", "3", "-duration", "200ms")
-	require.Len(t, r.Results, 2)
-	for _, x := range r.Results {
-		require.NotNil(t, x.Acquire)
-		assert.Greater(t, x.Acquire.P50, 2*x.Network.Seconds()*1000)
-		assert.Greater(t, x.Release.P50, 2*x.Network.Seconds()*1000)
-	}
-}
-
 // TestHeldRun: what callers ask or wait for stays held, by a process of its own.
 func TestHeldRun(t *testing.T) {
 	r := measured(t, succeeded, "-quick", "-scenarios", "waiters,denials", "-peers", "redlock,full-16", "-n", "3", "-duration", "200ms")

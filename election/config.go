@@ -12,14 +12,6 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// Defaults of a [Config].
-const (
-	DefaultRestMin  = time.Second
-	DefaultRestMax  = 30 * time.Second
-	DefaultGrace    = time.Second
-	DefaultInterval = time.Second
-)
-
 // Config describes a candidate. The zero value of a field means its default.
 type Config struct {
 	// Name presents this candidate in logs and to observers: by a name, by the address at which it serves as the
@@ -90,10 +82,10 @@ type OverdueEvent struct {
 
 func (c Config) withDefaults() Config {
 	c.Lock.Purpose = cmp.Or(c.Name, c.Lock.Purpose)
-	c.RestMin = cmp.Or(c.RestMin, min(DefaultRestMin, cmp.Or(c.RestMax, DefaultRestMin)))
-	c.RestMax = cmp.Or(c.RestMax, max(DefaultRestMax, c.RestMin))
-	c.Grace = cmp.Or(c.Grace, DefaultGrace)
-	c.Interval = cmp.Or(c.Interval, DefaultInterval)
+	c.RestMin = cmp.Or(c.RestMin, min(time.Second, cmp.Or(c.RestMax, time.Second)))
+	c.RestMax = cmp.Or(c.RestMax, max(30*time.Second, c.RestMin))
+	c.Grace = cmp.Or(c.Grace, time.Second)
+	c.Interval = cmp.Or(c.Interval, time.Second)
 	c.Lock.NoHandover = true // Otherwise, one owner could have several terms.
 	if c.Logger == nil {
 		c.Logger = slog.Default()

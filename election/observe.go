@@ -35,7 +35,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	if err != nil {
 		return Leader{}, err
 	}
-	owner := holderOf(status)
+	owner := status.Holder()
 	if owner == "" {
 		return Leader{}, ErrNoLeader
 	}
@@ -44,20 +44,6 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 		leader.Since = time.UnixMicro(int64(leader.Token)) //nolint:gosec // it fits in 63 bits
 	}
 	return leader, nil
-}
-
-// holderOf returns the owner that enough nodes name as the holder, or "".
-func holderOf(s *quorumlock.Status) string {
-	nodes := make(map[string]int)
-	for _, n := range s.Nodes {
-		for _, h := range n.Holders {
-			nodes[h.Owner]++
-			if nodes[h.Owner] >= s.Need {
-				return h.Owner
-			}
-		}
-	}
-	return ""
 }
 
 // Watch yields the leader, and every change: a leader, its token, ErrNoLeader, or the reason why the leader is unknown.

@@ -173,7 +173,7 @@ func TestResignationIsNoFailure(t *testing.T) {
 			synctest.Wait()
 			require.True(t, e.Resign())
 			next := <-terms
-			require.LessOrEqual(t, next-last, election.DefaultRestMin+soon)
+			require.LessOrEqual(t, next-last, time.Second+soon)
 			last = next
 		}
 	})
@@ -245,7 +245,7 @@ func TestLeaderThatIgnoresItsContext(t *testing.T) {
 				require.False(t, leads)
 				require.False(t, e.Resign(), "the term has ended already")
 
-				time.Sleep(2 * election.DefaultGrace)
+				time.Sleep(2 * time.Second)
 				late := <-overdue
 				require.Equal(t, former.Term, late.Term)
 				require.ErrorIs(t, late.Cause, end.cause)
@@ -282,7 +282,7 @@ func TestLeaderThatStopsInTimeIsNotOverdue(t *testing.T) {
 		for range 3 {
 			term := a.leads()
 			require.True(t, e.Resign())
-			time.Sleep(election.DefaultGrace - time.Millisecond)
+			time.Sleep(time.Second - time.Millisecond)
 			require.NoError(t, e.Healthy())
 			term.leave <- nil
 		}

@@ -265,8 +265,8 @@ func (p *mirror) compareMessages() {
 	p.check(slices.Equal(onServer, p.sent), "the server sent\n  %q\nand the engine\n  %q", onServer, p.sent)
 	p.command("DEL", "test:sent")
 	for i := 0; i < len(p.sent); i += 2 {
-		if _, messages := wire.Published(p.sent[i], p.sent[i+1]); len(messages) > 0 {
-			p.seen[messages[0].Kind.String()]++
+		if _, message, ok := wire.Published(p.sent[i], p.sent[i+1]); ok {
+			p.seen[message.Kind.String()]++
 		}
 	}
 }

@@ -24,28 +24,32 @@ const (
 // redisInbox is a subscription to a [redisNode], and the goroutine that subscribes, delivers, and subscribes
 // again after a loss.
 type redisInbox struct {
-	node    *redisNode
-	channel string
-	deliver func(wire.Message)
+	node *redisNode
+	// subscribes are the commands by which it subscribes.
+	subscribes [][]string
+	deliver    func(wire.Message)
 	// ctx ends when the inbox is closed.
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-
-	// mu guards the followed locks, and the requests on the current subscription, which is nil if there is
-	// none.
-	mu       sync.Mutex
-	followed map[string]*followState
-	current  *subscription
 }
 
 // Listen implements [wire.Listener], over a connection of its own to the server that runs the operations. If that
 // server falls silent, the loss is noticed pingInterval + the timeout of an exchange after its last answer.
 func (r *redisNode) Listen(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
+	return r.listen(ctx, deliver, []string{"SUBSCRIBE", wire.InboxPrefix + client})
+}
+
+// Follow implements [wire.Follower].
+func (r *redisNode) Follow(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
+	return r.listen(ctx, deliver, []string{"SUBSCRIBE", wire.InboxPrefix + client}, []string{"PSUBSCRIBE", wire.RedissonPrefix + "*"})
+}
+
+func (r *redisNode) listen(ctx context.Context, deliver func(wire.Message), subscribes ...[]string) (wire.Inbox, error) {
 	if ctx.Err() != nil {
 		return nil, &Error{Node: r.name, Reason: ErrCanceled}
 	}
-	b := &redisInbox{node: r, channel: wire.InboxPrefix + client, deliver: deliver, followed: make(map[string]*followState)}
+	b := &redisInbox{node: r, subscribes: subscribes, deliver: deliver}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	first := make(chan error)
 	if !b.start(first) { //nolint:contextcheck // it outlives the call
@@ -89,7 +93,7 @@ func (b *redisInbox) start(first chan<- error) bool {
 			}
 		case <-b.ctx.Done():
 			if err == nil {
-				b.clearCurrent(s)
+				s.close()
 			}
 		}
 	})
@@ -131,7 +135,6 @@ func (b *redisInbox) run(s *subscription) {
 		if s.receive(b.deliverIfOpen) {
 			attempt = 0
 		}
-		b.clearCurrent(s)
 		b.deliverIfOpen(wire.Message{Kind: wire.Lost})
 		for s = nil; s == nil; attempt++ {
 			if !sleep(b.ctx, pause(attempt)) {
@@ -160,14 +163,13 @@ func (b *redisInbox) subscribe() (*subscription, error) {
 		}
 		return nil, err
 	}
-	s, channels := &subscription{inbox: b, identity: r.Identity()}, b.channels()
-	if err := s.open(r.link.greetedRoute.Load(), channels); err != nil {
+	s := &subscription{inbox: b, identity: r.Identity()}
+	if err := s.open(r.link.greetedRoute.Load()); err != nil {
 		if b.ctx.Err() != nil {
 			return nil, b.closed()
 		}
 		return nil, newError(r.name, 0, reasonOf(err), err)
 	}
-	b.setCurrent(s, channels)
 	return s, nil
 }
 

@@ -7,38 +7,29 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/inbox"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// follower opens an inbox of the client c that can follow locks.
-func follower(t testing.TB, n node.Node) (wire.Follower, <-chan wire.Message) {
+// follow opens an inbox of the client c that follows Redisson.
+func follow(t testing.TB, n node.Node) <-chan wire.Message {
 	t.Helper()
 	messages := make(chan wire.Message, 10_000)
-	inbox, err := inbox.Listen(context.Background(), n, "c", func(m wire.Message) { messages <- m })
+	inbox, err := n.(wire.Follower).Follow(context.Background(), "c", func(m wire.Message) { messages <- m })
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = inbox.Close() })
-	return inbox.(wire.Follower), messages
-}
-
-func followers(t testing.TB, server *redisproc.Server, channel string) int64 {
-	t.Helper()
-	_, n, _ := strings.Cut(command(t, server, "PUBSUB", "NUMSUB", channel), "\n")
-	return number(t, n)
+	return messages
 }
 
 // announced requires that the next message announces a released lock.
 func announced(t testing.TB, name string, messages <-chan wire.Message) {
 	t.Helper()
-	require.Equal(t, wire.Message{Kind: wire.Announced, Name: name}, next(t, messages))
+	require.Equal(t, wire.Message{Kind: wire.Announced, Name: wire.RedissonChannel(name)}, next(t, messages))
 }
 
 // announcing turns an operation into a release that notifies Redisson's clients.
@@ -47,22 +38,17 @@ func announcing(op wire.Op) wire.Op {
 	return op
 }
 
-// The follower receives everything that Redisson's clients publish. It leaves no subscription
-// behind.
+// The follower receives everything that Redisson's clients publish.
 func TestRedisFollowsRedisson(t *testing.T) {
 	server := start(t)
-	f, messages := follower(t, open(t, server.Addr()))
+	messages := follow(t, open(t, server.Addr()))
 	for name, channel := range map[string]string{
 		"a": "redisson_lock__channel:{a}", "x{b}": "redisson_lock__channel:x{b}",
 	} {
-		require.NoError(t, f.Follow(name))
-		assert.EqualValues(t, 1, followers(t, server, channel))
 		for _, said := range []string{"0", "1", "", "woken 1 3 c:1a"} {
 			command(t, server, "PUBLISH", channel, said)
 			announced(t, name, messages)
 		}
-		f.Unfollow(name)
-		poll(t, func() bool { return followers(t, server, channel) == 0 }, func() any { return "still subscribed" })
 	}
 	assert.Empty(t, messages)
 }
@@ -103,69 +89,45 @@ func TestRedisAnnouncesToRedisson(t *testing.T) {
 	}
 }
 
-// The inbox follows its names again when the server is back.
+// The inbox follows Redisson again when the server is back.
 func TestRedisFollowsAgain(t *testing.T) {
 	server := start(t, redisproc.WithAOF())
-	n := open(t, server.Addr())
-	f, messages := follower(t, n)
-	for _, name := range []string{"a", "{a}", "b", "d"} {
-		require.NoError(t, f.Follow(name))
+	messages := follow(t, open(t, server.Addr()))
+	follows := func() {
+		command(t, server, "PUBLISH", "redisson_lock__channel:x{b}", "0")
+		announced(t, "x{b}", messages)
 	}
 	for range 2 {
 		command(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
 		resubscribed(t, messages)
-		f.Unfollow("d")
-		command(t, server, "PUBLISH", "redisson_lock__channel:{b}", "0")
-		announced(t, "b", messages)
-		command(t, server, "PUBLISH", "redisson_lock__channel:{a}", "0")
-		announced(t, "a", messages)
-		announced(t, "{a}", messages)
-		poll(t, func() bool { return followers(t, server, "redisson_lock__channel:{d}") == 0 }, func() any { return "still subscribed" })
+		follows()
 	}
 	server.Kill()
 	lost(t, messages)
-	err := f.Follow("e")
-	require.ErrorIs(t, err, node.ErrUnreachable)
-	require.NoError(t, f.Follow("a"), "the inbox follows this lock again from Resubscribed on")
-	f.Unfollow("b")
 	server.Restart()
 	again(t, messages)
-	assert.EqualValues(t, 1, followers(t, server, "redisson_lock__channel:{a}"))
-	for _, gone := range []string{"b", "d", "e"} {
-		poll(t, func() bool { return followers(t, server, "redisson_lock__channel:{"+gone+"}") == 0 }, func() any { return gone })
-	}
+	follows()
 	assert.Empty(t, messages)
 }
 
-// No other operation needs this right. The inbox continues without it.
+// No other operation needs these rights. The error names them.
 func TestRedisFollowsWithoutTheRight(t *testing.T) {
 	server := start(t)
-	documented := "~* +@all resetchannels &quorumlock:inbox:*"
-	user := func(rules string) node.Node {
-		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
-		return open(t, "redis://u:secret@"+server.Addr())
-	}
-	n := user(documented)
-	f, messages := follower(t, n)
-	for range 3 {
-		err := f.Follow("a")
+	for lacks, documented := range map[string]string{
+		"+psubscribe and &redisson_lock__channel:*": "+@all resetchannels &quorumlock:inbox:*",
+		"+subscribe and &quorumlock:inbox:*":        "+@all resetchannels &redisson_lock__channel:*",
+	} {
+		rules := "ACL SETUSER u reset on >secret ~* " + documented
+		command(t, server, strings.Fields(rules)...)
+		n := open(t, "redis://u:secret@"+server.Addr())
+		_, err := n.(wire.Follower).Follow(t.Context(), "c", func(wire.Message) {})
 		permanently(t, node.ErrAuth, err)
-		assert.Contains(t, err.Error(), "&redisson_lock__channel:*")
-		wakes(t, n, "c:1", messages)
+		assert.Contains(t, err.Error(), lacks)
+		want(t, wire.Granted, n, acquire("o1", "a"))
+		want(t, wire.Released, n, announcing(release("o1", "a")))
+		want(t, wire.Granted, n, acquire("o1", "a"))
+		want(t, wire.Released, n, announcing(force("a")))
 	}
-	want(t, wire.Granted, n, acquire("o1", "a"))
-	want(t, wire.Released, n, announcing(release("o1", "a")))
-	want(t, wire.Granted, n, acquire("o1", "a"))
-	want(t, wire.Released, n, announcing(force("a")))
-
-	n = user(documented + " &redisson_lock__channel:* -unsubscribe")
-	f, messages = follower(t, n)
-	require.NoError(t, f.Follow("a"))
-	f.Unfollow("a")
-	require.NoError(t, f.Follow("b"))
-	command(t, server, "PUBLISH", "redisson_lock__channel:{a}", "0")
-	command(t, server, "PUBLISH", "redisson_lock__channel:{b}", "0")
-	announced(t, "b", messages)
 }
 
 // The documented rights for mixed fleets are enough.
@@ -174,77 +136,51 @@ func TestRedisDocumentedACLForRedisson(t *testing.T) {
 	rules := strings.Fields("resetchannels " + minimalACL + " " + waitingACL + " " + redissonACL)
 	command(t, server, append([]string{"ACL", "SETUSER", "u", "on", ">secret"}, rules...)...)
 	n := open(t, "redis://u:secret@"+server.Addr())
-	f, messages := follower(t, n)
-	require.NoError(t, f.Follow("lock:a"))
-	want(t, wire.Granted, n, acquire("o1", "lock:a"))
-	want(t, wire.Released, n, announcing(release("o1", "lock:a")))
-	announced(t, "lock:a", messages)
-	want(t, wire.Granted, n, acquire("o1", "lock:a"))
-	want(t, wire.Released, n, announcing(force("lock:a")))
-	announced(t, "lock:a", messages)
-	f.Unfollow("lock:a")
-	poll(t, func() bool { return followers(t, server, "redisson_lock__channel:{lock:a}") == 0 }, func() any { return "still subscribed" })
+	messages := follow(t, n)
+	for _, end := range []wire.Op{release("o1", "lock:{a}b"), force("lock:{a}b")} {
+		want(t, wire.Granted, n, acquire("o1", "lock:{a}b"))
+		want(t, wire.Released, n, announcing(end))
+		announced(t, "lock:{a}b", messages)
+	}
 	log := command(t, server, "ACL", "LOG")
-	for _, command := range []string{"publish", "subscribe", "unsubscribe", "redisson"} {
+	for _, command := range []string{"publish", "subscribe", "redisson"} {
 		assert.NotContains(t, log, command)
 	}
 }
 
-// A silent server does not block a follower for ever.
-func TestRedisFollowsOnASilentServer(t *testing.T) {
-	t.Parallel()
-	server := start(t)
-	n := openWith(t, rueidis.ClientOption{InitAddress: []string{server.Addr()}, ConnWriteTimeout: time.Second})
-	f, messages := follower(t, n)
-	require.NoError(t, f.Follow("a"))
-	server.Pause()
-	began := time.Now()
-	require.NoError(t, f.Follow("a"), "the inbox follows this lock already")
-	require.ErrorIs(t, f.Follow("b"), node.ErrUnreachable)
-	assert.Less(t, time.Since(began), soon)
-	server.Resume()
-	resubscribed(t, messages)
-	poll(t, func() bool { return followers(t, server, "redisson_lock__channel:{a}") == 1 }, func() any { return "the lock has no follower" })
-	require.NoError(t, f.Follow("b"))
-}
-
-// An unexpected answer ends the connection. The follower does not wait for another answer.
-func TestRedisFollowEndsOnUnexpectedAnswers(t *testing.T) {
-	for _, said := range []string{
-		"*2\r\n" + bulk("pong") + bulk(""), "*3\r\n" + bulk("unsubscribe") + bulk("redisson_lock__channel:{a}") + ":1\r\n", "-LOADING wait\r\n", "+OK\r\n*9\r\n",
+// A server may send a message before it has confirmed all channels. An unexpected answer ends the attempt.
+func TestRedisFollowsOnceBothChannelsAreConfirmed(t *testing.T) {
+	message := func(words ...string) string {
+		text := fmt.Sprintf("*%d\r\n", len(words))
+		for _, word := range words {
+			text += bulk(word)
+		}
+		return text
+	}
+	confirmed := "*3\r\n" + bulk("psubscribe") + bulk("redisson_lock__channel:*") + ":1\r\n"
+	early := message("message", "quorumlock:inbox:c", "woken 1 3 c:1a") + message("pmessage", "redisson_lock__channel:*", "redisson_lock__channel:{a}", "0")
+	for said, ok := range map[string]bool{
+		confirmed: true, early + confirmed: true,
+		message("pong", ""): false, strings.Replace(confirmed, "ps", "s", 1): false, "-LOADING wait\r\n": false, "+OK\r\n*9\r\n": false,
+		message("message", "quorumlock:inbox:d", "woken 1 3 d:1a") + confirmed: false,
 	} {
 		f := newFront(t, fake(func(args []string) (string, bool) {
-			switch {
-			case args[0] != "SUBSCRIBE":
-				return "+OK\r\n", true
-			case strings.HasPrefix(args[1], "redisson"):
+			switch args[0] {
+			case "PSUBSCRIBE":
 				return said, true
-			default:
+			case "SUBSCRIBE":
 				return "*3\r\n" + bulk("subscribe") + bulk(args[1]) + ":1\r\n", true
+			default:
+				return "+OK\r\n", true
 			}
 		}))
-		inbox, _ := follower(t, open(t, f.addr()))
+		inbox, err := open(t, f.addr()).(wire.Follower).Follow(t.Context(), "c", func(wire.Message) {})
+		if ok {
+			require.NoError(t, err, said)
+			require.NoError(t, inbox.Close())
+			continue
+		}
 		var e *node.Error
-		require.ErrorAs(t, inbox.Follow("a"), &e, said)
-	}
-}
-
-// A caller that waits for a confirmation gets an error when the inbox is closed.
-func TestRedisFollowsUntilTheNodeIsClosed(t *testing.T) {
-	server := start(t)
-	for range 20 {
-		n := open(t, server.Addr())
-		f, _ := follower(t, n)
-		failed := make(chan error)
-		go func() {
-			for i := 0; ; i++ {
-				if err := f.Follow(fmt.Sprint(i)); err != nil {
-					failed <- err
-					return
-				}
-			}
-		}()
-		require.NoError(t, n.Close())
-		require.ErrorIs(t, <-failed, node.ErrClosed)
+		require.ErrorAs(t, err, &e, said)
 	}
 }

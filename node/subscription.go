@@ -29,22 +29,17 @@ type subscription struct {
 	in       *bufio.Reader
 	// stopOnClose keeps the connection open when the inbox is closed.
 	stopOnClose func() bool
-	// The mutex of the inbox guards requests.
-	requests []pendingReply
 }
 
-// errLost is the result of requests that were not answered before the connection broke.
-var errLost = errors.New("the subscription is lost")
-
-// open connects, and returns once the server has confirmed the subscription to all channels.
-func (s *subscription) open(w *route, channels []string) error {
+// open connects, and returns once the server has confirmed that it has subscribed.
+func (s *subscription) open(w *route) error {
 	_, conn, err := w.connect(s.inbox.ctx)
 	if err != nil {
 		return err
 	}
 	s.conn, s.in = conn, bufio.NewReader(conn)
 	s.stopOnClose = context.AfterFunc(s.inbox.ctx, func() { _ = conn.Close() })
-	if err := s.greet(channels); err != nil {
+	if err := s.greet(); err != nil {
 		s.close()
 		return err
 	}
@@ -57,7 +52,7 @@ func (s *subscription) close() {
 }
 
 // greet authenticates and subscribes, in one round trip.
-func (s *subscription) greet(channels []string) error {
+func (s *subscription) greet() error {
 	opt := s.inbox.node.opt
 	user, password := opt.Username, opt.Password
 	if opt.AuthCredentialsFn != nil { // it may take longer than an exchange
@@ -78,9 +73,8 @@ func (s *subscription) greet(channels []string) error {
 	if authenticates {
 		commands = append(commands, []string{"AUTH", user, password})
 	}
-	commands = append(commands, []string{"CLIENT", "SETNAME", opt.ClientName}, []string{"INFO", "replication"},
-		append([]string{"SUBSCRIBE"}, channels...))
-	if err := s.send(commands...); err != nil {
+	commands = append(commands, []string{"CLIENT", "SETNAME", opt.ClientName}, []string{"INFO", "replication"})
+	if err := s.send(append(commands, s.inbox.subscribes...)...); err != nil {
 		return err
 	}
 	if authenticates {
@@ -95,20 +89,26 @@ func (s *subscription) greet(channels []string) error {
 	if err := s.identify(); err != nil {
 		return err
 	}
-	return s.subscribed(channels)
+	return s.subscribed()
 }
 
-// subscribed reads the confirmation that this connection has subscribed to all channels.
-func (s *subscription) subscribed(channels []string) error {
-	for _, channel := range channels {
+// subscribed reads the confirmation that this connection has subscribed. Messages that come before it are not delivered,
+// since no caller relies on them yet.
+func (s *subscription) subscribed() error {
+	for _, command := range s.inbox.subscribes {
+		verb, channel := strings.ToLower(command[0]), command[1]
 		answer, err := readPush(s.in)
+		for err == nil && s.isMessage(answer) {
+			answer, err = readPush(s.in)
+		}
 		var reply replyError
 		switch {
 		case errors.As(err, &reply) && reasonOf(err) == ErrAuth: //nolint:errorlint // a reason is never wrapped
-			return fmt.Errorf("SUBSCRIBE needs the rights +subscribe and &%s*: %w", wire.InboxPrefix, err)
+			prefix := channel[:strings.LastIndex(channel, ":")+1]
+			return fmt.Errorf("%s needs the rights +%s and &%s*: %w", command[0], verb, prefix, err)
 		case err != nil:
 			return err
-		case len(answer) != 3 || answer[0] != "subscribe" || answer[1] != channel:
+		case len(answer) != 3 || answer[0] != verb || answer[1] != channel:
 			return fmt.Errorf("%w %.60q", errProtocol, answer)
 		}
 	}
@@ -163,10 +163,6 @@ func (s *subscription) receive(deliver func(wire.Message)) (served bool) {
 		}
 		push, err := readPush(s.in)
 		if err != nil {
-			var refusal replyError
-			if errors.As(err, &refusal) && s.onError(err) {
-				continue
-			}
 			return served
 		}
 		if s.handlePush(push, deliver) {
@@ -177,27 +173,25 @@ func (s *subscription) receive(deliver func(wire.Message)) (served bool) {
 
 // handlePush handles one push of the server, and reports whether it was a message or an answer to a PING.
 func (s *subscription) handlePush(push []string, deliver func(wire.Message)) bool {
+	if !s.isMessage(push) {
+		return len(push) == 2 && push[0] == "pong"
+	}
+	if _, message, ok := wire.Published(push[len(push)-2], push[len(push)-1]); ok {
+		deliver(message)
+	}
+	return true
+}
+
+// isMessage reports whether a push is a message on one of the channels to which this connection has subscribed.
+func (s *subscription) isMessage(push []string) bool {
 	switch {
-	case len(push) == 2 && push[0] == "pong":
-		s.onReply("PING")
-		return true
-	case len(push) == 3 && (push[0] == "subscribe" || push[0] == "unsubscribe"):
-		s.onReply(strings.ToUpper(push[0]))
-		return false
-	case len(push) != 3 || push[0] != "message":
+	case len(push) == 3 && push[0] == "message":
+		return push[1] == s.inbox.subscribes[0][1]
+	case len(push) == 4 && push[0] == "pmessage":
+		return len(s.inbox.subscribes) > 1
+	default:
 		return false
 	}
-	if push[1] == s.inbox.channel {
-		if message, ok := wire.DecodeMessage(push[2]); ok {
-			deliver(message)
-		}
-		return true
-	}
-	names := s.inbox.announced(push[1])
-	for _, name := range names {
-		deliver(wire.Message{Kind: wire.Announced, Name: name})
-	}
-	return len(names) > 0
 }
 
 // keepAlive sends a PING from time to time. It closes the connection when the operations have moved to
@@ -208,9 +202,10 @@ func (s *subscription) keepAlive(ctx context.Context) {
 			_ = s.conn.Close()
 			return
 		}
-		s.inbox.mu.Lock()
-		s.request(pendingReply{verb: "PING"})
-		s.inbox.mu.Unlock()
+		if s.conn.SetWriteDeadline(deadline(s.inbox.node.opt.ConnWriteTimeout)) != nil || s.send([]string{"PING"}) != nil {
+			_ = s.conn.Close()
+			return
+		}
 	}
 }
 
@@ -219,9 +214,9 @@ func deadline(d time.Duration) time.Time {
 	return time.Now().Add(d) //nolint:forbidigo // connections have their deadlines by this clock
 }
 
-// The bounds of one message: a message has three values, and names have any reasonable length.
+// The bounds of one message: a message has at most four values, and names have any reasonable length.
 const (
-	maxValues = 3
+	maxValues = 4
 	maxValue  = 1 << 20
 )
 

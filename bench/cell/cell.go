@@ -56,8 +56,6 @@ type Cell struct {
 	// Fault hits Bad of the nodes as measuring begins.
 	Fault cluster.Fault `json:"fault"`
 	Bad   int           `json:"bad"`
-	// Network is the latency between clients and nodes, each way, on top of loopback's.
-	Network time.Duration `json:"networkNs"`
 	// Patience is how long an acquire waits before it gives up; 0 for as long as it takes.
 	Patience time.Duration `json:"patienceNs"`
 	// Duration is the measured time. It starts after Settle, during which the load already runs.
@@ -78,11 +76,9 @@ func (c Cell) Size() string {
 	return fmt.Sprintf("%d in %d", c.Callers, c.Processes)
 }
 
-// Variant describes the fault of the nodes, the latency of the network, or the patience of the callers, in words.
+// Variant describes the fault of the nodes, or the patience of the callers, in words.
 func (c Cell) Variant() string {
 	switch {
-	case c.Network > 0:
-		return fmt.Sprintf("%g ms each way", c.Network.Seconds()*1000)
 	case c.Patience > 0:
 		return fmt.Sprintf("%v of patience", c.Patience)
 	case c.Fault == cluster.None:

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
@@ -33,28 +31,21 @@ const SlowBy = 50 * time.Millisecond
 type Cluster struct {
 	servers   []*redisproc.Server
 	proxies   []*faultinject.Proxy
-	addresses []string      // where clients reach the servers
-	stop      chan struct{} // ends keepTime
-	hangs     bool          // some servers may hang
+	addresses []string // where clients reach the servers
+	hangs     bool     // some servers may hang
 }
 
-// Start starts n servers, behind a network that takes so long each way. The first bad servers will get the fault later,
-// or get it now if it is Slow. The caller must close the cluster.
-func Start(ctx context.Context, n int, network time.Duration, fault Fault, bad int) (*Cluster, error) {
+// Start starts n servers. The first bad servers will get the fault later, or get it now if it is Slow. The caller must close
+// the cluster.
+func Start(ctx context.Context, n int, fault Fault, bad int) (*Cluster, error) {
 	servers, err := redisproc.TryLaunchN(ctx, n)
-	c := &Cluster{servers: servers, stop: make(chan struct{}), hangs: fault == Hung}
-	if network > 0 {
-		go keepTime(c.stop)
-	}
+	c := &Cluster{servers: servers, hangs: fault == Hung}
 	for i, server := range c.servers {
-		address, latency := server.Addr(), network
-		if fault == Slow && i < bad {
-			latency += SlowBy
-		}
-		if latency > 0 && err == nil {
+		address := server.Addr()
+		if fault == Slow && i < bad && err == nil {
 			var proxy *faultinject.Proxy
 			if proxy, err = faultinject.NewProxy(address); err == nil {
-				proxy.SetLatency(faultinject.BothWays, latency)
+				proxy.SetLatency(faultinject.BothWays, SlowBy)
 				c.proxies, address = append(c.proxies, proxy), proxy.Addr()
 			}
 		}
@@ -64,26 +55,6 @@ func Start(ctx context.Context, n int, network time.Duration, fault Fault, bad i
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
-}
-
-// keepTime makes timers of this process fire within 0.1 ms. Otherwise the runtime of an idle process rounds them up to
-// a millisecond, and a proxy would hold data up for twice the time. The runtime looks for due timers whenever a
-// goroutine blocks and leaves its thread without work, so one goroutine here does that every 0.1 ms.
-func keepTime(stop <-chan struct{}) {
-	tick := make(chan struct{})
-	defer close(tick)
-	go func() {
-		for range tick { // each turn ends with a block
-		}
-	}()
-	for {
-		_ = unix.Nanosleep(&unix.Timespec{Nsec: 100_000}, nil) // an early return does no harm
-		select {
-		case tick <- struct{}{}:
-		case <-stop:
-			return
-		}
-	}
 }
 
 // Addresses returns the clients' addresses of the servers.
@@ -146,7 +117,6 @@ func (c *Cluster) Keys(ctx context.Context) (n int, err error) {
 
 // Close ends all servers.
 func (c *Cluster) Close() error {
-	close(c.stop)
 	var errs []error
 	for _, p := range c.proxies {
 		errs = append(errs, p.Close())

@@ -15,7 +15,7 @@ func (c *Cluster) set(t *testing.T, server int, key string) {
 }
 
 func TestLeftoverKeys(t *testing.T) {
-	c, err := Start(t.Context(), 2, 0, None, 0)
+	c, err := Start(t.Context(), 2, None, 0)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	for _, key := range []string{"quorumlock:node", "quorumlock:fences", "quorumlock:latch:{a}"} {
@@ -33,7 +33,7 @@ func TestLeftoverKeys(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	c, err := Start(t.Context(), 3, 0, Hung, 1)
+	c, err := Start(t.Context(), 3, Hung, 1)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	for _, fault := range []Fault{Hung, Killed} {

@@ -136,7 +136,7 @@ func (f *fleet) eventually(cond func() bool, msg string, args ...any) {
 	require.Eventually(f.t, cond, 20*time.Second, 2*time.Millisecond, append([]any{msg}, args...)...)
 }
 
-// listeners counts the subscribers of Redisson's channel of the lock on a node.
+// listeners counts the callers in Java that subscribe to the channel of the lock on a node.
 func (f *fleet) listeners(i int) int {
 	f.t.Helper()
 	return f.number(i, "EVAL", "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]", "0", channel)

@@ -35,7 +35,7 @@ func TestUnlockInJavaWakesWaitersInGo(t *testing.T) {
 			}()
 			f.eventually(func() bool {
 				for i := range f.servers {
-					if f.number(i, "ZCARD", queue) != 1 || f.listeners(i) != 1 {
+					if f.number(i, "ZCARD", queue) != 1 || f.number(i, "PUBSUB", "NUMPAT") != 1 {
 						return false
 					}
 				}
@@ -44,7 +44,7 @@ func TestUnlockInJavaWakesWaitersInGo(t *testing.T) {
 			released := time.Now()
 			require.NoError(t, caller.Unlock(t.Context(), there))
 			took := (<-granted).Sub(released)
-			f.eventually(func() bool { return f.owners()[0] == "" && f.listeners(0) == 0 }, "the lock must be released, and the subscription closed")
+			f.eventually(func() bool { return f.owners()[0] == "" }, "the lock must be released")
 			return took
 		})
 	}

@@ -145,7 +145,7 @@ func TestReportHasEachFigure(t *testing.T) {
 	for _, row := range []string{
 		"| newnames | 128 |  | redlock | ops/s | at least 2.00 x floor | 2.00 | - | reached |",
 		"| 128 | redlock | 1000 | 2.00 | 1.00 |",
-		"| 0.5 ms each way | 128 | redsync | 1000 |",
+		"| 10ms of patience | 512 | redlock | 1000 |",
 	} {
 		assert.Contains(t, text, row)
 	}

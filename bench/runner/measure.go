@@ -126,7 +126,7 @@ func (m *measurement) start(ctx context.Context) (err error) {
 	if m.peer, err = peer.Find(m.cell.Peer); err != nil {
 		return err
 	}
-	if m.nodes, err = cluster.Start(ctx, m.cell.Nodes, m.cell.Network, m.cell.Fault, m.cell.Bad); err != nil {
+	if m.nodes, err = cluster.Start(ctx, m.cell.Nodes, m.cell.Fault, m.cell.Bad); err != nil {
 		return err
 	}
 	addresses := m.nodes.Addresses()

@@ -53,11 +53,11 @@ func in(processes int, callers ...int) (sizes []Size) {
 	return sizes
 }
 
-// Condition is a fault of a number of nodes, a network that takes so long each way, or the patience of the callers.
+// Condition is a fault of a number of nodes, or the patience of the callers.
 type Condition struct {
-	Fault             cluster.Fault
-	Bad               int
-	Network, Patience time.Duration
+	Fault    cluster.Fault
+	Bad      int
+	Patience time.Duration
 }
 
 // over returns the matrix with its empty fields taken from another.
@@ -145,7 +145,7 @@ func (o Options) combinations(s Scenario, m Matrix) (cells []cell.Cell) {
 	for _, c.Load = range m.Loads {
 		for _, c.Nodes = range m.Nodes {
 			for _, under := range m.Conditions {
-				c.Fault, c.Bad, c.Network, c.Patience = under.Fault, under.Bad, under.Network, under.Patience
+				c.Fault, c.Bad, c.Patience = under.Fault, under.Bad, under.Patience
 				for _, size := range m.Sizes {
 					c.Callers, c.Processes = size.Callers, size.Processes
 					c.Settle = cmp.Or(s.Settle, usualSettle) + time.Duration(size.Processes)*settlePerProcess

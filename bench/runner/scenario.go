@@ -51,13 +51,6 @@ func Scenarios() []Scenario {
 			Settle: time.Second,
 		},
 		{
-			Name: "network", Title: "Over a network",
-			Cells: []Matrix{{
-				Peers: []string{"redlock", "floor", "redsync"}, Sizes: in(1, 1, 128), Loads: []cell.Load{cell.Cycle},
-				Conditions: []Condition{{Network: 500 * time.Microsecond}, {Network: 2 * time.Millisecond}},
-			}},
-		},
-		{
 			Name: "passes", Title: "One lock that goes from caller to caller",
 			Cells: []Matrix{
 				{

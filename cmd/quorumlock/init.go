@@ -32,7 +32,7 @@ keep their locks meanwhile, and the node then opens by itself.
 
 type initialiser struct {
 	*app
-	report *admin.Report
+	nodes []admin.NodeReport
 }
 
 func initCommand(a *app) *cobra.Command {
@@ -82,21 +82,21 @@ func (a *app) operator(c *cobra.Command) (i *initialiser, cfg quorumlock.Config,
 }
 
 func (i *initialiser) open(c *cobra.Command, cfg quorumlock.Config) error {
-	report, err := admin.Init(c.Context(), cfg)
-	if report == nil {
+	nodes, err := admin.Init(c.Context(), cfg)
+	if nodes == nil {
 		return configProblem(c, err)
 	}
-	i.report = report
+	i.nodes = nodes
 	i.printNodes()
 	opened := func(n admin.NodeReport) bool { return n.State == admin.Opened }
 	switch {
 	case err == nil:
-		fmt.Fprintf(i.stdout, "all %d nodes are open\n", len(report.Nodes))
+		fmt.Fprintf(i.stdout, "all %d nodes are open\n", len(nodes))
 		return nil
 	case errors.Is(err, admin.ErrInUse):
 		return exit.Errorf(exit.NoQuorum, "nothing was opened, as not all nodes are new: those that recover may have forgotten locks that are still held. "+
 			"Wait: all nodes open by themselves in %s", text.Span(i.left()))
-	case slices.ContainsFunc(report.Nodes, opened):
+	case slices.ContainsFunc(nodes, opened):
 		return exit.Errorf(exit.NoQuorum, "some nodes failed while the others were opened: repeat the command to see their state")
 	default:
 		return exit.Errorf(exit.NoQuorum, "nothing was opened, as nodes failed: fix that, and repeat the command; or wait: nodes that recover open by themselves")
@@ -104,7 +104,7 @@ func (i *initialiser) open(c *cobra.Command, cfg quorumlock.Config) error {
 }
 
 func (i *initialiser) printNodes() {
-	for _, n := range i.report.Nodes {
+	for _, n := range i.nodes {
 		fmt.Fprintf(i.stdout, "%s: %s\n", n.Node, became(n))
 	}
 }
@@ -131,7 +131,7 @@ func failure(err error) string {
 
 // left is the time until the last recovery ends.
 func (i *initialiser) left() (left time.Duration) {
-	for _, n := range i.report.Nodes {
+	for _, n := range i.nodes {
 		left = max(left, n.Left)
 	}
 	return left

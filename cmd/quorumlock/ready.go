@@ -60,7 +60,7 @@ func (a *app) ready(c *cobra.Command, multi bool, wait time.Duration) error {
 	deadline, cancel := context.WithTimeout(c.Context(), wait)
 	defer cancel()
 	for last := wait == 0; ; {
-		i.report, err = admin.Look(c.Context(), cfg)
+		i.nodes, err = admin.Look(c.Context(), cfg)
 		if err != nil {
 			return configProblem(c, err)
 		}
@@ -81,7 +81,7 @@ func (a *app) ready(c *cobra.Command, multi bool, wait time.Duration) error {
 
 // ready counts the nodes that give locks.
 func (i *initialiser) ready() (count int) {
-	for _, n := range i.report.Nodes {
+	for _, n := range i.nodes {
 		if n.State == admin.Open {
 			count++
 		}
@@ -90,12 +90,12 @@ func (i *initialiser) ready() (count int) {
 }
 
 func (i *initialiser) sayReady(ready, need int) error {
-	for _, n := range i.report.Nodes {
+	for _, n := range i.nodes {
 		if n.State != admin.Open {
 			fmt.Fprintf(i.stdout, "%s: %s\n", n.Node, became(n))
 		}
 	}
-	said := fmt.Sprintf("%d of %d nodes give locks (%d needed)", ready, len(i.report.Nodes), need)
+	said := fmt.Sprintf("%d of %d nodes give locks (%d needed)", ready, len(i.nodes), need)
 	if ready < need {
 		return &exit.Error{Code: exit.NoQuorum, Err: errors.New("not ready: " + said)}
 	}

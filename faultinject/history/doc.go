@@ -59,8 +59,8 @@
 //
 // The model of a name consists of its holder and the largest token so far. A grant requires that there is no holder,
 // and a token larger than all before. An act requires that its lease holds, and so does the end of a lease. Every
-// lease has one end, within the bounds that follow from the above. Porcupine searches for instants that fit. Plain
-// comparisons run besides, and describe a violation in words. A history is legal only if both agree.
+// lease has one end, within the bounds that follow from the above. Plain comparisons of leases decide this, and describe
+// a violation in words. The tests show that they agree with porcupine, which searches for instants that fit.
 //
 // A lock with readers has one writer, or any number of readers. The grant of a reader requires that there is no
 // writer, and a token not smaller than any before. The grant of a writer requires that there is no holder, and a

@@ -17,6 +17,8 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/fence"
 	"github.com/quorumlock/quorumlock/internal/decision"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // howItWorks is the page that explains one picture per section.
@@ -107,13 +109,17 @@ func TestStepsOfPictures(t *testing.T) {
 func TestFiguresOfHowItWorks(t *testing.T) {
 	page := squeezed(strings.Join(read(t, howItWorks).lines, " "))
 	ttl, skew := quorumlock.DefaultTTL, quorumlock.DefaultMaxClockSkew
+	client, err := quorumlock.New(quorumlock.Config{Nodes: []node.Node{memory.New("n1", nil)}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close(t.Context())) }()
+	handover := client.Config().Handover
 	stale := &fence.StaleError{Token: 41, Seen: 42}
 	lost := &quorumlock.LostError{Names: []string{"report"}, Reason: "no quorum of nodes confirmed a renewal in time"}
 	for _, want := range []string{
 		fmt.Sprintf("a TTL of %d s, and a `MaxClockSkew` of %d s", seconds(ttl), seconds(skew)),
 		fmt.Sprintf("A relies on %.3f s", decision.Expiry(0, ttl).Seconds()),
 		fmt.Sprintf("for %d s (MaxTTL + MaxClockSkew)", seconds(ttl+skew)),
-		fmt.Sprintf("%d ms after the grant, or after %d hand-overs", quorumlock.DefaultHandoverTime.Milliseconds(), quorumlock.DefaultHandovers),
+		fmt.Sprintf("%d ms after the grant, or after %d hand-overs", handover.MaxTime.Milliseconds(), handover.MaxCount),
 		"`" + stale.Error() + "`",
 		"`" + lost.Error() + "`",
 	} {
@@ -129,7 +135,7 @@ func TestFiguresOfHowItWorks(t *testing.T) {
 	for name, want := range map[string]string{
 		"lease":    fmt.Sprintf("%d s from the grant", seconds(ttl)),
 		"recovery": fmt.Sprintf("gives nothing new for %d s", seconds(ttl+skew)),
-		"handover": strconv.FormatInt(quorumlock.DefaultHandoverTime.Milliseconds(), 10),
+		"handover": strconv.FormatInt(handover.MaxTime.Milliseconds(), 10),
 	} {
 		require.Contains(t, readPicture(t, filepath.Join(root, "docs/picture", name+".svg")), ">"+want+"<", name)
 	}

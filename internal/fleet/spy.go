@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -13,22 +14,10 @@ import (
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
-// TotalBeats returns how many operations of beats all these spies have counted.
-func TotalBeats(spies ...[]*Spy) (n int) {
-	for _, s := range spies {
-		for _, one := range s {
-			n += one.Beats()
-		}
-	}
-	return n
-}
-
 // TotalAsked returns how many acquisitions all these spies have counted.
 func TotalAsked(spies ...[]*Spy) (n int) {
-	for _, s := range spies {
-		for _, one := range s {
-			n += one.Asked()
-		}
+	for _, s := range slices.Concat(spies...) {
+		n += s.Asked()
 	}
 	return n
 }
@@ -37,8 +26,12 @@ func TotalAsked(spies ...[]*Spy) (n int) {
 // far away or cut, and can drop messages. Tests change its exported fields through Set while the client runs.
 type Spy struct {
 	*memory.Node
+	// Alias, if not empty, is what Name returns.
+	Alias string
 	// Way is how long requests, replies and messages take.
 	Way time.Duration
+	// Slow is a further delay of requests, Muted one of replies, in nanoseconds.
+	Slow, Muted atomic.Int64
 	// Severed makes the node unreachable for this client.
 	Severed atomic.Bool
 
@@ -63,6 +56,9 @@ func OnAcquire(run func()) func(ops []wire.Op) {
 	}
 }
 
+// Name returns the Alias, or the name of the node.
+func (s *Spy) Name() string { return cmp.Or(s.Alias, s.Node.Name()) }
+
 // Do counts the acquisitions, and passes the operations on between the two hooks.
 func (s *Spy) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	s.mu.Lock()
@@ -83,12 +79,14 @@ func (s *Spy) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 		before(ops)
 	}
 	if s.Severed.Load() {
-		refuse(s.Name(), ops, replies, node.ErrUnreachable, true)
+		for i, op := range ops {
+			replies[i] = wire.Reply{Err: &node.Error{Node: s.Name(), Op: op.Kind.String(), Reason: node.ErrUnreachable}, Unsent: true}
+		}
 		return
 	}
-	time.Sleep(s.Way)
+	time.Sleep(s.Way + time.Duration(s.Slow.Load()))
 	s.Node.Do(ctx, ops, replies)
-	time.Sleep(s.Way)
+	time.Sleep(s.Way + time.Duration(s.Muted.Load()))
 	if after != nil {
 		after(ops)
 	}
@@ -167,8 +165,8 @@ func (f *Fleet) SpiedClient(changes ...func(*quorumlock.Config)) (*quorumlock.Cl
 func (f *Fleet) DistantClient(way time.Duration, changes ...func(*quorumlock.Config)) (*quorumlock.Client, []*Spy) {
 	spies := make([]*Spy, len(f.Nodes))
 	return f.Client(append(changes, func(cfg *quorumlock.Config) {
-		for i, nd := range f.Nodes {
-			spies[i] = &Spy{Node: nd, Way: way}
+		for i, nd := range cfg.Nodes {
+			spies[i] = &Spy{Node: nd.(*memory.Node), Way: way} //nolint:forcetypeassert // as the fleet makes them
 			cfg.Nodes[i] = spies[i]
 		}
 	})...), spies

@@ -2,8 +2,8 @@
 // client's waiters.
 //
 // Subscriptions are opened when the first waiter needs them, opened again after a loss, and
-// closed when no waiter has needed them for a while. In a mixed fleet they also follow the
-// channels on which Redisson announces releases.
+// closed when no waiter has needed them for a while. In a mixed fleet they also get what Redisson
+// announces.
 package inbox
 
 import (
@@ -64,8 +64,6 @@ type Set struct {
 	subscriptions []subscription
 	// users counts the calls of Use without a Done.
 	users int
-	// wanted counts the users of each name, where the set follows Redisson.
-	wanted map[string]int
 	// idle closes the subscriptions.
 	idle   clock.Timer
 	closed bool
@@ -80,39 +78,34 @@ type subscription struct {
 	number int
 	// retryAt is when to try again after a failure; 0 if the last try succeeded, or there was none.
 	retryAt time.Duration
-	// following are the Redisson channels that it follows, by name of the lock. aligning is set
-	// while that changes, and reported once it has failed.
-	following          map[string]bool
-	aligning, reported bool
+	// reported is set once the node has refused to let it follow Redisson.
+	reported bool
 }
 
-// New returns a set for the client with this id, with no open subscription. followRedisson makes
-// the subscriptions follow Redisson's channels of the names in use.
+// New returns a set for the client with this id, with no open subscription. With followRedisson
+// the subscriptions also get the messages for Redisson's clients.
 func New(c clock.Clock, nodes []node.Node, id string, followRedisson bool, h Handler) *Set {
 	s := &Set{
 		clock: c, nodes: nodes, id: id, follows: followRedisson, handler: h,
 		subscriptions: make([]subscription, len(nodes)),
-		wanted:        make(map[string]int),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
-// Use opens the subscriptions, for a waiter for these names. Done must follow.
-func (s *Set) Use(names []string) {
+// Use opens the subscriptions for a waiter. Done must follow.
+func (s *Set) Use() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.users++
 	s.subscribeLocked()
-	s.wantLocked(names, 1)
 }
 
-// Done ends one Use of the same names.
-func (s *Set) Done(names []string) {
+// Done ends one Use.
+func (s *Set) Done() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.users--
-	s.wantLocked(names, -1)
 	s.lingerLocked()
 }
 
@@ -191,15 +184,17 @@ func (s *Set) open(i int) {
 	number := sub.number
 	sub.lost = false // it may be lost before Listen returns
 	s.mu.Unlock()
-	inbox, err := Listen(s.ctx, s.nodes[i], s.id, func(m wire.Message) { s.deliver(i, number, m) })
+	inbox, refusal, err := s.listen(i, number)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sub.opening, sub.inbox = false, inbox
-	sub.following = make(map[string]bool)
-	s.alignLocked(i)
 	switch {
 	case err == nil:
 		sub.retryAt = 0
+		if refusal != nil && !sub.reported {
+			sub.reported = true
+			s.handler.CannotFollow(i, refusal)
+		}
 		s.handler.Opened(i)
 	case errors.Is(err, errors.ErrUnsupported):
 		sub.retryAt = never
@@ -210,6 +205,19 @@ func (s *Set) open(i int) {
 	if s.settledLocked() {
 		s.handler.Settled()
 	}
+}
+
+// listen subscribes to node i. If the node refuses to let the subscription follow Redisson, it does without.
+func (s *Set) listen(i, number int) (inbox wire.Inbox, refusal, err error) {
+	deliver := func(m wire.Message) { s.deliver(i, number, m) }
+	if follower, ok := s.nodes[i].(wire.Follower); ok && s.follows {
+		if inbox, err = follower.Follow(s.ctx, s.id, deliver); !errors.Is(err, node.ErrAuth) {
+			return inbox, nil, err
+		}
+		refusal = err
+	}
+	inbox, err = Listen(s.ctx, s.nodes[i], s.id, deliver)
+	return inbox, refusal, err
 }
 
 func (s *Set) settledLocked() bool {
@@ -242,7 +250,6 @@ func (s *Set) changed(i, number int, lost bool) {
 		return
 	}
 	sub.lost = lost
-	s.alignLocked(i)
 	if lost {
 		s.handler.Lost(i)
 	} else {
@@ -291,104 +298,4 @@ func Listen(ctx context.Context, n node.Node, client string, deliver func(wire.M
 		return l.Listen(ctx, client, deliver)
 	}
 	return nil, &node.Error{Node: n.Name(), Reason: node.ErrMisconfigured, Err: errors.ErrUnsupported}
-}
-
-// wantLocked adjusts the number of users of each name, and aligns the subscriptions with that.
-func (s *Set) wantLocked(names []string, delta int) {
-	if !s.follows {
-		return
-	}
-	for _, name := range names {
-		if s.wanted[name] += delta; s.wanted[name] == 0 {
-			delete(s.wanted, name)
-		}
-	}
-	for i := range s.subscriptions {
-		s.alignLocked(i)
-	}
-}
-
-// alignLocked starts a task that makes a subscription follow the wanted names, one after the other.
-func (s *Set) alignLocked(i int) {
-	sub := &s.subscriptions[i]
-	follower, ok := sub.inbox.(wire.Follower)
-	if !ok || sub.aligning || sub.lost || s.closed {
-		return
-	}
-	sub.aligning = true
-	s.tasks.Go(func() {
-		for s.alignOne(i, follower) {
-			continue
-		}
-	})
-}
-
-// alignOne follows or unfollows one name, and reports whether there may be more to do. A failure is
-// tried again when something changes. Until then the waiters notice the releases of Redisson's
-// clients only when they ask again.
-func (s *Set) alignOne(i int, follower wire.Follower) bool {
-	s.mu.Lock()
-	sub := &s.subscriptions[i]
-	if s.replacedLocked(i, follower) {
-		s.mu.Unlock()
-		return false
-	}
-	name, follow, ok := sub.misaligned(s.wanted)
-	sub.aligning = ok
-	s.mu.Unlock()
-	if !ok {
-		return false
-	}
-
-	var err error
-	if follow {
-		err = follower.Follow(name)
-	} else {
-		follower.Unfollow(name)
-	}
-
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.replacedLocked(i, follower):
-		return false
-	case err != nil:
-		sub.aligning = false
-		if !sub.reported {
-			sub.reported = true
-			s.handler.CannotFollow(i, err)
-		}
-		return false
-	case follow:
-		sub.following[name] = true
-	default:
-		delete(sub.following, name)
-	}
-	return true
-}
-
-// replacedLocked reports whether another subscription has replaced this one. If so, it aligns that.
-func (s *Set) replacedLocked(i int, follower wire.Follower) bool {
-	sub := &s.subscriptions[i]
-	if same, _ := sub.inbox.(wire.Follower); same == follower {
-		return false
-	}
-	sub.aligning = false
-	s.alignLocked(i)
-	return true
-}
-
-// misaligned returns a name that is followed and not wanted, or wanted and not followed.
-func (sub *subscription) misaligned(wanted map[string]int) (name string, follow, ok bool) {
-	for name := range wanted {
-		if !sub.following[name] {
-			return name, true, true
-		}
-	}
-	for name := range sub.following {
-		if wanted[name] == 0 {
-			return name, false, true
-		}
-	}
-	return "", false, false
 }

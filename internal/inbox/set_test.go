@@ -93,6 +93,31 @@ func (l *listener) counts() (opened, closed int) {
 	return l.opened, l.closed
 }
 
+// refusing is a node that lets nobody follow Redisson.
+type refusing struct{ *listener }
+
+func (refusing) Follow(context.Context, string, func(wire.Message)) (wire.Inbox, error) {
+	return nil, &node.Error{Reason: node.ErrAuth}
+}
+
+// A client without the right to follow Redisson gets its own messages, and is told once.
+func TestRefusalToFollowIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, e := &listener{}, &events{}
+		s := New(clock.Process(), []node.Node{refusing{l}}, "c", true, e)
+		for range 2 {
+			s.Use()
+			synctest.Wait()
+			s.Done()
+			time.Sleep(linger)
+			synctest.Wait()
+		}
+		l.send(wire.Message{Kind: wire.Woken, Waiter: "w"})
+		require.Equal(t, []string{"cannot follow 0: node : connect: access denied", "opened 0", "settled", "opened 0", "settled", "message 0 to w"}, e.take())
+		s.Close()
+	})
+}
+
 func inSet(t *testing.T, test func(t *testing.T, s *Set, l *listener, e *events)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -108,27 +133,27 @@ func inSet(t *testing.T, test func(t *testing.T, s *Set, l *listener, e *events)
 func TestSubscriptionsAreOpenWhileTheyAreUsed(t *testing.T) {
 	inSet(t, func(t *testing.T, s *Set, l *listener, e *events) {
 		require.False(t, s.Open())
-		s.Use(nil)
-		s.Use(nil)
+		s.Use()
+		s.Use()
 		synctest.Wait()
 		require.Equal(t, []string{"opened 0", "settled"}, e.take())
 		nodes, settled := s.Listening()
 		require.True(t, settled)
 		require.EqualValues(t, 1, nodes)
 
-		s.Done(nil)
+		s.Done()
 		time.Sleep(2 * linger)
 		require.True(t, s.Open(), "one user is left")
-		s.Done(nil)
+		s.Done()
 		time.Sleep(linger - time.Second)
-		s.Use(nil)
-		s.Done(nil)
+		s.Use()
+		s.Done()
 		time.Sleep(linger - time.Second)
 		require.True(t, s.Open(), "a new user restarts the pause")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.False(t, s.Open())
-		s.Use(nil)
+		s.Use()
 		synctest.Wait()
 		opened, _ := l.counts()
 		require.Equal(t, 2, opened)
@@ -138,7 +163,7 @@ func TestSubscriptionsAreOpenWhileTheyAreUsed(t *testing.T) {
 func TestFailedSubscriptionIsRetried(t *testing.T) {
 	inSet(t, func(t *testing.T, s *Set, l *listener, e *events) {
 		l.fail(errors.New("refused"))
-		s.Use(nil)
+		s.Use()
 		synctest.Wait()
 		require.Equal(t, []string{"settled"}, e.take(), "waiters know that no message will come")
 		l.fail(nil)
@@ -149,14 +174,14 @@ func TestFailedSubscriptionIsRetried(t *testing.T) {
 		s.Listening()
 		synctest.Wait()
 		require.Equal(t, []string{"opened 0", "settled"}, e.take())
-		s.Done(nil)
+		s.Done()
 	})
 }
 
 func TestNodeWithoutSubscriptionsIsAskedOnce(t *testing.T) {
 	inSet(t, func(t *testing.T, s *Set, l *listener, e *events) {
 		l.fail(fmt.Errorf("no subscriptions: %w", errors.ErrUnsupported))
-		s.Use(nil)
+		s.Use()
 		synctest.Wait()
 		e.take()
 		l.fail(nil)
@@ -164,13 +189,13 @@ func TestNodeWithoutSubscriptionsIsAskedOnce(t *testing.T) {
 		s.Listening()
 		synctest.Wait()
 		require.Empty(t, e.take())
-		s.Done(nil)
+		s.Done()
 	})
 }
 
 func TestLostSubscriptionIsReported(t *testing.T) {
 	inSet(t, func(t *testing.T, s *Set, l *listener, e *events) {
-		s.Use(nil)
+		s.Use()
 		synctest.Wait()
 		e.take()
 		l.send(wire.Message{Kind: wire.Woken, Waiter: "w"})
@@ -182,7 +207,7 @@ func TestLostSubscriptionIsReported(t *testing.T) {
 		require.EqualValues(t, 1, nodes)
 		require.Equal(t, []string{"message 0 to w", "lost 0", "resubscribed 0"}, e.take())
 
-		s.Done(nil)
+		s.Done()
 		time.Sleep(linger)
 		synctest.Wait()
 		require.False(t, s.Open())

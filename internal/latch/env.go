@@ -35,8 +35,8 @@ type TokenClock interface {
 // [inbox.Set]: https://pkg.go.dev/github.com/quorumlock/quorumlock/internal/inbox#Set
 type Subscriptions interface {
 	// Use opens the subscriptions, and Done ends one Use.
-	Use(names []string)
-	Done(names []string)
+	Use()
+	Done()
 	// Listening returns the nodes whose messages arrive, as a bit set. settled is false while
 	// subscriptions are being opened.
 	Listening() (nodes uint64, settled bool)

@@ -42,7 +42,7 @@ func (ws *watchers) add(name string) *watcher {
 	ws.mu.Lock()
 	ws.of[name] = append(ws.of[name], w)
 	ws.mu.Unlock()
-	ws.env.Subscriptions.Use(nil)
+	ws.env.Subscriptions.Use()
 	return w
 }
 
@@ -57,7 +57,7 @@ func (ws *watchers) remove(w *watcher) (others bool) {
 		delete(ws.of, w.name)
 	}
 	ws.mu.Unlock()
-	ws.env.Subscriptions.Done(nil)
+	ws.env.Subscriptions.Done()
 	return others
 }
 

@@ -9,8 +9,8 @@ import (
 // noSubscriptions are Subscriptions of no node.
 type noSubscriptions struct{}
 
-func (noSubscriptions) Use([]string)              {}
-func (noSubscriptions) Done([]string)             {}
+func (noSubscriptions) Use()                      {}
+func (noSubscriptions) Done()                     {}
 func (noSubscriptions) Listening() (uint64, bool) { return 0, true }
 
 func watched() *Latches { return New(Env{Nodes: refusing(), Subscriptions: noSubscriptions{}}) }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -115,37 +114,12 @@ func (x *trial) crowd() {
 	}
 }
 
-// followAtOnce lets many follow locks and end that at once. Afterwards the inbox still follows as told.
-func (x *trial) followAtOnce() {
-	x.must("open", "listen c", "follow c")
-	f := x.boxes["c"].Inbox.(wire.Follower) //nolint:forcetypeassert // it follows
-	names := make([]string, 10)
-	var wg sync.WaitGroup
-	for i := range names {
-		names[i] = fmt.Sprint("n", i)
-		for range 3 {
-			wg.Go(func() {
-				for range 20 {
-					if err := f.Follow(names[i]); err != nil {
-						x.Error(err)
-					}
-					f.Unfollow(names[i])
-				}
-			})
-		}
-	}
-	wg.Wait()
-	x.must("follow c n{0..9}", "acquire o1 n{0..9}; announce release o1 n{0..9} -> granted, released",
-		"told announced "+strings.Join(names, "; announced "))
-}
-
 // inGo has the promises that no text tells, mostly about many callers at once. They belong to the groups with these
 // names.
 var inGo = map[string][]promise{
 	"acquire":    {{"of many at once exactly one is granted", func(x *trial) { x.race() }}},
 	"batch":      {{"the operations are only read", func(x *trial) { x.onlyRead() }}},
 	"fence":      {{"tokens of a name grow, whatever owners propose", func(x *trial) { x.grow() }}},
-	"follow":     {{"many follow and end that at once", func(x *trial) { x.followAtOnce() }}},
 	"read queue": {{"however many readers there are", func(x *trial) { x.crowd() }}},
 	"recovery":   {{"a recovery ends when it is over, and not before", func(x *trial) { x.endsAt() }}},
 	"life": {

@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/inbox"
 	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // box is an inbox with its received messages.
@@ -27,7 +29,13 @@ const patience = 30 * time.Second
 const endOf = "end "
 
 // listen opens inboxes of clients: CLIENT or NAME=CLIENT... [-> REASON].
-func (x *trial) listen(args []word) error {
+func (x *trial) listen(args []word, follows bool) error {
+	listen := inbox.Listen
+	if follows {
+		listen = func(ctx context.Context, n node.Node, client string, deliver func(wire.Message)) (wire.Inbox, error) {
+			return n.(wire.Follower).Follow(ctx, client, deliver) //nolint:forcetypeassert // it follows
+		}
+	}
 	parts := split(args, "->")
 	for _, w := range parts[0] {
 		name, client, named := strings.Cut(w.text, "=")
@@ -35,7 +43,7 @@ func (x *trial) listen(args []word) error {
 			client = name
 		}
 		b := &box{x: x, client: client, messages: make(chan wire.Message, 10_000)}
-		inbox, err := inbox.Listen(x.ctx, x.Node, client, func(m wire.Message) { b.messages <- m })
+		inbox, err := listen(x.ctx, x.Node, client, func(m wire.Message) { b.messages <- m })
 		if err == nil {
 			b.Inbox, x.boxes[name] = inbox, b
 			x.Cleanup(func() { _ = inbox.Close() })
@@ -138,7 +146,9 @@ func (x *trial) expected(args []word) (b *box, messages []wire.Message) {
 		if m.Kind.String() != words[0].text || len(words) < 2 {
 			x.malformed("no such message: %q", texts(words))
 		}
-		if m.Name = words[len(words)-1].text; m.Kind != wire.Announced {
+		if m.Name = words[len(words)-1].text; m.Kind == wire.Announced {
+			m.Name = wire.RedissonChannel(m.Name)
+		} else {
 			m.Waiter = words[1].text
 		}
 		messages = append(messages, m)
@@ -155,16 +165,4 @@ func (x *trial) gone(client string) error {
 		err = x.ask("acquire o9 probe -> granted", line)
 	}
 	return err
-}
-
-// follow lets an inbox follow locks: INBOX NAME... [-> REASON].
-func (x *trial) follow(inbox string, args []word) error {
-	f := x.boxes[inbox].Inbox.(wire.Follower) //nolint:forcetypeassert // it follows
-	parts := split(args, "->")
-	for _, name := range parts[0] {
-		if err := x.refused(f.Follow(name.text), parts); err != nil {
-			return err
-		}
-	}
-	return nil
 }

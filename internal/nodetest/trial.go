@@ -168,14 +168,8 @@ func (x *trial) line(verb word, args []word, body []step) error {
 		}
 	case "context":
 		x.change(text[0])
-	case "listen":
-		return x.listen(args)
-	case "follow":
-		return x.follow(text[0], args[1:])
-	case "unfollow": // INBOX NAME...
-		for _, name := range text[1:] {
-			x.boxes[text[0]].Inbox.(wire.Follower).Unfollow(name) //nolint:forcetypeassert // it follows
-		}
+	case "listen", "follow": // a follower also gets the messages for Redisson's clients
+		return x.listen(args, verb.text == "follow")
 	case "told":
 		return x.told(args)
 	case "hears":

@@ -55,7 +55,7 @@ func Database() Group { return Group{ForDatabase, []string{"+select"}} }
 
 // Redisson returns the rights for locks that are shared with Redisson's clients.
 func Redisson() Group {
-	return Group{ForRedisson, strings.Fields("&redisson_lock__channel:* +unsubscribe")}
+	return Group{ForRedisson, strings.Fields("&redisson_lock__channel:* +psubscribe")}
 }
 
 // Viewing returns the rights to look at all locks, and to change nothing. Each key may be of a lock.

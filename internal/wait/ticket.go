@@ -254,10 +254,14 @@ func (t *ticket) onStandby(i int, now time.Duration) {
 	t.signalIfSoonerLocked()
 }
 
-// onAnnounced handles a release that a node announced to all waiters. Only the waiter at the head
+// onAnnounced handles a release of one of the names that a node announced to all waiters. Only the waiter at the head
 // of the queue goes at once. Those near it stand by: the queue may wake another waiter now.
-func (t *ticket) onAnnounced(i int, name string, now time.Duration) {
-	if _, waits := slices.BinarySearch(t.names, name); !waits {
+func (t *ticket) onAnnounced(i int, names []string, now time.Duration) {
+	waits := func(name string) bool {
+		_, found := slices.BinarySearch(t.names, name)
+		return found
+	}
+	if !slices.ContainsFunc(names, waits) {
 		return
 	}
 	t.mu.Lock()
@@ -374,15 +378,6 @@ func (t *ticket) leaveNodeLocked(i int) {
 		t.queuedAt &^= 1 << i
 		t.engine.Nodes.Leave(i, t.names, t.nodeID, t.spec.Slots.OnNodes(), t.longestEntryTTL())
 	}
-}
-
-// redissonNames returns the names whose releases Redisson may announce. It does not know our
-// semaphores.
-func (t *ticket) redissonNames() []string {
-	if t.spec.Slots != nil {
-		return nil
-	}
-	return t.names
 }
 
 // addHint records the slots that a node offers to the waiter.

@@ -97,7 +97,7 @@ func TestWaiterFarBackIgnoresAnnouncements(t *testing.T) {
 			deniedAt(ticket, now, [3]int{rank, rank, rank})
 			before := ticket.nextAttempt()
 			for i := range 3 {
-				ticket.onAnnounced(i, "a", now)
+				ticket.onAnnounced(i, []string{"a"}, now)
 			}
 			require.Equal(t, hurries, ticket.nextAttempt() < before, "rank %d", rank)
 		}

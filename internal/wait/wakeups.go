@@ -57,7 +57,7 @@ func (r *router) addTicket(s *lease.Spec, number int64, signals chan struct{}) *
 func (r *router) onDenied(t *ticket) bool {
 	first := r.setDenied(t, true)
 	if first {
-		r.subscriptions.Use(t.redissonNames())
+		r.subscriptions.Use()
 	}
 	return first
 }
@@ -66,7 +66,7 @@ func (r *router) onDenied(t *ticket) bool {
 // release, since nodes may have it until then.
 func (r *router) onServed(t *ticket) {
 	if r.setDenied(t, false) {
-		r.subscriptions.Done(t.redissonNames())
+		r.subscriptions.Done()
 	}
 }
 
@@ -115,7 +115,8 @@ func (h inboxHandler) Message(i int, m wire.Message) {
 	now := h.engine.Clock.Now()
 	switch m.Kind {
 	case wire.Announced:
-		h.eachTicket(func(t *ticket) { t.onAnnounced(i, m.Name, now) })
+		names := wire.RedissonNames(m.Name)
+		h.eachTicket(func(t *ticket) { t.onAnnounced(i, names, now) })
 	case wire.Forced:
 		h.engine.OnForced(i, m.Waiter)
 	case wire.Counted:

@@ -23,7 +23,7 @@ const (
 	Resubscribed
 	// Lost: the subscription is interrupted until Resubscribed. It is not sent when the inbox is closed.
 	Lost
-	// Announced: a followed lock was released, by the message for Redisson's clients; see [Follower]. Another
+	// Announced: a lock was released, by the message for Redisson's clients on the channel Name; see [Follower]. Another
 	// owner may hold it by now.
 	Announced
 	// Counted: a latch may be done, or was deleted. The Waiter is the id of the client.
@@ -59,20 +59,14 @@ type Message struct {
 // InboxPrefix begins the channels of all inboxes.
 const InboxPrefix = "quorumlock:inbox:"
 
-// Published decodes a message that a script has published. client is the one whose inboxes get it, or empty: then it is
-// for the followers of a lock, and says so for each lock that the channel may stand for.
-func Published(channel, text string) (client string, messages []Message) {
-	client, toInbox := strings.CutPrefix(channel, InboxPrefix)
-	if !toInbox {
-		for _, name := range RedissonNames(channel) {
-			messages = append(messages, Message{Kind: Announced, Name: name})
-		}
-		return "", messages
+// Published decodes a published message. client is the one whose inboxes get it, or empty: then it is for each follower of
+// Redisson.
+func Published(channel, text string) (client string, m Message, ok bool) {
+	if strings.HasPrefix(channel, RedissonPrefix) {
+		return "", Message{Kind: Announced, Name: channel}, true
 	}
-	if m, ok := DecodeMessage(text); ok {
-		messages = []Message{m}
-	}
-	return client, messages
+	m, ok = DecodeMessage(text)
+	return strings.TrimPrefix(channel, InboxPrefix), m, ok
 }
 
 // DecodeMessage parses a message of the script function reached: kind, fence, length of the waiter's id, each

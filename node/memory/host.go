@@ -15,16 +15,14 @@ func (h *host) Replication() string {
 
 // Publish implements [redislua.Host]. No script depends on the number for other channels than those of inboxes.
 func (h *host) Publish(channel, text string) (received int) {
-	client, messages := wire.Published(channel, text)
+	client, message, ok := wire.Published(channel, text)
 	for _, b := range h.inboxes {
-		if b.lost || client != "" && b.client != client {
+		if b.lost || client != b.client && (client != "" || !b.follows) {
 			continue
 		}
 		received++
-		for _, m := range messages {
-			if _, followed := b.followed[m.Name]; followed || client != "" {
-				b.add(m)
-			}
+		if ok {
+			b.add(message)
 		}
 	}
 	return received

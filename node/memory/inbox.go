@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 
@@ -14,6 +13,7 @@ import (
 type inbox struct {
 	node    *Node
 	client  string
+	follows bool
 	deliver func(wire.Message)
 	// due holds one token if there may be work.
 	due  chan struct{}
@@ -23,13 +23,21 @@ type inbox struct {
 
 	// The mutex of the node guards the fields below.
 	messages []wire.Message
-	followed map[string]struct{}
 	// lost is set while there is no connection.
 	lost bool
 }
 
 // Listen implements [wire.Listener].
 func (m *Node) Listen(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
+	return m.listen(ctx, client, false, deliver)
+}
+
+// Follow implements [wire.Follower].
+func (m *Node) Follow(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
+	return m.listen(ctx, client, true, deliver)
+}
+
+func (m *Node) listen(ctx context.Context, client string, follows bool, deliver func(wire.Message)) (wire.Inbox, error) {
 	if err := m.ready(ctx); err != nil {
 		return nil, &node.Error{Node: m.name, Reason: err}
 	}
@@ -42,9 +50,8 @@ func (m *Node) Listen(ctx context.Context, client string, deliver func(wire.Mess
 		return nil, &node.Error{Node: m.name, Reason: node.ErrUnreachable}
 	}
 	b := &inbox{
-		node: m, client: client, deliver: deliver,
+		node: m, client: client, follows: follows, deliver: deliver,
 		due: make(chan struct{}, 1), quit: make(chan struct{}),
-		followed: make(map[string]struct{}),
 	}
 	m.inboxes = append(m.inboxes, b)
 	b.done.Go(b.run)
@@ -61,31 +68,6 @@ func (b *inbox) Close() error {
 	})
 	b.done.Wait()
 	return nil
-}
-
-// Follow implements [wire.Follower].
-func (b *inbox) Follow(name string) error {
-	m := b.node
-	if err := m.ready(context.Background()); err != nil {
-		return &node.Error{Node: m.name, Reason: err}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !slices.Contains(m.inboxes, b) {
-		return &node.Error{Node: m.name, Reason: node.ErrClosed}
-	}
-	if b.lost {
-		return &node.Error{Node: m.name, Reason: node.ErrUnreachable, Err: errors.New("the subscription is lost")}
-	}
-	b.followed[name] = struct{}{}
-	return nil
-}
-
-// Unfollow implements [wire.Follower].
-func (b *inbox) Unfollow(name string) {
-	b.node.mu.Lock()
-	defer b.node.mu.Unlock()
-	delete(b.followed, name)
 }
 
 func (b *inbox) run() {

@@ -34,7 +34,7 @@ func TestRenewalKeepsALease(t *testing.T) {
 // acquires it then. The test has no jitter, which would delay a waiter that asked just before the expiry.
 func TestWaiterAcquiresWhenDeadHolderExpires(t *testing.T) {
 	forEach(t, 5, func(t *testing.T, f *fleet.Fleet, k kind) {
-		client, wires := f.WiredClient()
+		client, wires := f.SpiedClient()
 		dead := k.holder(client, none).has(t)
 		for _, w := range wires {
 			w.Severed.Store(true)
@@ -126,7 +126,7 @@ func TestDetachAndMinHoldKeepRivalsWaiting(t *testing.T) {
 			t.Run(how+", "+then, func(t *testing.T) {
 				forEach(t, 3, func(t *testing.T, f *fleet.Fleet, k kind) {
 					rival := k.rival(f.Client(), none)
-					client, wires := f.WiredClient()
+					client, wires := f.SpiedClient()
 					lease := k.holder(client, o).has(t)
 					began, kept := f.Clock.Now(), hold
 					switch {

@@ -51,7 +51,7 @@ func TestLeaseSurvivesLossOfAMinority(t *testing.T) {
 // second client wins nodes 1 and 3. Here node 1 recovers first, so it grants nothing.
 func TestRecoveringNodeGrantsNothing(t *testing.T) {
 	forEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, k kind, lose func(int)) {
-		client, wires := f.WiredClient()
+		client, wires := f.SpiedClient()
 		wires[2].Severed.Store(true)
 		lease, rival := k.holder(client, fixed).has(t), k.rival(f.Client(), none)
 		lose(0)

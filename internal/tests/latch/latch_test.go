@@ -470,7 +470,7 @@ func TestDeletionReachesNodesThatMissedIt(t *testing.T) {
 // not reach the new latch.
 func TestDeletionThatNodesHaveForgottenIsNotPassedOn(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		deleter, wires := f.WiredClient()
+		deleter, wires := f.SpiedClient()
 		of := func(c *quorumlock.Client) *quorumlock.Latch {
 			return c.Latch("a").With(quorumlock.LatchOptions{TTL: quorumlock.MinLatchTTL})
 		}
@@ -496,7 +496,7 @@ func TestRetriedDeleteSparesNewLatch(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), 3))
-		deleter, wires := f.WiredClient()
+		deleter, wires := f.SpiedClient()
 		far := func(away bool) {
 			wires[1].Severed.Store(away)
 			wires[2].Severed.Store(away)
@@ -521,7 +521,7 @@ func TestRetriedDeleteSparesNewLatch(t *testing.T) {
 // The nodes that confirm a Delete need not be reachable at the same time.
 func TestDeleteIsConfirmedNodeByNode(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		deleter, wires := f.WiredClient()
+		deleter, wires := f.SpiedClient()
 		require.NoError(t, f.Client().Latch("a").Set(t.Context(), 3))
 		time.Sleep(time.Millisecond) // Each operation needs a larger token than the one before.
 		wires[1].Severed.Store(true)

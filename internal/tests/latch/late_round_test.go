@@ -26,7 +26,7 @@ func forEachDelay(t *testing.T, test func(t *testing.T, f *fleet.Fleet, late fun
 	} {
 		t.Run(name, func(t *testing.T) {
 			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-				c, wires := f.WiredClient(func(cfg *quorumlock.Config) {
+				c, wires := f.SpiedClient(func(cfg *quorumlock.Config) {
 					cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 3*time.Second, 3*time.Second
 				})
 				f.Introduce(c)
@@ -129,7 +129,7 @@ func TestCallsOnLongLinksAskTwice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-				c, wires := f.WiredClient(func(cfg *quorumlock.Config) {
+				c, wires := f.SpiedClient(func(cfg *quorumlock.Config) {
 					cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 3*time.Second, 3*time.Second
 				})
 				f.Introduce(c)

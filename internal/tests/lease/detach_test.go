@@ -20,10 +20,10 @@ func detach(l *quorumlock.Lease) error {
 // A detached lease ends at once, and the nodes keep the lock until the lease would have ended. The client may live on,
 // be closed, or die.
 func TestDetachLeavesTheLockToItsTTL(t *testing.T) {
-	for how, end := range map[string]func(*testing.T, *quorumlock.Client, []*fleet.Wire){
-		"the client lives on": func(*testing.T, *quorumlock.Client, []*fleet.Wire) {},
-		"Close":               func(t *testing.T, c *quorumlock.Client, _ []*fleet.Wire) { require.NoError(t, c.Close(t.Context())) },
-		"the process dies": func(_ *testing.T, _ *quorumlock.Client, wires []*fleet.Wire) {
+	for how, end := range map[string]func(*testing.T, *quorumlock.Client, []*fleet.Spy){
+		"the client lives on": func(*testing.T, *quorumlock.Client, []*fleet.Spy) {},
+		"Close":               func(t *testing.T, c *quorumlock.Client, _ []*fleet.Spy) { require.NoError(t, c.Close(t.Context())) },
+		"the process dies": func(_ *testing.T, _ *quorumlock.Client, wires []*fleet.Spy) {
 			fleet.Settle()
 			for _, w := range wires {
 				w.Severed.Store(true)
@@ -34,7 +34,7 @@ func TestDetachLeavesTheLockToItsTTL(t *testing.T) {
 			t.Run(how, func(t *testing.T) {
 				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 					const ttl = 8 * time.Second
-					client, wires := f.WiredClient()
+					client, wires := f.SpiedClient()
 					lock := client.RedLock("job").With(quorumlock.LockOptions{TTL: ttl, Fixed: fixed})
 					lease := fleet.MustAcquire(t, lock)
 					wait := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))

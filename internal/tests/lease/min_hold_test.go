@@ -174,7 +174,7 @@ func TestMinHoldOfADeadHolder(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		const hold = 8 * time.Second
 		next := f.Client().RedLock("job")
-		client, wires := f.WiredClient()
+		client, wires := f.SpiedClient()
 		lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: time.Second, MinHold: hold}))
 		sever(wires)
 		took := f.Elapsed(func() {
@@ -193,7 +193,7 @@ func TestReleaseBeforeMinHoldIsRetried(t *testing.T) {
 	const hold, ttl = 2 * time.Second, 10 * time.Second
 	for _, back := range []bool{true, false} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			client, wires := f.WiredClient()
+			client, wires := f.SpiedClient()
 			began := f.Clock.Now()
 			lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: ttl, MinHold: hold}))
 			wires[0].Severed.Store(true)
@@ -270,7 +270,7 @@ func TestMinHoldOfALostLease(t *testing.T) {
 }
 
 // sever ends a client for the nodes, as the death of its process does.
-func sever(wires []*fleet.Wire) {
+func sever(wires []*fleet.Spy) {
 	for _, w := range wires {
 		w.Severed.Store(true)
 	}

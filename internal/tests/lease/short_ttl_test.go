@@ -218,7 +218,7 @@ func TestHungNodesDelayExtendAndReleaseByAThirdOfTTL(t *testing.T) {
 func TestLateRenewalKeepsShortLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var failed atomic.Int64
-		client, wires := f.WiredClient(func(cfg *quorumlock.Config) {
+		client, wires := f.SpiedClient(func(cfg *quorumlock.Config) {
 			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { failed.Add(1) }
 		})
 		lease, err := client.RedLock("job").With(withTTL(shortTTL)).TryAcquire(t.Context())
@@ -241,7 +241,7 @@ func TestLateExtensionCountsForItsOwnTime(t *testing.T) {
 		const ttl, longer = 300 * time.Millisecond, 160 * time.Millisecond
 		fixed := withTTL(ttl)
 		fixed.Fixed = true
-		client, wires := f.WiredClient()
+		client, wires := f.SpiedClient()
 		lease, err := client.RedLock("job").With(fixed).TryAcquire(t.Context())
 		require.NoError(t, err)
 		time.Sleep(ttl / 2)

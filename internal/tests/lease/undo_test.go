@@ -186,7 +186,7 @@ func TestOwnLateAttemptDoesNotDenyTheNext(t *testing.T) {
 	late, granted := 0, 0
 	try := func(t *testing.T, f *fleet.Fleet, all bool, slow, muted, pause time.Duration) {
 		held := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		c, wires := f.WiredClient(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 150*ms, 250*ms })
+		c, wires := f.SpiedClient(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 150*ms, 250*ms })
 		fleet.AcquireAndRelease(t, c.RedLock("warm"))
 		fleet.Settle()
 		job := c.MultiLock("job")

@@ -223,7 +223,7 @@ func TestLateRefusalEndsLeases(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		fleet.AcquireAndRelease(t, f.Client(on(f, 1, 2, 3)).RedLock("job"))
 		keeps := fleet.MustAcquire(t, f.Client(on(f, 1, 2, 3)).RedLock("job"))
-		second, wires := f.WiredClient(on(f, 3, 4, 5))
+		second, wires := f.SpiedClient(on(f, 3, 4, 5))
 		wires[0].Severed.Store(true)
 		lease := fleet.MustAcquire(t, second.RedLock("job"))
 		time.Sleep(time.Hour)
@@ -259,7 +259,7 @@ func TestNoFalseAlarms(t *testing.T) {
 	names := func(prefix string, f *fleet.Fleet) func(*quorumlock.Config) {
 		return func(cfg *quorumlock.Config) {
 			for i, nd := range f.Nodes {
-				cfg.Nodes[i] = &fleet.Wire{Node: nd, NodeName: fmt.Sprint(prefix, i)}
+				cfg.Nodes[i] = &fleet.Spy{Node: nd, Alias: fmt.Sprint(prefix, i)}
 			}
 		}
 	}
@@ -687,7 +687,7 @@ func TestAcquireThatWaitsThroughAnOutageTellsItsListAgain(t *testing.T) {
 		for seed := range 3 {
 			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 				rng := rand.New(rand.NewPCG(uint64(seed), 5))
-				waits, wires := f.WiredClient()
+				waits, wires := f.SpiedClient()
 				fleet.AcquireAndRelease(t, waits.RedLock("job"))
 				for i, w := range wires {
 					if hangs && i%2 == 0 {
@@ -698,7 +698,7 @@ func TestAcquireThatWaitsThroughAnOutageTellsItsListAgain(t *testing.T) {
 				}
 				call := fleet.StartAcquire(t.Context(), t, waits.RedLock("job"))
 				time.Sleep(2*life + time.Duration(rng.Int64N(int64(time.Second))))
-				holds, others := f.WiredClient(on(f, 1, 2, 3))
+				holds, others := f.SpiedClient(on(f, 1, 2, 3))
 				others[2].Severed.Store(true) // so node 3 cannot warn of its list
 				_ = fleet.MustAcquire(t, holds.RedLock("job"))
 				time.Sleep(time.Duration(rng.Int64N(int64(2 * time.Second))))
@@ -717,11 +717,11 @@ func TestAcquireThatWaitsThroughAnOutageTellsItsListAgain(t *testing.T) {
 func TestNodeThatComesBackDuringAnAttempt(t *testing.T) {
 	for way := range 10 {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-			client, wires := f.WiredClient()
+			client, wires := f.SpiedClient()
 			wires[0].Severed.Store(true)
 			wires[1].Severed.Store(true)
 			fleet.AcquireAndRelease(t, client.RedLock("job")) // on 3, 4 and 5
-			holds, others := f.WiredClient(on(f, 1, 2, 3))
+			holds, others := f.SpiedClient(on(f, 1, 2, 3))
 			others[2].Severed.Store(true)
 			_ = fleet.MustAcquire(t, holds.RedLock("job"))
 			time.Sleep(time.Minute)
@@ -800,7 +800,7 @@ func TestNewNamesAfterATimeWithoutUse(t *testing.T) {
 		time.Sleep(time.Hour)
 		fleet.AcquireAndRelease(t, f.Client(func(cfg *quorumlock.Config) {
 			for i, nd := range f.Nodes {
-				cfg.Nodes[i] = &fleet.Wire{Node: nd, NodeName: fmt.Sprint("alias", i)}
+				cfg.Nodes[i] = &fleet.Spy{Node: nd, Alias: fmt.Sprint("alias", i)}
 			}
 		}).RedLock("job"))
 		fleet.AcquireAndRelease(t, old.RedLock("job"))
@@ -841,9 +841,11 @@ func TestNodesThatComeBackBetweenTheListAndTheAttempt(t *testing.T) {
 		for way := range 40 {
 			fleet.InVirtualTime(t, 7, func(t *testing.T, f *fleet.Fleet) {
 				var grants atomic.Int64
-				first, wires := f.WiredClient(on(f, list...), func(cfg *quorumlock.Config) {
-					for i, nd := range cfg.Nodes { // they come back one after the other
-						cfg.Nodes[i] = judged{nd, time.Duration(i) * 5 * time.Millisecond, new(atomic.Int64), &grants}
+				wires := make([]*fleet.Spy, len(list))
+				first := f.Client(on(f, list...), func(cfg *quorumlock.Config) {
+					for i, n := range list { // they come back one after the other
+						wires[i] = &fleet.Spy{Node: f.Nodes[n-1]}
+						cfg.Nodes[i] = judged{wires[i], time.Duration(i) * 5 * time.Millisecond, new(atomic.Int64), &grants}
 					}
 				})
 				down, last := wires[:len(list)-1], wires[len(list)-1]
@@ -882,7 +884,7 @@ func TestManyProgramsBeginTogether(t *testing.T) {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			var calls sync.WaitGroup
 			for i := range programs {
-				client, wires := f.WiredClient(limited(10*time.Second+time.Duration(i)*time.Millisecond, time.Second, 40*time.Second))
+				client, wires := f.SpiedClient(limited(10*time.Second+time.Duration(i)*time.Millisecond, time.Second, 40*time.Second))
 				for j, w := range wires {
 					w.Slow.Store(int64(time.Duration(1+(i*7+j*13)%40) * time.Millisecond))
 				}

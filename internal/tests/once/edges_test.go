@@ -142,7 +142,7 @@ func TestRecordIsGivenBackToOneNode(t *testing.T) {
 // Nodes that take no record for now do not keep a caller whose context does not end from the record later.
 func TestRecordIsTriedAgain(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := f.WiredClient()
+		client, wires := f.SpiedClient()
 		require.NoError(t, nightly(client).Do(t.Context(), func(context.Context) error {
 			wires[1].Severed.Store(true)
 			wires[2].Severed.Store(true)

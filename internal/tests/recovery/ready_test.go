@@ -30,7 +30,7 @@ func TestReadyAgreesWithAnAttempt(t *testing.T) {
 			}
 			var lacking *quorumlock.NoQuorumError
 			require.ErrorAs(t, err, &lacking)
-			require.Equal(t, quorumlock.OpReady, lacking.Op)
+			require.Equal(t, quorumlock.Operation("ready"), lacking.Op)
 			require.Len(t, lacking.Nodes, len(reasons))
 			require.Equal(t, 3-len(reasons), lacking.Agreed)
 			for i, n := range lacking.Nodes {

@@ -32,8 +32,8 @@ func TestHealCountsOnlyAsReassertion(t *testing.T) {
 		}
 		began := f.Clock.Now()
 		at := func(d time.Duration) { time.Sleep(began + d - f.Clock.Now()) }
-		h, hWires := f.WiredClient(patient)
-		other, otherWires := f.WiredClient(patient)
+		h, hWires := f.SpiedClient(patient)
+		other, otherWires := f.SpiedClient(patient)
 		f.Introduce(h, other)
 
 		hWires[2].Severed.Store(true)
@@ -103,7 +103,7 @@ func TestHolderReassertsItsLockAfterMemoryLosses(t *testing.T) {
 func TestNoSecondHolderWhenNodesRestartInTurn(t *testing.T) {
 	for _, pause := range []time.Duration{0, time.Second, quorumlock.DefaultTTL / 3} {
 		fleet.ForEachLoss(t, 5, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
-			holder, wires := f.WiredClient()
+			holder, wires := f.SpiedClient()
 			lease, err := holder.RedLock("job").TryAcquire(t.Context())
 			require.NoError(t, err)
 			fleet.Settle()
@@ -189,7 +189,7 @@ func TestTwoClientsOnNewNodes(t *testing.T) {
 
 func TestTwoAddressesOfOneServerHaveOneVote(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		alias := &fleet.Wire{Node: f.Nodes[0], NodeName: "alias"}
+		alias := &fleet.Spy{Node: f.Nodes[0], Alias: "alias"}
 		client := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[1] = alias }) // n1, n1 again, n3
 		lease, err := client.RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err, "two servers of three")
@@ -279,13 +279,13 @@ func TestInitOpensOnlyNewNodes(t *testing.T) {
 		}
 		report, err := admin.Init(t.Context(), cfg) // The fleet has already done this.
 		require.NoError(t, err)
-		require.Equal(t, admin.Open, report.Nodes[2].State)
+		require.Equal(t, admin.Open, report[2].State)
 
 		f.Nodes[1].Flush()
 		report, err = admin.Init(t.Context(), cfg)
 		require.ErrorIs(t, err, admin.ErrInUse, "the other nodes are in use")
-		require.Equal(t, admin.Recovering, report.Nodes[1].State)
-		require.Equal(t, fleet.RecoveryTime, report.Nodes[1].Left)
+		require.Equal(t, admin.Recovering, report[1].State)
+		require.Equal(t, fleet.RecoveryTime, report[1].Left)
 		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().MultiLock("job")), node.ErrRecovering)
 
 		for _, nd := range f.Nodes {
@@ -302,15 +302,15 @@ func TestInitOpensOnlyNewNodes(t *testing.T) {
 		report, err = admin.Init(t.Context(), cfg)
 		require.ErrorIs(t, err, admin.ErrUnanswered)
 		require.ErrorIs(t, err, node.ErrUnreachable)
-		require.ErrorIs(t, report.Nodes[2].Err, node.ErrUnreachable)
-		require.Equal(t, admin.Recovering, report.Nodes[0].State, "nothing was opened")
+		require.ErrorIs(t, report[2].Err, node.ErrUnreachable)
+		require.Equal(t, admin.Recovering, report[0].State, "nothing was opened")
 		f.Nodes[2].Start()
 		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().MultiLock("job")), node.ErrRecovering) // The attempt writes a marker.
 		fleet.Settle()
 
 		report, err = admin.Init(t.Context(), cfg)
 		require.NoError(t, err)
-		require.Equal(t, admin.Opened, report.Nodes[0].State)
+		require.Equal(t, admin.Opened, report[0].State)
 
 		_, err = admin.Init(nil, cfg) //nolint:staticcheck // the test needs a nil context
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
@@ -324,7 +324,7 @@ func TestInitOpensOnlyNewNodes(t *testing.T) {
 func TestLateAnswerReportsNoSecondRecovery(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		told := 0
-		client, wires := f.WiredClient(func(cfg *quorumlock.Config) {
+		client, wires := f.SpiedClient(func(cfg *quorumlock.Config) {
 			cfg.Hooks.NodeRecovering = func(quorumlock.NodeRecoveringEvent) { told++ }
 		})
 		lease, err := client.RedLock("job").TryAcquire(t.Context())
@@ -457,7 +457,7 @@ func TestInitRepeatsLostOpen(t *testing.T) {
 		}})
 		require.NoError(t, err)
 		require.Equal(t, []admin.State{admin.Opened, admin.Opened, admin.Opened},
-			[]admin.State{report.Nodes[0].State, report.Nodes[1].State, report.Nodes[2].State})
+			[]admin.State{report[0].State, report[1].State, report[2].State})
 		_ = fleet.AcquireAndRelease(t, f.Client().MultiLock("job"))
 	})
 }
@@ -480,9 +480,9 @@ func TestInitTellsAllFailures(t *testing.T) {
 		})
 		require.ErrorIs(t, err, admin.ErrChanged)
 		require.ErrorIs(t, err, admin.ErrUnanswered)
-		require.ErrorContains(t, err, report.Nodes[0].Node)
-		require.ErrorContains(t, err, report.Nodes[1].Node)
-		require.Equal(t, admin.Opened, report.Nodes[2].State)
+		require.ErrorContains(t, err, report[0].Node)
+		require.ErrorContains(t, err, report[1].Node)
+		require.Equal(t, admin.Opened, report[2].State)
 	})
 }
 

@@ -88,7 +88,7 @@ func TestDowngradeLetsWaitingReadersIn(t *testing.T) {
 func TestDowngradeMissedByOneNode(t *testing.T) {
 	for _, released := range []bool{false, true} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			c, wires := f.WiredClient()
+			c, wires := f.SpiedClient()
 			rw, other := c.RWLock("job"), f.Client().RWLock("job")
 			lease := fleet.MustAcquire(t, rw.Write())
 			fleet.Settle()
@@ -124,7 +124,7 @@ func TestDowngradeMissedByOneNode(t *testing.T) {
 // downgrade.
 func TestDowngradeWithoutAQuorum(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c, wires := f.WiredClient()
+		c, wires := f.SpiedClient()
 		rw, other := c.RWLock("job"), f.Client().RWLock("job")
 		lease := fleet.MustAcquire(t, rw.Write())
 		fleet.Settle()
@@ -147,7 +147,7 @@ func TestDowngradeWithoutAQuorum(t *testing.T) {
 // gets the lock meanwhile.
 func TestDowngradeAndMemoryLoss(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
-		c, wires := f.WiredClient()
+		c, wires := f.SpiedClient()
 		rw, other := c.RWLock("job"), f.Client().RWLock("job")
 		lease := fleet.MustAcquire(t, rw.Write())
 		fleet.Settle()

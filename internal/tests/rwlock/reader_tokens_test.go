@@ -17,7 +17,7 @@ func contended(t *testing.T, f *fleet.Fleet) *quorumlock.Lease {
 	writer := fleet.MustAcquire(t, f.Client().RWLock("job").Write())
 	free(t, writer)
 	time.Sleep(time.Millisecond) // Otherwise the contender proposes the same token.
-	contender, wires := f.WiredClient()
+	contender, wires := f.SpiedClient()
 	wires[1].Severed.Store(true)
 	wires[2].Severed.Store(true)
 	require.ErrorIs(t, fleet.MustBeRefused(t, contender.RedLock("job")), quorumlock.ErrNoQuorum)
@@ -53,7 +53,7 @@ func TestReaderOfAllNodesNeedsOneRound(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		writer := contended(t, f)
 
-		c, slow := f.WiredClient()
+		c, slow := f.SpiedClient()
 		slow[0].Slow.Store(int64(time.Millisecond))
 		reader := fleet.MustAcquire(t, c.RWLock("job").Read())
 		require.Equal(t, writer.Token(), reader.Token())
@@ -64,7 +64,7 @@ func TestReaderOfAllNodesNeedsOneRound(t *testing.T) {
 // Writing the token back fails. The reader gets no lease, and leaves no keys on the nodes.
 func TestReaderThatCannotWriteBackFails(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		contender, wires := f.WiredClient()
+		contender, wires := f.SpiedClient()
 		wires[1].Severed.Store(true)
 		wires[2].Severed.Store(true)
 		require.ErrorIs(t, fleet.MustBeRefused(t, contender.RedLock("job")), quorumlock.ErrNoQuorum)

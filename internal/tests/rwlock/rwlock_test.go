@@ -302,8 +302,8 @@ func TestReadersInHooksAndInspect(t *testing.T) {
 // ends, the writer may still count node 3, so the reader must not count it.
 func TestReaderHealCountsOnlyAsReassertion(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
-		reading, readWires := f.WiredClient()
-		writing, writeWires := f.WiredClient()
+		reading, readWires := f.SpiedClient()
+		writing, writeWires := f.SpiedClient()
 		f.Introduce(reading, writing)
 		readWires[2].Severed.Store(true)
 		reader := fleet.MustAcquire(t, reading.RWLock("job").Read()) // on nodes 1 and 2

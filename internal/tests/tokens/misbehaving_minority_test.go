@@ -44,7 +44,7 @@ func TestOverstatedTokensOfOneNodeAreIgnored(t *testing.T) {
 // each proposal: it always reports a token as large as the proposed one.
 func TestNodeThatRejectsEveryToken(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		fast, wires := f.WiredClient(fleet.SkewedBy(f, 900*time.Millisecond))
+		fast, wires := f.SpiedClient(fleet.SkewedBy(f, 900*time.Millisecond))
 		for _, only := range []int{0, 2} {
 			for i, w := range wires {
 				w.Severed.Store(i != only)
@@ -87,7 +87,7 @@ func TestNodeAndClientShareWrongClock(t *testing.T) {
 // state with its own error.
 func TestAliasOfAnotherNodeGoesDown(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		alias := &fleet.Wire{Node: f.Nodes[0], NodeName: "alias"}
+		alias := &fleet.Spy{Node: f.Nodes[0], Alias: "alias"}
 		var down []string
 		client := f.Client(func(cfg *quorumlock.Config) {
 			cfg.Nodes[1] = alias

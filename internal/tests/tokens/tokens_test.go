@@ -115,7 +115,7 @@ func TestNodesRememberTokensLongEnough(t *testing.T) {
 // after that need one above theirs, even on nodes that never saw the first.
 func TestTokenExceedsTokenOfFailedContender(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		fast, wires := f.WiredClient(fleet.SkewedBy(f, 999*time.Millisecond))
+		fast, wires := f.SpiedClient(fleet.SkewedBy(f, 999*time.Millisecond))
 		wires[1].Severed.Store(true)
 		wires[2].Severed.Store(true)
 		_ = fleet.MustBeRefused(t, fast.RedLock("job"))
@@ -135,7 +135,7 @@ func TestTokenExceedsTokenOfFailedContender(t *testing.T) {
 // second token round.
 func TestNoSecondTokenRoundIfAQuorumTakesTheToken(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		fast, wires := f.WiredClient(fleet.SkewedBy(f, 999*time.Millisecond))
+		fast, wires := f.SpiedClient(fleet.SkewedBy(f, 999*time.Millisecond))
 		for _, w := range wires[2:] {
 			w.Severed.Store(true)
 		}
@@ -282,7 +282,7 @@ func (l *liar) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 // granted in the first.
 func TestSecondTokenRoundSkipsNodesThatDenied(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		fast, wires := f.WiredClient(fleet.SkewedBy(f, 999*time.Millisecond))
+		fast, wires := f.SpiedClient(fleet.SkewedBy(f, 999*time.Millisecond))
 		wires[1].Severed.Store(true)
 		wires[2].Severed.Store(true)
 		_ = fleet.MustBeRefused(t, fast.RedLock("job"))

@@ -142,14 +142,16 @@ func TestErrorOfAWaitDuringWhichANodeGoesOut(t *testing.T) {
 					fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 						lease := fleet.MustAcquire(t, f.Client().MultiLock("job"))
 						var attempts []error
-						client, wires := f.WiredClient(func(cfg *quorumlock.Config) {
+						client := f.Client(func(cfg *quorumlock.Config) {
 							cfg.Hooks.AttemptFailed = func(e quorumlock.AttemptFailedEvent) { attempts = append(attempts, e.Err) }
-						})
-						for i := range wires {
-							if i != first {
-								wires[i].Muted.Store(int64(latency))
+							for i, nd := range f.Nodes {
+								spy := &fleet.Spy{Node: nd}
+								if i != first {
+									spy.Muted.Store(int64(latency))
+								}
+								cfg.Nodes[i] = struct{ node.Node }{spy} // without messages, so that it asks again
 							}
-						}
+						})
 						job := client.RedLock("job")
 						if all {
 							job = client.MultiLock("job")

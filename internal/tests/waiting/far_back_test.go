@@ -1,6 +1,7 @@
 package waiting_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -31,10 +32,10 @@ func TestLongQueueCostsFewScripts(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		waits, spies := crowd(t, f, clients)
-		asked, beats := fleet.TotalAsked(spies...), fleet.TotalBeats(spies...)
+		asked, beats := fleet.TotalAsked(spies...), totalBeats(spies...)
 		time.Sleep(span)
 		require.Equal(t, asked, fleet.TotalAsked(spies...), "no attempt is made while the lock is held")
-		rate := float64(fleet.TotalBeats(spies...)-beats) / 3 / span.Seconds()
+		rate := float64(totalBeats(spies...)-beats) / 3 / span.Seconds()
 		t.Logf("%.1f scripts a second and node", rate)
 		require.Less(t, rate, 100.0)
 		require.Greater(t, rate, 60.0, "each waiter asks every 20 s at least")
@@ -54,9 +55,9 @@ func TestBeatsFollowTheRank(t *testing.T) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		waits, spies := crowd(t, f, 41)
 		polls := func(i int) float64 {
-			beats := fleet.TotalBeats(spies[i])
+			beats := totalBeats(spies[i])
 			time.Sleep(40 * time.Second)
-			return float64(fleet.TotalBeats(spies[i])-beats) / 3
+			return float64(totalBeats(spies[i])-beats) / 3
 		}
 		require.InDelta(t, 40*1.15, polls(0), 7)
 		require.InDelta(t, 40*1.15, polls(8), 7)
@@ -127,4 +128,12 @@ func TestNodesKeepAWaiterUntilTheNextBeat(t *testing.T) {
 			require.LessOrEqual(t, kept[i], 10*time.Second+2*time.Second+2*node.DefaultTimeout)
 		}
 	})
+}
+
+// totalBeats returns how many operations of beats all these spies have counted.
+func totalBeats(spies ...[]*fleet.Spy) (n int) {
+	for _, s := range slices.Concat(spies...) {
+		n += s.Beats()
+	}
+	return n
 }

@@ -289,7 +289,7 @@ func deafOn(f *fleet.Fleet, deaf int, latency time.Duration) *quorumlock.Client 
 			spy := &fleet.Spy{Node: nd, Before: func([]wire.Op) { time.Sleep(latency) }}
 			cfg.Nodes[i] = spy
 			if i == deaf {
-				cfg.Nodes[i] = &fleet.Wire{Node: spy, NodeName: nd.Name()}
+				cfg.Nodes[i] = struct{ node.Node }{spy}
 			}
 		}
 	})
