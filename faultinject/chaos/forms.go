@@ -119,7 +119,7 @@ func (w *worker) asks(ctx context.Context, u workload.Use) error {
 	switch {
 	case u.Names[0] == forced.Name:
 		_, _ = u.ForceRelease(bound, w.client)
-		return w.announce(ctx, u, clock.System().Now()+w.TTL) // nodes remember the owners for that long
+		return w.announce(ctx, u, clock.System().Now()+w.longestTTL()) // nodes remember the owners for that long
 	case u.Names[0] == resized.Name && w.One(2):
 		questions = []workload.Question{workload.Resize}
 	case u.Permits > 0:
