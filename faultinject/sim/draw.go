@@ -277,7 +277,10 @@ func (d drawer) forms(c *Case, t *Task) {
 		t.Form = workload.AsLease
 	}
 	if t.Form == workload.InJoin || t.Form == workload.InJoinDo {
-		other := workload.Use{Names: []string{"b"}, Reads: d.One(2)}
+		other := workload.Use{Names: []string{"b"}, Reads: d.One(2), MaxOutage: t.MaxOutage}
+		if d.One(2) {
+			other.MaxOutage = 2 * t.MaxOutage
+		}
 		if t.Names[0] != "a" {
 			other.Names[0] = "a"
 		} else if c.Seed%3 == 0 {
