@@ -154,7 +154,7 @@ func (s settings) config() quorumlock.Config {
 	wall.StepWall(s.Wall)
 	most := s.Limits.MaxTTL
 	cfg := quorumlock.Config{
-		Addresses: s.Nodes, TTL: most, MaxTTL: most, MaxClockSkew: s.Limits.MaxClockSkew, Recovery: s.Limits.Longer, Clock: wall, AllowEven: true,
+		Addresses: s.Nodes, Prefix: s.Prefix, TTL: most, MaxTTL: most, MaxClockSkew: s.Limits.MaxClockSkew, Recovery: s.Limits.Longer, Clock: wall, AllowEven: true,
 	}
 	if s.Patient {
 		cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = most/3, most/3
@@ -170,7 +170,7 @@ func (s settings) differ(cfg *quorumlock.Config) {
 	switch s.Number % 3 {
 	case 1:
 		cfg.TTL, cfg.Waiting, cfg.Holder = cfg.TTL*3/4, quorumlock.WaitSpin, "host"
-		cfg.Handover = quorumlock.Handover{MaxCount: 3, MaxTime: s.TTL / 20}
+		cfg.Handover, cfg.Redisson = quorumlock.Handover{MaxCount: 3, MaxTime: s.TTL / 20}, true
 	case 2:
 		cfg.MaxHold, cfg.Handover = 2*s.TTL, quorumlock.Handover{Off: true}
 		cfg.Recovery = cfg.Limits().Recovery() * 6 / 5

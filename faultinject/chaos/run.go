@@ -48,6 +48,8 @@ type Config struct {
 	TokensOnly bool
 	Seed       uint64
 	Plan       faultinject.Plan `json:"-"`
+	// Prefix is put before all names on the nodes.
+	Prefix string
 	// Listed are the indices of the nodes that clients list at first; none means all. Limits are their limits at first, by
 	// default the TTL, and half of it for clocks. Moves change both, one after the other.
 	Listed []int `json:"-"`

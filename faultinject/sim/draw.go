@@ -259,11 +259,17 @@ func (d drawer) options(c *Case) {
 func (d drawer) forms(c *Case, t *Task) {
 	if d.One(12) {
 		t.Asks = workload.InspectLock
-		switch c.Seed % 6 {
-		case 1, 4:
+		switch c.Seed % 12 {
+		case 1, 4, 7:
 			t.Asks = workload.ListLocks
+		case 2:
+			t.Asks = workload.Connect
 		case 5:
 			t.Asks = workload.AskReady
+		case 8:
+			t.Asks = workload.AskLeader
+		case 10:
+			t.Asks = workload.WatchLeader
 		}
 		return
 	}

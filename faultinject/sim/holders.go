@@ -169,8 +169,8 @@ func (w *world) stands(ctx context.Context, cancel context.CancelFunc, p *proces
 		w.waitsNoMore(one)
 		defer again()
 		parts := w.grantedTo(p, workload.Use{Names: t.Names[:1]}, index, term.Owner, term.Token, nil, nil)
-		if now, leads := e.Leading(); ctx.Err() == nil && p.settled() && (!leads || now.Token != term.Token) {
-			w.violated(Exclusion, "%s was elected with token %d, and leads %v with token %d", p.label, term.Token, leads, now.Token)
+		if leads := workload.Leads(e, term); ctx.Err() == nil && p.settled() && !leads {
+			w.violated(Exclusion, "%s was elected with token %d, and does not lead, or its candidate is not healthy", p.label, term.Token)
 		}
 		terms++
 		if t.Ending == workload.Waive {
@@ -205,7 +205,7 @@ func (w *world) ask(p *process, t Task, index int) {
 	}
 	w.note("%s has asked to %s of %v: %v", p.label, t.Asks, t.Names, err)
 	w.mustBeValid(p, t, err)
-	if t.Asks != workload.InspectLock && t.Asks != workload.ListLocks || err != nil || !w.c.undisturbed() || t.All || len(t.Names) > 1 { // all nodes need not have it
+	if !slices.Contains([]workload.Question{workload.InspectLock, workload.ListLocks, workload.AskLeader, workload.WatchLeader}, t.Asks) || err != nil || !w.c.undisturbed() || t.All || len(t.Names) > 1 { // all nodes need not have it
 		return
 	}
 	after := w.valid(t.Names[0])
