@@ -94,6 +94,7 @@ func drawLocks(seed uint64) *Case {
 	case 15:
 		own.outageCase(c)
 	}
+	drawer{workload.NewDrawer(seed, 16), d.moments}.replicas(c)
 	c.neighbours()
 	c.lateReleases()
 	c.extendedLeases()
@@ -413,6 +414,17 @@ func (d drawer) when(most time.Duration) time.Duration {
 		return min(d.moments[k]+soon, at/1000+most-most/1000)
 	}
 	return at
+}
+
+// replicas gives some nodes their first replica, in a part of the cases in which other faults end connections too: only then a
+// client learns of the other identity, long after the node did.
+func (d drawer) replicas(c *Case) {
+	if c.Seed%2 != 0 || len(c.Faults) == 0 || d.One(2) {
+		return
+	}
+	for range 1 + d.IntN(2) {
+		c.Faults = append(c.Faults, faultinject.Step{At: d.when(span - ttl), Fault: faultinject.Replicate, Node: d.IntN(len(c.Nodes)), Client: faultinject.All})
+	}
 }
 
 // crowd makes several goroutines of some clients acquire the same locks, at about the same time and repeatedly, each
