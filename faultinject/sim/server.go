@@ -70,6 +70,14 @@ func (s *server) inspect(names ...string) wire.Reply {
 	return found[0]
 }
 
+// waiters counts the waiters that the server has for a name. It asks in the place of a further one, behind all.
+func (s *server) waiters(name string) int {
+	last := wire.Waiting{Waiter: wire.Waiter{ID: "witness:1", Ticket: 1 << 52}, Names: []string{name}}
+	found := make([]wire.Reply, 1)
+	s.node().Do(context.Background(), []wire.Op{{Kind: wire.Refresh, TTL: time.Millisecond, Names: last.Names, Waiting: []wire.Waiting{last}}}, found)
+	return found[0].Standings[0].Rank
+}
+
 // gone stands for the TTL on a server that cannot grant a name now: it is down, or recovers.
 const gone = time.Hour
 
