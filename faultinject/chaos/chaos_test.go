@@ -94,7 +94,7 @@ func TestChaos(t *testing.T) {
 	fmt.Printf("chaos: %s, on %d nodes of kind %q (n1, n2, ...) and %d client processes (c1, c2, ...), which use\n"+
 		"%v with a TTL of %v. The plan, which -plan takes from a file:\n%s\n", what, nodes, *nodeKind, clients, kinds, ttl, plan)
 	strain := testkit.MeasureStrain(t)
-	report := run(t, chaos.Config{Out: os.Stdout, Clients: clients, Workers: *workers, Kinds: kinds, Every: true, Plan: plan, Seed: *seed, Prefix: prefix, Listed: listed, Limits: limits, Moves: moves})
+	report := run(t, chaos.Config{Out: os.Stdout, Clients: clients, Workers: *workers, Kinds: kinds, Every: true, Plan: plan, Seed: *seed, Prefix: prefix, Alike: len(moves) > 0, Listed: listed, Limits: limits, Moves: moves})
 	// Otherwise nothing was tested. The worst plans leave hardly any time between faults.
 	least := max(int(*duration/(4*ttl)), 3)
 	unseen := slices.Clone(report.Slow)

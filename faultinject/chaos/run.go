@@ -48,6 +48,9 @@ type Config struct {
 	TokensOnly bool
 	Seed       uint64
 	Plan       faultinject.Plan `json:"-"`
+	// Alike makes clients list the nodes by the addresses of the servers, as programs should. Otherwise each client has addresses
+	// of its own for them. If most nodes forget their ids just when a client starts, clients then refuse each other for a while.
+	Alike bool
 	// Prefix is put before all names on the nodes.
 	Prefix string
 	// Listed are the indices of the nodes that clients list at first; none means all. Limits are their limits at first, by
