@@ -73,7 +73,7 @@ func TestScenarioLimitsChange(t *testing.T) {
 		}
 		after, before = 3*before.Recovery()+ttl/4, next
 	}
-	cfg := chaos.Config{Kinds: chaos.Kinds(), Workers: 1, Limits: limitSteps[0], Moves: moves, Plan: parse(t, `
+	cfg := chaos.Config{Kinds: chaos.Kinds(), Workers: 1, Alike: true, Limits: limitSteps[0], Moves: moves, Plan: parse(t, `
 		1300ms  wipe n1 for 200ms
 		7.3s    wipe n2 for 200ms
 		18s     wipe n3 for 200ms
@@ -85,7 +85,7 @@ func TestScenarioLimitsChange(t *testing.T) {
 // TestScenarioLimitsWithoutRecovery: a client gets the larger limits at once, as an operator leaves out a step. The recovery of
 // the others is too short for its locks, so the nodes refuse it until its limits are corrected.
 func TestScenarioLimitsWithoutRecovery(t *testing.T) {
-	cfg := chaos.Config{Kinds: chaos.Kinds(), Workers: 1, Limits: limitSteps[0], Moves: []chaos.Move{
+	cfg := chaos.Config{Kinds: chaos.Kinds(), Workers: 1, Alike: true, Limits: limitSteps[0], Moves: []chaos.Move{
 		{After: 2 * time.Second, Client: 2, Limits: limitSteps[2]}, {After: 4 * time.Second, Client: 2, Limits: limitSteps[1]},
 	}, Plan: parse(t, `
 		3s      wipe n1 for 200ms

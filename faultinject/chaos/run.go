@@ -49,7 +49,7 @@ type Config struct {
 	Seed       uint64
 	Plan       faultinject.Plan `json:"-"`
 	// Alike makes clients list the nodes by the addresses of the servers, as programs should. Otherwise each client has addresses
-	// of its own for them. If most nodes forget their ids just when a client starts, clients then refuse each other for a while.
+	// of its own for them. If a node forgets its id just when a client starts, clients may then refuse each other for a while.
 	Alike bool
 	// Prefix is put before all names on the nodes.
 	Prefix string
