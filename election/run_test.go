@@ -207,6 +207,17 @@ func TestKeepOnCancel(t *testing.T) {
 		require.NoError(t, <-b.done)
 		c.leads()
 		_ = c.stop()
+
+		d := startStubborn(t, w.candidate("d", keeps), true)
+		fourth := d.leads()
+		e := start(t, w.candidate("e", keeps))
+		synctest.Wait()
+		began = w.Clock.Now()
+		d.cancel()
+		fourth.leave <- election.ErrDone
+		e.leads()
+		require.Less(t, w.Clock.Now()-began, soon, "one that was cancelled, and is done, releases it too")
+		_ = e.stop()
 	})
 }
 

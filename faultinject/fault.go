@@ -5,7 +5,7 @@ import "fmt"
 // Fault is one way to break something, a node in memory or a real server.
 type Fault string
 
-// Faults of a node. They begin at one instant, and all but Flush end at another.
+// Faults of a node. They begin at one instant, and all but Flush and Replicate end at another.
 const (
 	// Stop shuts a node down in an orderly way. It keeps its data.
 	Stop Fault = "stop"
@@ -24,6 +24,9 @@ const (
 	// Readdress leads the address of a node to another server, and back at the end. Neither of them restarts. Only the
 	// simulation has it.
 	Readdress Fault = "readdress"
+	// Replicate attaches the first replica to a node. The node gets another identity, and keeps its process, its memory and its
+	// connections. Only the simulation has it.
+	Replicate Fault = "replicate"
 	// Clock steps the wall clock of a node by the amount, and back at the end.
 	Clock Fault = "clock"
 	// Memory leaves a node no memory for writes.
@@ -88,6 +91,7 @@ var kinds = map[Fault]struct {
 	Flush:     {scope: ofNode, instant: true},
 	Pause:     {scope: ofNode},
 	Readdress: {scope: ofNode},
+	Replicate: {scope: ofNode, instant: true},
 	Clock:     {scope: ofNode, amount: true},
 	Memory:    {scope: ofNode},
 

@@ -23,6 +23,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/process"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/internal/testkit"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 var (
@@ -88,11 +89,12 @@ func TestChaos(t *testing.T) {
 	}
 	kinds, err := chaos.ParseKinds(*kind)
 	require.NoError(t, err)
-	listed, moves := drawMoves(*seed, nodes, *duration)
+	listed, limits, moves := drawMoves(*seed, nodes, *duration)
+	prefix := workload.Pick(workload.NewDrawer(*seed, 10), "", "app/")
 	fmt.Printf("chaos: %s, on %d nodes of kind %q (n1, n2, ...) and %d client processes (c1, c2, ...), which use\n"+
 		"%v with a TTL of %v. The plan, which -plan takes from a file:\n%s\n", what, nodes, *nodeKind, clients, kinds, ttl, plan)
 	strain := testkit.MeasureStrain(t)
-	report := run(t, chaos.Config{Out: os.Stdout, Clients: clients, Workers: *workers, Kinds: kinds, Every: true, Plan: plan, Seed: *seed, Listed: listed, Moves: moves})
+	report := run(t, chaos.Config{Out: os.Stdout, Clients: clients, Workers: *workers, Kinds: kinds, Every: true, Plan: plan, Seed: *seed, Prefix: prefix, Alike: len(moves) > 0, Listed: listed, Limits: limits, Moves: moves})
 	// Otherwise nothing was tested. The worst plans leave hardly any time between faults.
 	least := max(int(*duration/(4*ttl)), 3)
 	unseen := slices.Clone(report.Slow)
@@ -112,32 +114,51 @@ func TestChaos(t *testing.T) {
 // oldListsCount is how long nodes count a list that no client uses any more: three recoveries, and a little.
 const oldListsCount = 3*(ttl+ttl/2) + ttl/4
 
-// drawMoves draws changes of the nodes in half of the runs: from three nodes up to all, and back, and to other machines. A
-// list has one node more or one less than the list before, and no client moves again before the list before has run out.
-func drawMoves(seed uint64, nodes int, span time.Duration) (first []int, moves []chaos.Move) {
+// limitSteps are the limits of clients before, during and after a change upwards. Any two neighbours may be in use together.
+var limitSteps = []node.Limits{
+	{MaxTTL: ttl / 2, MaxClockSkew: ttl / 4},
+	{MaxTTL: ttl / 2, MaxClockSkew: ttl / 4, Longer: ttl + ttl/2},
+	{MaxTTL: ttl, MaxClockSkew: ttl / 2},
+}
+
+// drawMoves draws changes of the nodes and of the limits in half of the runs: from three nodes up to all, and back, and to other
+// machines; and each of the limits to a neighbour. A list has one node more or one less than the list before, and no client
+// moves again before the list before has run out. Some clients have longer recoveries, so their lists count for longer.
+func drawMoves(seed uint64, nodes int, span time.Duration) (first []int, limits node.Limits, moves []chaos.Move) {
 	d := workload.NewDrawer(seed, 9)
-	if nodes < 5 || d.One(2) {
-		return nil, nil
+	if d.One(2) {
+		return nil, limits, nil
 	}
-	order, n := d.Perm(nodes), workload.Pick(d, 3, nodes)
-	first = slices.Clone(order[:n])
-	for at := d.UpTo(ttl); at < span; at += oldListsCount + ttl {
-		after := oldListsCount
+	order, n, step := d.Perm(nodes), nodes, d.IntN(len(limitSteps))
+	if nodes == 5 {
+		n = workload.Pick(d, 3, nodes)
+	}
+	first, limits = slices.Clone(order[:n]), limitSteps[step]
+	const apart = oldListsCount * 6 / 5
+	for at := d.UpTo(ttl); at < span; at += apart + ttl {
+		after := apart
 		if moves == nil {
 			after = at
 		}
-		if n == nodes || n > 3 && d.One(2) {
+		switch up := d.One(2); {
+		case nodes < 5 || d.One(2):
+			if step == 0 || step == 1 && up {
+				step++
+			} else {
+				step--
+			}
+		case n == 3 || n < nodes && up:
+			n++
+		default:
 			d.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
 			n--
-		} else {
-			n++
 		}
 		for _, client := range d.Perm(clients) {
-			moves = append(moves, chaos.Move{After: after, Client: client, Nodes: slices.Clone(order[:n])})
+			moves = append(moves, chaos.Move{After: after, Client: client, Nodes: slices.Clone(order[:n]), Limits: limitSteps[step]})
 			after = d.UpTo(ttl / 2)
 		}
 	}
-	return first, moves
+	return first, limits, moves
 }
 
 func readPlan(t *testing.T, name string) faultinject.Plan {

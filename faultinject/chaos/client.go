@@ -145,16 +145,19 @@ type settings struct {
 	Wall time.Duration
 }
 
-// skew is how far clocks may be off.
+// skew is how far clocks may be off, by the largest limits.
 func (c Config) skew() time.Duration { return c.TTL / 2 }
 
 // config returns the configuration of the client.
 func (s settings) config() quorumlock.Config {
 	wall := clock.NewSkewed(clock.System(), 1)
 	wall.StepWall(s.Wall)
-	cfg := quorumlock.Config{Addresses: s.Nodes, TTL: s.TTL, MaxTTL: s.TTL, MaxClockSkew: s.skew(), Clock: wall, AllowEven: true}
+	most := s.Limits.MaxTTL
+	cfg := quorumlock.Config{
+		Addresses: s.Nodes, Prefix: s.Prefix, TTL: most, MaxTTL: most, MaxClockSkew: s.Limits.MaxClockSkew, Recovery: s.Limits.Longer, Clock: wall, AllowEven: true,
+	}
 	if s.Patient {
-		cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = s.TTL/3, s.TTL/3
+		cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = most/3, most/3
 	}
 	if s.Every {
 		s.differ(&cfg)
@@ -166,8 +169,8 @@ func (s settings) config() quorumlock.Config {
 func (s settings) differ(cfg *quorumlock.Config) {
 	switch s.Number % 3 {
 	case 1:
-		cfg.TTL, cfg.Waiting, cfg.Holder = s.TTL*3/4, quorumlock.WaitSpin, "host"
-		cfg.Handover = quorumlock.Handover{MaxCount: 3, MaxTime: s.TTL / 20}
+		cfg.TTL, cfg.Waiting, cfg.Holder = cfg.TTL*3/4, quorumlock.WaitSpin, "host"
+		cfg.Handover, cfg.Redisson = quorumlock.Handover{MaxCount: 3, MaxTime: s.TTL / 20}, true
 	case 2:
 		cfg.MaxHold, cfg.Handover = 2*s.TTL, quorumlock.Handover{Off: true}
 		cfg.Recovery = cfg.Limits().Recovery() * 6 / 5

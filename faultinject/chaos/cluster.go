@@ -31,7 +31,7 @@ func addressOf(s faultinject.Server) string {
 // reach gives a client the address of a node, and puts the proxies of a path before it.
 func (s *settings) reach(server faultinject.Server, w *path) error {
 	shard, ok := server.(faultinject.Shard)
-	if !ok {
+	if !ok && !s.Alike {
 		addr, err := w.lead(server.Addr())
 		s.Nodes = append(s.Nodes, addr)
 		return err
@@ -40,7 +40,11 @@ func (s *settings) reach(server faultinject.Server, w *path) error {
 	if s.Routes == nil {
 		s.Routes = make(map[string]string)
 	}
-	for own, front := range shard.Routes() {
+	routes := map[string]string{server.Addr(): server.Addr()}
+	if ok {
+		routes = shard.Routes()
+	}
+	for own, front := range routes {
 		var err error
 		if s.Routes[own], err = w.lead(front); err != nil {
 			return err
@@ -49,7 +53,7 @@ func (s *settings) reach(server faultinject.Server, w *path) error {
 	return nil
 }
 
-// withNodes makes the nodes of a client, if one of them is a slot of a cluster. Otherwise the client makes them.
+// withNodes makes the nodes of a client, if it dials other addresses than it lists. Otherwise the client makes them.
 func (s settings) withNodes(cfg quorumlock.Config) (with quorumlock.Config, closeNodes func(), err error) {
 	with, closeNodes = cfg, func() {
 		for _, n := range with.Nodes {

@@ -21,7 +21,7 @@ func TestEveryOperationIsDrawn(t *testing.T) {
 	t.Parallel()
 	strain, drawn, once := testkit.MeasureStrain(t), make(workload.Tally), make(map[workload.Stage]int)
 	for seed := range uint64(12) {
-		report := run(t, chaos.Config{Every: true, Workers: 3, Kinds: chaos.Kinds(), Seed: seed, Out: t.Output()})
+		report := run(t, chaos.Config{Every: true, Workers: 3, Kinds: chaos.Kinds(), Seed: seed, Prefix: "app/", Out: t.Output()})
 		drawn.Add(report.Drawn)
 		for stage, n := range report.Once {
 			once[stage] += n

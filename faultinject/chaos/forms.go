@@ -90,8 +90,8 @@ func (w *worker) leads(ctx context.Context, u workload.Use) error {
 		for _, attempt := range attempts {
 			got.Parts = append(got.Parts, attempt.Granted(term.Owner, term.Token, nil))
 		}
-		if now, leads := e.Leading(); inner.Err() == nil && (!leads || now.Token != term.Token) {
-			failed = fmt.Errorf("chaos: %s was elected with token %d, and leads %v with token %d", w.Label, term.Token, leads, now.Token)
+		if leads := workload.Leads(e, term); inner.Err() == nil && !leads {
+			failed = fmt.Errorf("chaos: %s was elected with token %d, and does not lead, or its candidate is not healthy", w.Label, term.Token)
 		}
 		failed = errors.Join(failed, w.use(ctx, got))
 		if w.One(2) {
@@ -115,11 +115,11 @@ func (w *worker) leads(ctx context.Context, u workload.Use) error {
 func (w *worker) asks(ctx context.Context, u workload.Use) error {
 	bound, cancel := context.WithTimeout(ctx, w.TTL)
 	defer cancel()
-	questions := []workload.Question{workload.InspectLock, workload.ListLocks, workload.AskReady}
+	questions := []workload.Question{workload.InspectLock, workload.ListLocks, workload.AskReady, workload.Connect, workload.AskLeader, workload.WatchLeader}
 	switch {
 	case u.Names[0] == forced.Name:
 		_, _ = u.ForceRelease(bound, w.client)
-		return w.announce(ctx, u, clock.System().Now()+w.TTL) // nodes remember the owners for that long
+		return w.announce(ctx, u, clock.System().Now()+w.longestTTL()) // nodes remember the owners for that long
 	case u.Names[0] == resized.Name && w.One(2):
 		questions = []workload.Question{workload.Resize}
 	case u.Permits > 0:

@@ -86,7 +86,7 @@ func (a *activeRun) progress(h *history.History) {
 }
 
 // recovery is how long after the last fault a lock must be acquired at the latest.
-func (a *activeRun) recovery() time.Duration { return a.limits().Limits().Recovery() + 2*time.Second }
+func (a *activeRun) recovery() time.Duration { return a.TTL + a.skew() + 2*time.Second }
 
 // recoveryOf is how long after the last fault an object of a kind must be acquired at the latest. A latch may be in
 // the middle of its time when the last obstacle is gone, so the next one must be done. A joint acquisition holds some
@@ -191,8 +191,8 @@ func (a *activeRun) forgotten(h *history.History, of history.Object) bool {
 // listsWithin are the lists of nodes that clients had between two instants.
 func (a *activeRun) listsWithin(first, last time.Duration) (lists [][]int) {
 	for _, c := range a.clients {
-		for i, l := range c.lists {
-			over := i+1 < len(c.lists) && c.lists[i+1].since < first
+		for i, l := range c.setups {
+			over := i+1 < len(c.setups) && c.setups[i+1].since < first
 			if l.since <= last && !over && !slices.ContainsFunc(lists, func(other []int) bool { return slices.Equal(other, l.nodes) }) {
 				lists = append(lists, l.nodes)
 			}

@@ -168,7 +168,12 @@ func (w *worker) watch(ctx context.Context, got *holding, until time.Duration) e
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.TTL)
 	defer cancel()
 	_ = got.ReleaseOwner(bound, w.client, got.lease.Owner())
-	return w.announce(ctx, got.Use, clock.System().Now()+w.TTL) // nodes remember the owner for that long
+	return w.announce(ctx, got.Use, clock.System().Now()+w.longestTTL()) // nodes remember the owner for that long
+}
+
+// longestTTL is the longest TTL of any client, as this one knows it.
+func (w *worker) longestTTL() time.Duration {
+	return w.config.Limits().Recovery() - w.config.MaxClockSkew
 }
 
 // tolerance is by how much a time of the nodes may differ from that of a client: by drift, and by the steps of a clock.

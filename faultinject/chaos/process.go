@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // client is a place for client processes, one after the other.
@@ -21,7 +23,7 @@ type client struct {
 	// changing is locked while a process ends and the next one starts. down is set between the two if a fault ended it.
 	changing sync.Mutex
 	down     bool
-	lists    []listing
+	setups   []setup
 
 	mu    sync.Mutex // the process, which is signalled also while it ends
 	lives int
@@ -34,16 +36,27 @@ type client struct {
 	early error
 }
 
-// listing is a list of nodes, and since when the client has it.
-type listing struct {
-	since time.Duration
-	nodes []int
+// setup is a list of nodes with limits, and since when the client has both.
+type setup struct {
+	since  time.Duration
+	nodes  []int
+	limits node.Limits
 }
 
-func (c *client) nodes() []int { return c.lists[len(c.lists)-1].nodes }
+// setup returns the current one, and next the one after a move.
+func (c *client) setup() setup { return c.setups[len(c.setups)-1] }
 
-// move asks the process to end, and then starts one with another list. A fault may have ended it already.
-func (c *client) move(nodes []int) error {
+func (c *client) next(m Move) setup {
+	s := c.setup()
+	if m.Nodes != nil {
+		s.nodes = m.Nodes
+	}
+	s.limits = cmp.Or(m.Limits, s.limits)
+	return s
+}
+
+// move asks the process to end, and then starts one with another setup. A fault may have ended it already.
+func (c *client) move(next setup) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	if !c.down {
@@ -52,7 +65,8 @@ func (c *client) move(nodes []int) error {
 		c.early = errors.Join(c.early, err)
 		c.mu.Unlock()
 	}
-	c.lists = append(c.lists, listing{clock.System().Now(), nodes})
+	next.since = clock.System().Now()
+	c.setups = append(c.setups, next)
 	if c.down {
 		return nil
 	}
@@ -87,8 +101,8 @@ func (c *client) start() error {
 	s := c.settings
 	s.Label = c.label()
 	s.Seed += uint64(1000 * c.lives)
-	s.Nodes = nil
-	for _, i := range c.nodes() {
+	s.Limits, s.Nodes = c.setup().limits, nil
+	for _, i := range c.setup().nodes {
 		s.Nodes = append(s.Nodes, c.settings.Nodes[i])
 	}
 	text, err := json.Marshal(s)

@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // Config configures a run.
@@ -47,9 +48,15 @@ type Config struct {
 	TokensOnly bool
 	Seed       uint64
 	Plan       faultinject.Plan `json:"-"`
-	// Listed are the indices of the nodes that clients list at first; none means all. Moves change the lists, one after the
-	// other.
-	Listed []int  `json:"-"`
+	// Alike makes clients list the nodes by the addresses of the servers, as programs should. Otherwise each client has addresses
+	// of its own for them. If a node forgets its id just when a client starts, clients may then refuse each other for a while.
+	Alike bool
+	// Prefix is put before all names on the nodes.
+	Prefix string
+	// Listed are the indices of the nodes that clients list at first; none means all. Limits are their limits at first, by
+	// default the TTL, and half of it for clocks. Moves change both, one after the other.
+	Listed []int `json:"-"`
+	Limits node.Limits
 	Moves  []Move `json:"-"`
 	// Dir is the directory for the clients' histories. It must exist and be empty.
 	Dir string
@@ -57,19 +64,21 @@ type Config struct {
 	Out io.Writer `json:"-"`
 }
 
-// Move is the end of a client's process, as in a rolling deployment, and the start of one with another list.
+// Move is the end of a client's process, as in a rolling deployment, and the start of one with another list or other limits.
 type Move struct {
 	// After is the pause before it, since the end of the move before.
 	After  time.Duration
 	Client int
-	// Nodes are the indices of the nodes in the list.
-	Nodes []int
+	// Nodes are the indices of the nodes in the list; nil for the same as before. Limits are the same as before if zero.
+	Nodes  []int
+	Limits node.Limits
 }
 
 func (c Config) withDefaults() Config {
 	c.Clients = cmp.Or(c.Clients, 3)
 	c.Workers = cmp.Or(c.Workers, 3)
 	c.Think = cmp.Or(c.Think, 10*time.Millisecond)
+	c.Limits = cmp.Or(c.Limits, node.Limits{MaxTTL: c.TTL, MaxClockSkew: c.skew()})
 	if len(c.Listed) == 0 {
 		for i := range c.Servers {
 			c.Listed = append(c.Listed, i)
@@ -144,7 +153,7 @@ func (a *activeRun) setUp(ctx context.Context) error {
 	for _, i := range a.Listed { // later ones are as new as a machine that an operator adds
 		cfg.Addresses = append(cfg.Addresses, addressOf(a.Servers[i]))
 	}
-	cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = a.TTL/3, a.TTL/3
+	cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = cfg.TTL/3, cfg.TTL/3
 	_, err := admin.Init(ctx, cfg)
 	for began := time.Now(); errors.Is(err, admin.ErrUnanswered) && time.Since(began) < patience; { // a busy machine
 		_, err = admin.Init(ctx, cfg)
@@ -177,7 +186,7 @@ func (a *activeRun) join(i int) error {
 		}
 	}
 	a.paths = append(a.paths, paths)
-	c := &client{settings: s, lists: []listing{{nodes: a.Listed}}}
+	c := &client{settings: s, setups: []setup{{nodes: a.Listed, limits: a.Limits}}}
 	if err := c.start(); err != nil {
 		return err
 	}
@@ -202,14 +211,16 @@ func (a *activeRun) act(ctx context.Context) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// move lets clients move to other lists.
+// move lets clients move to other lists and limits.
 func (a *activeRun) move(ctx context.Context) error {
 	for _, m := range a.Moves {
 		if !workload.Sleep(ctx, m.After) {
 			break
 		}
-		a.say("c%d moves from %v to %v", m.Client+1, a.named(a.clients[m.Client].nodes()), a.named(m.Nodes))
-		if err := a.clients[m.Client].move(m.Nodes); err != nil {
+		c := a.clients[m.Client]
+		before, next := c.setup(), c.next(m)
+		a.say("c%d moves from %v and %v to %v and %v", m.Client+1, a.named(before.nodes), before.limits, a.named(next.nodes), next.limits)
+		if err := c.move(next); err != nil {
 			return fmt.Errorf("chaos: c%d moves: %w", m.Client+1, err)
 		}
 	}

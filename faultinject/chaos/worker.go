@@ -123,7 +123,7 @@ func (w *worker) options(u workload.Use) workload.Use {
 	u.NoHandover, u.Try = w.One(8), w.One(8)
 	switch w.IntN(8) {
 	case 0, 1:
-		w.Options(&u, w.TTL)
+		w.Options(&u, w.config.MaxTTL)
 		if u.Form = workload.Pick(w.Drawer, workload.AsLease, workload.InDo, workload.AsLeader, workload.InOnce, workload.AsOnce); u.Form != workload.InDo && w.kind != Lock {
 			u.Form = workload.AsLease
 		}
@@ -131,7 +131,7 @@ func (w *worker) options(u workload.Use) workload.Use {
 			u.Careless, u.Downgrade, u.Fixed = false, false, false
 		}
 	case 2: // the operations of one owner have different TTLs, and the lease is used nearly to its end
-		u.Fixed, u.TTL, u.Extend, u.Lengthen = true, max(w.TTL/4, 3*w.config.NodeTimeoutMax), true, w.TTL
+		u.Fixed, u.TTL, u.Extend, u.Lengthen = true, max(w.TTL/4, 3*w.config.NodeTimeoutMax), true, w.config.MaxTTL
 		u.Careless, u.Hold = false, u.Lengthen*9/10
 	}
 	if u.MinHold > 0 || u.Ending.Detaches() {

@@ -94,6 +94,7 @@ func drawLocks(seed uint64) *Case {
 	case 15:
 		own.outageCase(c)
 	}
+	drawer{workload.NewDrawer(seed, 16), d.moments}.replicas(c)
 	c.neighbours()
 	c.lateReleases()
 	c.extendedLeases()
@@ -259,11 +260,17 @@ func (d drawer) options(c *Case) {
 func (d drawer) forms(c *Case, t *Task) {
 	if d.One(12) {
 		t.Asks = workload.InspectLock
-		switch c.Seed % 6 {
-		case 1, 4:
+		switch c.Seed % 12 {
+		case 1, 4, 7:
 			t.Asks = workload.ListLocks
+		case 2:
+			t.Asks = workload.Connect
 		case 5:
 			t.Asks = workload.AskReady
+		case 8:
+			t.Asks = workload.AskLeader
+		case 10:
+			t.Asks = workload.WatchLeader
 		}
 		return
 	}
@@ -277,7 +284,10 @@ func (d drawer) forms(c *Case, t *Task) {
 		t.Form = workload.AsLease
 	}
 	if t.Form == workload.InJoin || t.Form == workload.InJoinDo {
-		other := workload.Use{Names: []string{"b"}, Reads: d.One(2)}
+		other := workload.Use{Names: []string{"b"}, Reads: d.One(2), MaxOutage: t.MaxOutage}
+		if d.One(2) {
+			other.MaxOutage = 2 * t.MaxOutage
+		}
 		if t.Names[0] != "a" {
 			other.Names[0] = "a"
 		} else if c.Seed%3 == 0 {
@@ -404,6 +414,17 @@ func (d drawer) when(most time.Duration) time.Duration {
 		return min(d.moments[k]+soon, at/1000+most-most/1000)
 	}
 	return at
+}
+
+// replicas gives some nodes their first replica, in a part of the cases in which other faults end connections too: only then a
+// client learns of the other identity, long after the node did.
+func (d drawer) replicas(c *Case) {
+	if c.Seed%2 != 0 || len(c.Faults) == 0 || d.One(2) {
+		return
+	}
+	for range 1 + d.IntN(2) {
+		c.Faults = append(c.Faults, faultinject.Step{At: d.when(span - ttl), Fault: faultinject.Replicate, Node: d.IntN(len(c.Nodes)), Client: faultinject.All})
+	}
 }
 
 // crowd makes several goroutines of some clients acquire the same locks, at about the same time and repeatedly, each

@@ -23,6 +23,11 @@ func (w *world) holdsAs(p *process, t Task, rng *rand.Rand, index int) {
 	defer cancel()
 	w.note("%s wants %v, %s", p.label, t.Names, t.Form)
 	t.Requested = w.now()
+	var one *waiting
+	if t.Form == workload.InDo || t.Form == workload.InJoinDo || t.Form == workload.InJoin && !t.Try {
+		one = w.bounded(p, t, cancel)
+	}
+	ran := func() { w.waitsNoMore(one); one = nil }
 	var err error
 	switch t.Form {
 	case workload.InDo:
@@ -31,18 +36,23 @@ func (w *world) holdsAs(p *process, t Task, rng *rand.Rand, index int) {
 			attempts = t.Attempts(p.recorder, index)
 		}
 		err = t.Do(patience, p.client, func(ctx context.Context, token uint64, slots []int) error {
+			ran()
 			owner := fmt.Sprintf("%s/do/%d/%d", p.label, index, w.now())
 			return w.worksIn(ctx, p, t, rng, index, w.grantedTo(p, t.Use, index, owner, token, slots, attempts))
 		})
 	case workload.InJoin, workload.InJoinDo:
-		err = w.holdsJoined(patience, p, t, rng, index)
+		err = w.holdsJoined(patience, p, t, rng, index, ran)
 	case workload.AsLeader:
-		err = w.stands(patience, p, t, rng, index)
+		err = w.stands(patience, cancel, p, t, rng, index)
 	case workload.InOnce, workload.AsOnce:
 		err = w.doesOnce(patience, p, t, rng, index)
 	}
 	w.note("%s is done with %v, %s: %v", p.label, t.Names, t.Form, err)
 	w.mustBeValid(p, t, err)
+	if one != nil {
+		w.endedByOutage(one, err)
+		w.waitsNoMore(one)
+	}
 }
 
 // mustBeValid checks that a task draws no invalid options: it would do nothing. A semaphore may have too few permits by now.
@@ -97,10 +107,11 @@ func (w *world) worksIn(ctx context.Context, p *process, t Task, rng *rand.Rand,
 // holdsJoined acquires the lock together with another one, which keeps its own options.
 //
 //nolint:contextcheck // what the simulation does with a lease does not end with the context of the call
-func (w *world) holdsJoined(ctx context.Context, p *process, t Task, rng *rand.Rand, index int) error {
+func (w *world) holdsJoined(ctx context.Context, p *process, t Task, rng *rand.Rand, index int, has func()) error {
 	j := workload.Join(p.client, p.recorder, index, t.Use, *t.Other)
 	if t.Form == workload.InJoinDo {
 		return j.Do(ctx, func(ctx context.Context) error {
+			has()
 			w.note("%s has all of it", p.label)
 			workload.Sleep(ctx, t.Hold)
 			return nil
@@ -110,6 +121,7 @@ func (w *world) holdsJoined(ctx context.Context, p *process, t Task, rng *rand.R
 	if err != nil {
 		return err
 	}
+	has()
 	leases := j.Leases(lease)
 	var parts workload.Parts
 	for i := range 2 {
@@ -138,17 +150,27 @@ func (w *world) holdsJoined(ctx context.Context, p *process, t Task, rng *rand.R
 // stands lets a process stand for election, and lead for a while in each term.
 //
 //nolint:contextcheck // what the simulation does with a lease does not end with the context of the call
-func (w *world) stands(ctx context.Context, p *process, t Task, rng *rand.Rand, index int) error {
+func (w *world) stands(ctx context.Context, cancel context.CancelFunc, p *process, t Task, rng *rand.Rand, index int) error {
 	keeps := t.Ending.Detaches()
+	t.All = false
+	one := w.bounded(p, t, cancel)
+	again := func() { w.waitsNoMore(one); one = w.bounded(p, t, cancel) } // each call of Acquire counts for itself
+	defer func() { w.waitsNoMore(one) }()
 	cfg := election.Config{
 		Name: "candidate", RestMin: ttl / 50, RestMax: ttl / 5, KeepOnCancel: keeps,
-		Lock: quorumlock.LockOptions{TTL: t.TTL}, Logger: slog.New(slog.DiscardHandler),
+		Lock: quorumlock.LockOptions{TTL: t.TTL, MaxOutage: t.MaxOutage}, Logger: slog.New(slog.DiscardHandler),
+	}
+	cfg.Hooks.Failed = func(err error) {
+		w.endedByOutage(one, err)
+		again()
 	}
 	terms := 0
 	err := t.Stand(ctx, p.client, cfg, func(ctx context.Context, e *election.Election, term election.Term) error {
+		w.waitsNoMore(one)
+		defer again()
 		parts := w.grantedTo(p, workload.Use{Names: t.Names[:1]}, index, term.Owner, term.Token, nil, nil)
-		if now, leads := e.Leading(); ctx.Err() == nil && p.settled() && (!leads || now.Token != term.Token) {
-			w.violated(Exclusion, "%s was elected with token %d, and leads %v with token %d", p.label, term.Token, leads, now.Token)
+		if leads := workload.Leads(e, term); ctx.Err() == nil && p.settled() && !leads {
+			w.violated(Exclusion, "%s was elected with token %d, and does not lead, or its candidate is not healthy", p.label, term.Token)
 		}
 		terms++
 		if t.Ending == workload.Waive {
@@ -183,7 +205,7 @@ func (w *world) ask(p *process, t Task, index int) {
 	}
 	w.note("%s has asked to %s of %v: %v", p.label, t.Asks, t.Names, err)
 	w.mustBeValid(p, t, err)
-	if t.Asks != workload.InspectLock && t.Asks != workload.ListLocks || err != nil || !w.c.undisturbed() || t.All || len(t.Names) > 1 { // all nodes need not have it
+	if !slices.Contains([]workload.Question{workload.InspectLock, workload.ListLocks, workload.AskLeader, workload.WatchLeader}, t.Asks) || err != nil || !w.c.undisturbed() || t.All || len(t.Names) > 1 { // all nodes need not have it
 		return
 	}
 	after := w.valid(t.Names[0])

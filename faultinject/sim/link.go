@@ -30,9 +30,14 @@ type link struct {
 	severed chan struct{}
 	// released has the owners whose release has run.
 	released map[string]bool
+	// identity and process are those of the server, as the client learned with its connection.
+	identity, serving string
 }
 
-var _ wire.Pipeliner = (*link)(nil)
+var (
+	_ wire.Pipeliner = (*link)(nil)
+	_ wire.Host      = (*link)(nil)
+)
 
 func newLink(p *process, s *server, w *path, seed uint64) *link {
 	return &link{process: p, server: s, path: w, rng: rand.New(rand.NewPCG(seed, 3)), released: make(map[string]bool), severed: make(chan struct{})}
@@ -50,7 +55,17 @@ func (l *link) RoundTrip() time.Duration {
 func (l *link) Name() string { return l.server.name }
 
 // Identity implements [node.Node].
-func (l *link) Identity() string { return l.server.node().Identity() }
+func (l *link) Identity() string {
+	identity, _ := l.Server()
+	return identity
+}
+
+// Server implements [wire.Host].
+func (l *link) Server() (identity, process string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.identity, l.serving
+}
 
 // Close implements [node.Node].
 func (l *link) Close() error { return nil }
@@ -113,6 +128,9 @@ func (l *link) exchange(ops []wire.Op, replies []wire.Reply) (err error, unsent 
 		l.severed = make(chan struct{})
 	} else {
 		copy(replies, x.replies)
+		if x.connects || l.serving != x.process { // a server that forgets leaves connections open
+			l.identity, l.serving = x.identity, x.process
+		}
 	}
 	return err, unsent
 }
@@ -132,8 +150,10 @@ type exchange struct {
 	double bool
 	stray  time.Duration
 
-	// ran is when it ran.
-	ran time.Duration
+	// ran is when it ran. connects is set if it made the connection, and identity and process are those of the server.
+	ran               time.Duration
+	connects          bool
+	identity, process string
 
 	done   chan struct{}
 	err    error
@@ -179,12 +199,13 @@ func (x *exchange) run(alive bool) bool {
 	l.mu.Lock()
 	late := x.number <= l.over || x.life != l.server.currentLife()
 	l.over = max(l.over, x.after)
-	connects := l.broken
+	x.connects = l.broken
 	l.mu.Unlock()
 	if !alive || late && !l.server.world.weather().Unordered {
-		x.err, x.unsent = node.ErrUnreachable, connects && !alive
+		x.err, x.unsent = node.ErrUnreachable, x.connects && !alive
 		return false
 	}
+	x.identity, x.process = l.server.who()
 	if len(x.ops) > 0 {
 		x.inOrder()
 		x.ran = l.server.world.now()

@@ -56,20 +56,59 @@ func (w *world) outageOf(one *waiting) outage {
 	return w.waiters.outages[lack{one.task.Client, one.need}]
 }
 
+// bounded records that a task waits for permits, or in another form than for a lease: only what its MaxOutage says is judged.
+func (w *world) bounded(p *process, t Task, cancel context.CancelFunc) *waiting {
+	one := &waiting{process: p, task: t, need: w.needOf(t), began: w.now(), cancel: cancel}
+	w.waiters.mu.Lock()
+	defer w.waiters.mu.Unlock()
+	w.waiters.bounded = append(w.waiters.bounded, one)
+	return one
+}
+
+// needOf returns how many nodes a task needs.
+func (w *world) needOf(t Task) int {
+	if t.All {
+		return len(w.servers)
+	}
+	return quorum.Majority().Need(len(w.servers))
+}
+
+// outageBounds returns after how long an outage a task may give up, and after how long it must; 0 if it never does. One of two
+// joined locks gives up for both. The other may be the one that waits.
+func (t *Task) outageBounds() (least, most time.Duration) {
+	least, most = t.MaxOutage, t.MaxOutage
+	if t.Other == nil {
+		return least, most
+	}
+	other := t.Other.MaxOutage
+	if least == 0 || other != 0 && other < least {
+		least = other
+	}
+	if other == 0 || most != 0 && other > most {
+		most = other
+	}
+	return least, most
+}
+
 // mayEnd reports whether the simulation can judge how a waiter ends: its process lives, and nodes accept its tokens.
 func (w *world) mayEnd(one *waiting) bool {
 	return w.process(one.task.Client) == one.process && w.c.timely(one.task.Client)
 }
 
 // endsOutage checks that a waiter gives up after its MaxOutage. It asks every second at the latest. A lease of its own client,
-// which it waits for, ends within a TTL.
+// which it waits for, ends within a TTL. So does the part of a joint lease that it has, and then it asks for that one anew.
 func (w *world) endsOutage(one *waiting) {
 	since := max(one.began, w.outageOf(one).since)
-	if one.task.MaxOutage == 0 || one.over || !w.mayEnd(one) || w.now()-since <= max(one.task.MaxOutage, 0)+patienceAfter+ttl {
+	_, most := one.task.outageBounds()
+	patience := patienceAfter + ttl
+	if one.task.Other != nil {
+		patience += ttl
+	}
+	if most == 0 || one.over || !w.mayEnd(one) || w.now()-since <= max(most, 0)+patience {
 		return
 	}
-	w.violated(Progress, "%s still waits for %v since %v, with a MaxOutage of %v, and too few nodes answer since %v",
-		one.process.label, one.task.Names, one.began, one.task.MaxOutage, since)
+	w.violated(Progress, "%s still waits for %v %s since %v, with a MaxOutage of %v, and too few nodes answer since %v",
+		one.process.label, one.task.Names, one.task.Form, one.began, most, since)
 	one.over = true
 	one.cancel()
 }
@@ -82,10 +121,11 @@ func (w *world) endedByOutage(one *waiting, err error) {
 		c.Limits != nil && errors.Is(err, node.ErrSettings) {
 		return
 	}
-	early := w.now()-one.began < one.task.MaxOutage*98/100
-	if held || early || one.task.MaxOutage == 0 || c.undisturbed() || w.now()-before > patienceAfter {
-		w.violated(Progress, "%s gives up %v since %v, with a MaxOutage of %v, and enough nodes answer since %v: %v",
-			one.process.label, one.task.Names, one.began, one.task.MaxOutage, before, err)
+	least, _ := one.task.outageBounds()
+	early := w.now()-one.began < least*98/100
+	if held || early || least == 0 || c.undisturbed() || w.now()-before > patienceAfter {
+		w.violated(Progress, "%s gives up %v %s since %v, with a MaxOutage of %v, and enough nodes answer since %v: %v",
+			one.process.label, one.task.Names, one.task.Form, one.began, least, before, err)
 	}
 }
 
@@ -98,6 +138,9 @@ func (d drawer) outageCase(c *Case) {
 	for range 4 + d.IntN(4) {
 		t := Task{At: d.UpTo(ttl), Client: d.IntN(len(c.Clients)), Use: workload.Use{Names: wanted[0], Patience: span, Hold: d.UpTo(2 * ttl)}}
 		t.MaxOutage = d.Between(-ttl/8, ttl)
+		if d.One(3) {
+			d.Share(&t.Use, 2)
+		}
 		c.Tasks = append(c.Tasks, t)
 	}
 	at, client := d.UpTo(ttl), d.IntN(len(c.Clients))

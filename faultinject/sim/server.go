@@ -27,6 +27,8 @@ type server struct {
 	// at is the node that answers at the server's address, away another one, if there is one. Both keep their memory, and
 	// neither knows that it does not answer.
 	at, away *memory.Node
+	// process and awayProcess are the processes of these two, of processes in all.
+	process, awayProcess, processes int
 	// down counts the faults that keep it from running, paused the faults that suspend it.
 	down, paused int
 	// life counts the faults that broke all connections. The restarts of maybeForget leave connections open.
@@ -47,6 +49,13 @@ func newServer(w *world, index int, c Clock) *server {
 	}
 }
 
+// who returns the identity of the node that answers, and its process.
+func (s *server) who() (identity, process string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at.Identity(), fmt.Sprintf("%s/%d", s.name, s.process)
+}
+
 // node returns the node that answers.
 func (s *server) node() *memory.Node {
 	s.mu.Lock()
@@ -59,6 +68,14 @@ func (s *server) inspect(names ...string) wire.Reply {
 	found := make([]wire.Reply, 1)
 	s.node().Do(context.Background(), []wire.Op{{Kind: wire.Inspect, Names: names, Limits: limits}}, found)
 	return found[0]
+}
+
+// waiters counts the waiters that the server has for a name. It asks in the place of a further one, behind all.
+func (s *server) waiters(name string) int {
+	last := wire.Waiting{Waiter: wire.Waiter{ID: "witness:1", Ticket: 1 << 52}, Names: []string{name}}
+	found := make([]wire.Reply, 1)
+	s.node().Do(context.Background(), []wire.Op{{Kind: wire.Refresh, TTL: time.Millisecond, Names: last.Names, Waiting: []wire.Waiting{last}}}, found)
+	return found[0].Standings[0].Rank
 }
 
 // gone stands for the TTL on a server that cannot grant a name now: it is down, or recovers.
@@ -151,6 +168,11 @@ func (s *server) begin(fault faultinject.Fault) {
 	case faultinject.Readdress:
 		s.readdress()
 		return
+	case faultinject.Replicate:
+		s.node().Save()
+		s.node().Crash()
+		s.world.latch.lost(s.world, s.index) // for the clients
+		return
 	case faultinject.Pause:
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -180,6 +202,10 @@ func (s *server) restart() {
 		sub.endByServer()
 	}
 	s.node().Crash()
+	s.mu.Lock()
+	s.processes++
+	s.process = s.processes
+	s.mu.Unlock()
 	s.world.latch.lost(s.world, s.index)
 }
 
@@ -193,8 +219,10 @@ func (s *server) readdress() {
 	if s.away == nil {
 		s.away = memory.New(s.name, s.clock)
 		s.world.open(s.away)
+		s.processes++
+		s.awayProcess = s.processes
 	}
-	s.at, s.away = s.away, s.at
+	s.at, s.away, s.process, s.awayProcess = s.away, s.at, s.awayProcess, s.process
 	s.life++
 }
 
@@ -212,7 +240,7 @@ func (s *server) end(fault faultinject.Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch fault {
-	case faultinject.Flush:
+	case faultinject.Flush, faultinject.Replicate:
 	case faultinject.Pause:
 		s.paused--
 	default:

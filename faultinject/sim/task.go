@@ -82,10 +82,14 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	defer cancel()
 	w.note("%s wants %v (reads %t, tries %t, waits %v, handed over %t)", p.label, t.Names, t.Reads, t.Try, t.Waiting, !t.NoHandover)
 	var one *waiting
-	if !t.Try && t.Permits == 0 {
+	switch {
+	case t.Try:
+	case t.Permits > 0:
+		one = w.bounded(p, t, cancel)
+	default:
 		one = w.waits(p, t, cancel)
-		defer w.waitsNoMore(one)
 	}
+	defer w.waitsNoMore(one)
 	var attempts []workload.Attempt
 	if t.Reads {
 		attempts = t.Attempts(p.recorder, index)
@@ -103,7 +107,7 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	w.granted(p, lease, t.Use, index, attempts...)
 	w.keeps(lease, t.Requested+t.Keeps()*98/100)
 	w.follows(lease)
-	if one != nil && w.c.orderly() {
+	if one != nil && t.Permits == 0 && w.c.orderly() {
 		w.inTurn(one)
 		w.turnBegins(lease, one)
 		context.AfterFunc(lease.Context(), func() { w.turnOver(lease) })

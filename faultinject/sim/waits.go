@@ -27,6 +27,8 @@ const (
 type waiters struct {
 	mu   sync.Mutex
 	list []*waiting
+	// bounded are further ones, of which only the MaxOutage is judged.
+	bounded []*waiting
 	// turns has the former waiters whose client has its turn, by their leases.
 	turns map[*quorumlock.Lease]*waiting
 	// outages has the latest outage of each client, for a majority and for all nodes.
@@ -59,11 +61,7 @@ type waiting struct {
 
 // waits records that a task waits.
 func (w *world) waits(p *process, t Task, cancel context.CancelFunc) *waiting {
-	need := len(w.servers)
-	if !t.All {
-		need = need/2 + 1
-	}
-	one := &waiting{process: p, task: t, need: need, began: w.now(), free: w.now(), cancel: cancel}
+	one := &waiting{process: p, task: t, need: w.needOf(t), began: w.now(), free: w.now(), cancel: cancel}
 	one.ticket = w.ticketNow(one)
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
@@ -76,7 +74,8 @@ func (w *world) waits(p *process, t Task, cancel context.CancelFunc) *waiting {
 func (w *world) waitsNoMore(one *waiting) {
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
-	w.waiters.list = slices.DeleteFunc(w.waiters.list, func(other *waiting) bool { return other == one })
+	is := func(other *waiting) bool { return other == one }
+	w.waiters.list, w.waiters.bounded = slices.DeleteFunc(w.waiters.list, is), slices.DeleteFunc(w.waiters.bounded, is)
 	w.waiters.markFirst(w.now())
 }
 
@@ -131,7 +130,7 @@ func (w *world) watchWaits(done <-chan struct{}) {
 			return
 		}
 		w.waiters.mu.Lock()
-		list := slices.Clone(w.waiters.list)
+		list, others := slices.Clone(w.waiters.list), slices.Clone(w.waiters.bounded)
 		w.waiters.mu.Unlock()
 		if len(list) == 0 && !bounded {
 			continue
@@ -143,6 +142,8 @@ func (w *world) watchWaits(done <-chan struct{}) {
 		states := sync.OnceValue(func() map[int]wire.Reply { return w.states(names) })
 		for _, one := range list {
 			w.examine(one, states)
+		}
+		for _, one := range append(list, others...) {
 			w.endsOutage(one)
 		}
 	}

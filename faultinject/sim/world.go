@@ -214,6 +214,7 @@ func (w *world) checkAfterFaults() {
 	if w.cleanedUp() {
 		workload.Sleep(context.Background(), ttl*3/4)
 		w.nothingLeft()
+		w.nobodyWaits()
 	}
 	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, w.lastSettings(), newPaths(len(w.servers)), w.c.Seed+7)
 	recovered := time.Now().Add(limits.Recovery())
@@ -286,6 +287,17 @@ func (w *world) nothingLeft() {
 	for _, s := range w.servers {
 		if keys := s.node().Keys(); len(keys) > 0 {
 			w.violated(Tidiness, "%s still has %v", s.name, keys)
+		}
+	}
+}
+
+// nobodyWaits checks that no node has a place in a queue for a waiter that has left.
+func (w *world) nobodyWaits() {
+	for _, s := range w.servers {
+		for _, name := range names {
+			if n := s.waiters(name); n > 0 {
+				w.violated(Tidiness, "%s still has %d waiters for %q", s.name, n, name)
+			}
 		}
 	}
 }

@@ -60,13 +60,9 @@ var undrawn = []string{
 	"Lease.ValidUntil", "Lease.Backing", "Semaphore.Name", "Latch.Name", "Config.Limits",
 	// These make what is drawn, and every run begins and ends with these.
 	"Client.RedLock", "Client.MultiLock", "Client.RWLock", "Client.Semaphore", "Client.Latch", "Client.Once", "Client.Striped",
-	"Client.Config", "Client.Connect", "Client.Close",
-	// These tell of a candidate or of a leader, and change nothing.
-	"Election.Healthy", "Election.Leading", "Election.Leader", "Election.Watch",
+	"Client.Config", "Client.Close",
 	// Addresses are for servers: chaos has them, and sets what belongs to them.
 	"Config.Addresses", "Config.AllowEviction", "Config.AllowUnseenLosses", "Config.ConnectTimeout",
-	// A prefix only makes names longer. Only a fleet of both libraries announces releases, and the conformance suite has it.
-	"Config.Prefix", "Config.Redisson",
 	// Hooks and log lines observe.
 	"Config.Logger", "Config.Hooks",
 }

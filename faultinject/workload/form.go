@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -159,6 +160,14 @@ func (u Use) DoOnce(ctx context.Context, c *quorumlock.Client, window time.Durat
 	return once.Record(context.WithoutCancel(ctx), lease)
 }
 
+// Leads reports whether a candidate leads by a term, also by what it tells a probe of its health.
+func Leads(e *election.Election, term election.Term) bool {
+	Called("Election.Leading")
+	Called("Election.Healthy")
+	now, leads := e.Leading()
+	return leads && now.Token == term.Token && e.Healthy() == nil
+}
+
 // Resign ends the term of a candidate.
 func Resign(e *election.Election) {
 	Called("Election.Resign")
@@ -177,6 +186,9 @@ const (
 	Resize         Question = "change the number of permits"
 	ListLocks      Question = "list the locks"
 	AskReady       Question = "ask whether the nodes are ready"
+	Connect        Question = "connect to the nodes"
+	AskLeader      Question = "ask for the leader"
+	WatchLeader    Question = "watch the leader"
 )
 
 // Ask makes the call about the use's lock or semaphore. The answer is an owner, or a number. size is the number of permits
@@ -194,6 +206,19 @@ func (u Use) Ask(ctx context.Context, c *quorumlock.Client, q Question, size int
 	case AskReady:
 		Called("Client.Ready")
 		return "", c.Ready(ctx)
+	case Connect:
+		Called("Client.Connect")
+		return "", c.Connect(ctx)
+	case AskLeader:
+		Called("Election.Leader")
+		leader, err := election.New(c, u.Names[0], election.Config{}).Leader(ctx)
+		return leader.Owner, unlessNone(err)
+	case WatchLeader:
+		Called("Election.Watch")
+		for leader, failed := range election.New(c, u.Names[0], election.Config{}).Watch(ctx) {
+			return leader.Owner, unlessNone(failed)
+		}
+		return "", ctx.Err()
 	case ListLocks:
 		Called("Client.Locks")
 		for l, failed := range c.Locks(ctx, u.Names[0]) {
@@ -220,6 +245,14 @@ func (u Use) Ask(ctx context.Context, c *quorumlock.Client, q Question, size int
 		return fmt.Sprint(size), u.semaphore(c).SetPermits(ctx, size)
 	}
 	return fmt.Sprint(n), err
+}
+
+// unlessNone returns the error, unless it says that there is no leader.
+func unlessNone(err error) error {
+	if errors.Is(err, election.ErrNoLeader) {
+		return nil
+	}
+	return err
 }
 
 // ForceRelease takes its lock from all holders.

@@ -265,6 +265,33 @@ func TestJoinPausesAfterALoss(t *testing.T) {
 	})
 }
 
+// Locks with different bounds of an outage are taken one after the other, so each keeps its own.
+func TestJoinedLocksKeepTheirMaxOutage(t *testing.T) {
+	for _, bounded := range []string{"a", "b"} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			before := fleet.MustAcquire(t, f.Client().RedLock("b"))
+			c := f.Client()
+			locks := map[string]*quorumlock.Lock{"a": c.RedLock("a"), "b": c.RedLock("b")}
+			locks[bounded] = locks[bounded].With(quorumlock.LockOptions{MaxOutage: -1})
+			done := make(chan error)
+			go func() {
+				_, err := quorumlock.Join(locks["a"], locks["b"]).Acquire(t.Context())
+				done <- err
+			}()
+			time.Sleep(time.Second)
+			f.Stop(1, 2)
+			time.Sleep(3 * time.Second) // shorter than the lease of a lasts
+			f.Start(1, 2)
+			_ = before.Release(t.Context())
+			if err := <-done; bounded == "b" {
+				require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
 func TestJoinDo(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
