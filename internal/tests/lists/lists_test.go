@@ -322,32 +322,6 @@ func TestPrefixesHaveListsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// Programs move from list to list, each when all are on the one before, while they work. A step too far is refused.
-func TestNodesChangeOneAtATime(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		steps := [][]int{{1, 2, 3}, {1, 2, 3, 4}, {1, 2, 3, 4, 5}, {2, 3, 4, 5}, {3, 4, 5}, {3, 4}}
-		a, b := f.Client(on(f, steps[0]...)), f.Client(on(f, steps[0]...))
-		for i, step := range steps[1:] {
-			fleet.AcquireAndRelease(t, b.RedLock("job"))
-			lease := fleet.MustAcquire(t, a.RedLock("job"))
-			next := f.Client(on(f, step...))
-			require.ErrorIs(t, fleet.MustBeRefused(t, next.RedLock("job")), quorumlock.ErrHeld)
-			if i%2 == 0 && i+2 < len(steps) { // among lists of an even length, one node may be exchanged
-				_ = refused(t, f.Client(on(f, steps[i+2]...)).RedLock("job"))
-			}
-			require.NoError(t, lease.Release(t.Context()))
-			require.NoError(t, a.Close(t.Context()))
-			fleet.Settle() // a majority has confirmed the release, and the other list may need further nodes
-			fleet.AcquireAndRelease(t, next.RedLock("job"))
-			require.NoError(t, b.Close(t.Context()))
-			a, b = next, f.Client(on(f, step...))
-			for began := f.Clock.Now(); f.Clock.Now()-began < life; time.Sleep(time.Second) {
-				fleet.AcquireAndRelease(t, a.RedLock("job"))
-			}
-		}
-	})
-}
-
 // limited gives a client limits. A recovery of 0 is the default.
 func limited(maxTTL, skew, recovery time.Duration) func(*quorumlock.Config) {
 	return func(cfg *quorumlock.Config) {
@@ -461,37 +435,6 @@ func TestLimitsChangeInSteps(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A client whose protocol another one does not bear is refused, and both versions are named. One that knows the other's works.
-func TestProtocolsAreCompared(t *testing.T) {
-	limits := wire.Limits(quorumlock.Config{}.Limits())
-	for _, c := range []struct {
-		other wire.Terms
-		fit   bool
-	}{
-		{wire.Terms{Protocol: wire.Protocol + 1, Oldest: wire.Protocol, Limits: limits}, true},
-		{wire.Terms{Protocol: wire.Protocol + 1, Oldest: wire.Protocol + 1}, false},
-		{wire.Terms{Protocol: wire.OldestProtocol - 1, Oldest: wire.OldestProtocol - 1}, false},
-	} {
-		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			list := wire.NewList([]string{"n1", "n2", "n3"})
-			list.Terms, list.Holder, list.Left = c.other, "next", life
-			for i := range f.Nodes {
-				f.Do(i, wire.Inspected, wire.Op{Kind: wire.Enlist, List: &wire.ListOp{Key: wire.ListKey(""), Own: list}})
-			}
-			client := f.Client()
-			if c.fit {
-				fleet.AcquireAndRelease(t, client.RedLock("job"))
-				return
-			}
-			cause := disagree(t, client.RedLock("job"))
-			require.Equal(t, []int{wire.Protocol, c.other.Protocol}, []int{cause.Protocol, cause.OtherProtocol})
-			require.Contains(t, cause.Error(), "next speaks protocol")
-			time.Sleep(life)
-			fleet.AcquireAndRelease(t, client.RedLock("job"))
-		})
-	}
 }
 
 // A thousand leases cost no command more than their own, but for the list: once in a recovery's time on each node.
