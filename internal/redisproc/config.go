@@ -156,7 +156,6 @@ func (s *Server) configText() string {
 	}
 	if s.maxMemory != 0 {
 		set("maxmemory", s.maxMemory)
-		set("maxmemory-policy", "noeviction")
 	}
 	set("save", `""`)
 	s.configureReplication(set)
