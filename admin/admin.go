@@ -273,10 +273,8 @@ func (f *failure) Unwrap() []error { return f.reasons }
 
 // describe explains the reason for this node.
 func (n *NodeReport) describe() string {
-	switch {
-	case n.Err != nil:
+	if n.Err != nil {
 		return strings.TrimPrefix(n.Err.Error(), "node "+n.Node+": ")
-	default:
-		return fmt.Sprintf("gives locks in %v", n.Left)
 	}
+	return fmt.Sprintf("gives locks in %v", n.Left)
 }

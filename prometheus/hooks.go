@@ -40,8 +40,8 @@ func NewHooks(to prometheus.Registerer, options ...Option) (quorumlock.Hooks, er
 	for _, i := range measure.Instruments {
 		r[i] = newVector(i)
 	}
-	if err := r.register(to); err != nil {
-		return quorumlock.Hooks{}, err
+	if err := to.Register(r); err != nil {
+		return quorumlock.Hooks{}, fmt.Errorf("quorumprom: %w", err)
 	}
 	return measure.Hooks(r, cfg.group), nil
 }
@@ -83,19 +83,18 @@ func newVector(i *measure.Instrument) vector {
 // underscored returns a name as Prometheus writes it.
 func underscored(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
-// register registers all metrics, or none.
-func (r recorder) register(to prometheus.Registerer) error {
-	var done []prometheus.Collector
-	for _, i := range measure.Instruments {
-		if err := to.Register(r[i]); err != nil {
-			for _, c := range done {
-				to.Unregister(c)
-			}
-			return fmt.Errorf("quorumprom: %s: %w", i.Name, err)
-		}
-		done = append(done, r[i])
+// Describe and Collect make one collector of all metrics, which a registerer takes as a whole or not at all.
+func (r recorder) Describe(to chan<- *prometheus.Desc) {
+	for _, v := range r {
+		v.Describe(to)
 	}
-	return nil
+}
+
+// Collect implements prometheus.Collector.
+func (r recorder) Collect(to chan<- prometheus.Metric) {
+	for _, v := range r {
+		v.Collect(to)
+	}
 }
 
 // Record implements measure.Recorder. A label without a value is empty, which is the same as none to Prometheus.

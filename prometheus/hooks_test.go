@@ -1,7 +1,6 @@
 package quorumprom_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -79,27 +78,6 @@ func TestRegisterOnce(t *testing.T) {
 	require.ErrorAs(t, err, &registered)
 	_, err = quorumprom.NewHooks(nil)
 	require.Error(t, err)
-}
-
-// refusing is a registerer that refuses one metric.
-type refusing struct {
-	*prometheus.Registry
-	left int
-}
-
-func (r *refusing) Register(c prometheus.Collector) error {
-	if r.left--; r.left < 0 {
-		return errors.New("refused")
-	}
-	return r.Registry.Register(c)
-}
-
-func TestFailedRegistrationLeavesNothing(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	_, err := quorumprom.NewHooks(&refusing{registry, 5})
-	require.ErrorContains(t, err, "refused")
-	_, err = quorumprom.NewHooks(registry)
-	require.NoError(t, err)
 }
 
 // Prometheus takes only valid UTF-8 as the value of a label. A name need not be that.

@@ -4,7 +4,6 @@ package runner
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
@@ -31,24 +30,14 @@ func Run(ctx context.Context, o Options, cells []cell.Cell, tell func(format str
 	return results
 }
 
-// brief summarises a result in a few words.
-func brief(r cell.Result) (text string) {
+// brief summarises a result in a few words. The report has the rest.
+func brief(r cell.Result) string {
 	switch {
 	case r.Error != "":
 		return "FAILED: " + r.Error
 	case r.Acquire != nil:
-		text = fmt.Sprintf("%.0f/s, acquire p50 %.3f ms", float64(r.Ops)/r.Seconds, r.Acquire.P50)
+		return fmt.Sprintf("%.0f/s, acquire p50 %.3f ms, %d failures", float64(r.Ops)/r.Seconds, r.Acquire.P50, r.Failures+r.Violations)
 	default:
-		text = fmt.Sprintf("%d commands sent to %d nodes", r.Work.Sent, r.Work.Servers)
+		return fmt.Sprintf("%d commands sent to %d nodes", r.Work.Sent, r.Work.Servers)
 	}
-	if r.Violations > 0 {
-		text += fmt.Sprintf(", %d VIOLATIONS", r.Violations)
-	}
-	if r.GaveUp > 0 {
-		text += fmt.Sprintf(", %d gave up", r.GaveUp)
-	}
-	if r.Failures > 0 {
-		text += fmt.Sprintf(", %d failures (%s)", r.Failures, strings.ReplaceAll(r.FirstFailure, "\n", "; "))
-	}
-	return text
 }

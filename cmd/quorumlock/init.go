@@ -30,11 +30,6 @@ locks for --recovery, 11s by default, from the first attempt at a lock. Holders
 keep their locks meanwhile, and the node then opens by itself.
 `
 
-type initialiser struct {
-	*app
-	nodes []admin.NodeReport
-}
-
 func initCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "init",
@@ -42,25 +37,16 @@ func initCommand(a *app) *cobra.Command {
 		Long:    initHelp,
 		Example: `  quorumlock init --nodes a:6379,b:6379,c:6379`,
 		Args:    arguments(cobra.NoArgs),
-		RunE:    func(c *cobra.Command, _ []string) error { return a.initialise(c) },
+		RunE:    func(c *cobra.Command, _ []string) error { return a.open(c) },
 	}
-}
-
-func (a *app) initialise(c *cobra.Command) error {
-	i, cfg, closeNodes, err := a.operator(c)
-	if err != nil {
-		return err
-	}
-	defer closeNodes()
-	return i.open(c, cfg)
 }
 
 // operator returns the configuration of the flags for package admin, with nodes of its own timeout instead of addresses:
 // a client's timeout is bound to its TTL, which does not matter here.
-func (a *app) operator(c *cobra.Command) (i *initialiser, cfg quorumlock.Config, closeNodes func(), err error) {
+func (a *app) operator(c *cobra.Command) (cfg quorumlock.Config, closeNodes func(), err error) {
 	cfg, options, err := a.servers(c, "in-memory nodes are opened when they are made")
 	if err != nil {
-		return nil, cfg, nil, err
+		return cfg, nil, err
 	}
 	timeout := cmp.Or(a.nodes.nodeTimeout, surveyTimeout)
 	for _, opt := range options {
@@ -68,34 +54,42 @@ func (a *app) operator(c *cobra.Command) (i *initialiser, cfg quorumlock.Config,
 		opt.ConnectTimeout = cmp.Or(opt.ConnectTimeout, timeout)
 		n, err := node.New(opt)
 		if err != nil {
-			return nil, cfg, nil, wrongUsage(c, err)
+			return cfg, nil, wrongUsage(c, err)
 		}
 		cfg.Nodes = append(cfg.Nodes, n)
 	}
 	cfg.Addresses, cfg.NodeTimeoutMax = nil, 0
 	cfg.AllowEviction, cfg.AllowUnseenLosses = false, false // the nodes have them
-	return &initialiser{app: a}, cfg, func() {
+	return cfg, func() {
 		for _, n := range cfg.Nodes {
 			_ = n.Close() // the report is complete by then
 		}
 	}, nil
 }
 
-func (i *initialiser) open(c *cobra.Command, cfg quorumlock.Config) error {
+func (a *app) open(c *cobra.Command) error {
+	cfg, closeNodes, err := a.operator(c)
+	if err != nil {
+		return err
+	}
+	defer closeNodes()
 	nodes, err := admin.Init(c.Context(), cfg)
 	if nodes == nil {
 		return configProblem(c, err)
 	}
-	i.nodes = nodes
-	i.printNodes()
+	a.printNodes(nodes)
+	var left time.Duration // until the last recovery ends
+	for _, n := range nodes {
+		left = max(left, n.Left)
+	}
 	opened := func(n admin.NodeReport) bool { return n.State == admin.Opened }
 	switch {
 	case err == nil:
-		fmt.Fprintf(i.stdout, "all %d nodes are open\n", len(nodes))
+		fmt.Fprintf(a.stdout, "all %d nodes are open\n", len(nodes))
 		return nil
 	case errors.Is(err, admin.ErrInUse):
 		return exit.Errorf(exit.NoQuorum, "nothing was opened, as not all nodes are new: those that recover may have forgotten locks that are still held. "+
-			"Wait: all nodes open by themselves in %s", text.Span(i.left()))
+			"Wait: all nodes open by themselves in %s", text.Span(left))
 	case slices.ContainsFunc(nodes, opened):
 		return exit.Errorf(exit.NoQuorum, "some nodes failed while the others were opened: repeat the command to see their state")
 	default:
@@ -103,9 +97,9 @@ func (i *initialiser) open(c *cobra.Command, cfg quorumlock.Config) error {
 	}
 }
 
-func (i *initialiser) printNodes() {
-	for _, n := range i.nodes {
-		fmt.Fprintf(i.stdout, "%s: %s\n", n.Node, became(n))
+func (a *app) printNodes(nodes []admin.NodeReport) {
+	for _, n := range nodes {
+		fmt.Fprintf(a.stdout, "%s: %s\n", n.Node, became(n))
 	}
 }
 
@@ -127,12 +121,4 @@ func failure(err error) string {
 		return "the node lost its memory, or another client opened it, in the meantime"
 	}
 	return text.OfNode(err)
-}
-
-// left is the time until the last recovery ends.
-func (i *initialiser) left() (left time.Duration) {
-	for _, n := range i.nodes {
-		left = max(left, n.Left)
-	}
-	return left
 }

@@ -75,13 +75,13 @@ func TestInitIsOvertaken(t *testing.T) {
 	state := func(name string, s admin.State, err error) admin.NodeReport {
 		return admin.NodeReport{Node: name, State: s, Err: err}
 	}
-	i := &initialiser{nodes: []admin.NodeReport{
+	nodes := []admin.NodeReport{
 		state("a", admin.Opened, nil),
 		state("b", admin.Failed, admin.ErrChanged),
 		state("c", admin.Failed, &node.Error{Node: "c", Op: wire.Open.String(), Reason: node.ErrRejected, Err: errors.New("\x1b[2J")}),
-	}}
+	}
 	for k, want := range []string{"opened", "failed: the node lost its memory, or another client opened it, in the meantime", `failed: rejected: \x1b[2J`} {
-		assert.Equal(t, want, became(i.nodes[k]))
+		assert.Equal(t, want, became(nodes[k]))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,7 +49,7 @@ func readyCommand(a *app) *cobra.Command {
 }
 
 func (a *app) ready(c *cobra.Command, multi bool, wait time.Duration) error {
-	i, cfg, closeNodes, err := a.operator(c)
+	cfg, closeNodes, err := a.operator(c)
 	if err != nil {
 		return err
 	}
@@ -60,13 +61,13 @@ func (a *app) ready(c *cobra.Command, multi bool, wait time.Duration) error {
 	deadline, cancel := context.WithTimeout(c.Context(), wait)
 	defer cancel()
 	for last := wait == 0; ; {
-		i.nodes, err = admin.Look(c.Context(), cfg)
+		nodes, err := admin.Look(c.Context(), cfg)
 		if err != nil {
 			return configProblem(c, err)
 		}
-		ready := i.ready()
-		if ready >= need || last {
-			return i.sayReady(ready, need)
+		closed := slices.DeleteFunc(nodes, func(n admin.NodeReport) bool { return n.State == admin.Open })
+		if ready := len(cfg.Nodes) - len(closed); ready >= need || last {
+			return a.sayReady(closed, ready, len(cfg.Nodes), need)
 		}
 		select {
 		case <-time.After(readyPoll):
@@ -79,26 +80,12 @@ func (a *app) ready(c *cobra.Command, multi bool, wait time.Duration) error {
 	}
 }
 
-// ready counts the nodes that give locks.
-func (i *initialiser) ready() (count int) {
-	for _, n := range i.nodes {
-		if n.State == admin.Open {
-			count++
-		}
-	}
-	return count
-}
-
-func (i *initialiser) sayReady(ready, need int) error {
-	for _, n := range i.nodes {
-		if n.State != admin.Open {
-			fmt.Fprintf(i.stdout, "%s: %s\n", n.Node, became(n))
-		}
-	}
-	said := fmt.Sprintf("%d of %d nodes give locks (%d needed)", ready, len(i.nodes), need)
+func (a *app) sayReady(closed []admin.NodeReport, ready, total, need int) error {
+	a.printNodes(closed)
+	said := fmt.Sprintf("%d of %d nodes give locks (%d needed)", ready, total, need)
 	if ready < need {
 		return &exit.Error{Code: exit.NoQuorum, Err: errors.New("not ready: " + said)}
 	}
-	fmt.Fprintln(i.stdout, said)
+	fmt.Fprintln(a.stdout, said)
 	return nil
 }

@@ -36,9 +36,7 @@ func statusCommand(a *app) *cobra.Command {
 		Short: "Show what has a name, node by node",
 		Long:  statusHelp,
 		Args:  arguments(named),
-		RunE: func(c *cobra.Command, keys []string) error {
-			return a.status(c, keys)
-		},
+		RunE:  a.status,
 	}
 }
 

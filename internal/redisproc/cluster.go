@@ -196,14 +196,12 @@ func (c *members) file(of int, ports []int) string {
 
 // TryClose closes all servers. It may be called more than once.
 func (c *members) TryClose() error {
-	errs := make([]error, len(c.servers))
-	var wg sync.WaitGroup
-	for i, s := range c.servers {
+	var errs []error
+	for _, s := range c.servers {
 		if s != nil {
-			wg.Go(func() { errs[i] = s.TryClose() })
+			errs = append(errs, s.TryClose())
 		}
 	}
-	wg.Wait()
 	for _, b := range c.buses {
 		if b != nil {
 			b.close()

@@ -121,7 +121,7 @@ func (s *Server) commandLine() []string {
 	if s.conf.sentinel != nil {
 		line = append(line, "--sentinel")
 	}
-	if s.conf.debug && !s.conf.isBefore7() {
+	if s.conf.debug && !s.IsBefore7() {
 		line = append(line, "--enable-debug-command", "yes")
 	}
 	return append(line, s.conf.args...)
@@ -156,7 +156,6 @@ func (s *Server) configText() string {
 	}
 	if s.maxMemory != 0 {
 		set("maxmemory", s.maxMemory)
-		set("maxmemory-policy", "noeviction")
 	}
 	set("save", `""`)
 	s.configureReplication(set)

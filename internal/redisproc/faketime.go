@@ -2,14 +2,11 @@ package redisproc
 
 import (
 	"context"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
 )
 
@@ -131,32 +128,6 @@ func findFaketime(patterns []string) (string, error) {
 		}
 	}
 	return "", errNoFaketime
-}
-
-// checkFaketime refuses a server that would crash under libfaketime: see [preloadEnv]. Redis 8 and Valkey 8 of Debian
-// have jemalloc free what malloc of the C library gave them.
-func (c *config) checkFaketime() error {
-	program, err := exec.LookPath(c.serverProgram())
-	if err != nil {
-		return err
-	}
-	file, err := elf.Open(program)
-	if err != nil {
-		return nil //nolint:nilerr // macOS, or a script
-	}
-	defer func() { _ = file.Close() }()
-	imported, err := file.ImportedSymbols()
-	if err != nil || !slices.ContainsFunc(imported, ofJemalloc) {
-		return nil //nolint:nilerr // it imports nothing
-	}
-	return fmt.Errorf("%s would crash under libfaketime, since it frees memory by its shared libjemalloc: run `.ci/servers fetch`, "+
-		"and set %s to the program that `.ci/servers path %s` prints", program, ProgramEnv, NewestRedis)
-}
-
-// ofJemalloc reports whether a symbol is a function of jemalloc that frees or grows memory, and that no other library
-// has.
-func ofJemalloc(s elf.ImportedSymbol) bool {
-	return slices.Contains([]string{"dallocx", "sdallocx", "rallocx", "xallocx"}, s.Name)
 }
 
 // faketimeEnv is the environment that puts the server under libfaketime.

@@ -75,8 +75,8 @@ func (s *Server) TryWipe() error {
 	return errors.Join(errs...)
 }
 
-// TrySetMaxMemory limits the memory of the server in bytes, also after a restart, with the policy
-// noeviction; 0 lifts the limit.
+// TrySetMaxMemory limits the memory of the server in bytes, also after a restart; 0 lifts the limit. The policy is
+// noeviction, as it is by default.
 func (s *Server) TrySetMaxMemory(ctx context.Context, limit int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,10 +87,7 @@ func (s *Server) TrySetMaxMemory(ctx context.Context, limit int64) error {
 	if err := s.writeConfig(); err != nil || !s.running() {
 		return err
 	}
-	_, err := s.Do(ctx, "CONFIG", "SET", "maxmemory-policy", "noeviction")
-	if err == nil {
-		_, err = s.Do(ctx, "CONFIG", "SET", "maxmemory", strconv.FormatInt(limit, 10))
-	}
+	_, err := s.Do(ctx, "CONFIG", "SET", "maxmemory", strconv.FormatInt(limit, 10))
 	return err
 }
 

@@ -1,12 +1,11 @@
 package redisproc
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 )
 
 // Save writes a snapshot of the server's memory (SAVE). Each later start comes back with the latest
@@ -46,42 +45,18 @@ func (s *Server) truncateAOF(size int64) error {
 	return os.Truncate(path, size)
 }
 
-// aof finds the file that the server appends to.
+// aof finds the file that the server appends to: since Redis 7, the last increment, as their names have growing numbers.
 func (s *Server) aof() (path string, size int64, err error) {
-	if path, err = s.aofPath(); err != nil {
-		return "", 0, err
+	path = filepath.Join(s.dir, "appendonly.aof")
+	increments, _ := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof")) // the pattern is well formed
+	if len(increments) > 0 {
+		path = slices.MaxFunc(increments, func(a, b string) int {
+			return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+		})
 	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", 0, err
 	}
 	return path, info.Size(), nil
-}
-
-func (s *Server) aofPath() (string, error) {
-	dir := filepath.Join(s.dir, "appendonlydir")
-	manifest, err := os.ReadFile(filepath.Join(dir, "appendonly.aof.manifest"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return filepath.Join(s.dir, "appendonly.aof"), nil // one file, before Redis 7
-	}
-	if err != nil {
-		return "", err
-	}
-	name := lastIncrement(string(manifest))
-	if name == "" {
-		return "", fmt.Errorf("no increment in the manifest:\n%s", manifest)
-	}
-	return filepath.Join(dir, name), nil
-}
-
-// lastIncrement picks the file that is appended to from the files of a manifest, which are the base
-// and increments to it, in order. A line is such as "file appendonly.aof.1.incr.aof seq 1 type i".
-func lastIncrement(manifest string) (name string) {
-	for line := range strings.Lines(manifest) {
-		f := strings.Fields(line)
-		if len(f) >= 6 && f[0] == "file" && f[4] == "type" && f[5] == "i" {
-			name = f[1]
-		}
-	}
-	return name
 }

@@ -72,24 +72,17 @@ func TestTruncateAOFRefuses(t *testing.T) {
 	require.ErrorIs(t, none.truncateAOF(0), os.ErrNotExist)
 }
 
-func TestAOFBeforeRedis7(t *testing.T) {
+func TestFileThatIsAppendedTo(t *testing.T) {
 	s := &Server{dir: t.TempDir()}
-	want := filepath.Join(s.dir, "appendonly.aof")
-	require.NoError(t, os.WriteFile(want, []byte("12345"), 0o600))
-	path, size, err := s.aof()
-	require.NoError(t, err)
-	assert.Equal(t, want, path)
-	assert.EqualValues(t, 5, size)
-}
-
-func TestLastIncrement(t *testing.T) {
-	assert.Equal(t, "a.3.incr.aof", lastIncrement(
-		"file a.2.base.rdb seq 2 type b\n"+
-			"file a.1.incr.aof seq 1 type h\n"+
-			"file a.2.incr.aof seq 2 type i\n"+
-			"file a.3.incr.aof seq 3 type i startoffset 7\n",
-	))
-	assert.Empty(t, lastIncrement("file a.2.base.rdb seq 2 type b\n\n"))
+	require.NoError(t, os.Mkdir(filepath.Join(s.dir, "appendonlydir"), 0o700))
+	for _, name := range []string{"appendonly.aof", "appendonlydir/a.9.incr.aof", "appendonlydir/a.10.incr.aof"} { // before Redis 7, and since
+		want := filepath.Join(s.dir, name)
+		require.NoError(t, os.WriteFile(want, []byte("12345"), 0o600))
+		path, size, err := s.aof()
+		require.NoError(t, err)
+		assert.Equal(t, want, path)
+		assert.EqualValues(t, 5, size)
+	}
 }
 
 func TestSave(t *testing.T) {

@@ -66,14 +66,11 @@ func (c *config) findProgram() error {
 	return errNoBinary
 }
 
-// isBefore7 reports whether the program says that its version is 6.
-func (c *config) isBefore7() bool {
-	text, err := exec.Command(c.serverProgram(), "--version").Output()
+// IsBefore7 reports whether the program of the server says that its version is 6.
+func (s *Server) IsBefore7() bool {
+	text, err := exec.Command(s.conf.serverProgram(), "--version").Output()
 	return err == nil && bytes.Contains(text, []byte(" v=6."))
 }
-
-// IsBefore7 reports whether the server is Redis before 7.0.
-func (s *Server) IsBefore7() bool { return s.conf.isBefore7() }
 
 // Needs7 ends a test as not run on a server before 7.0, which lacks the feature.
 func Needs7(t testing.TB, s *Server, feature string) {

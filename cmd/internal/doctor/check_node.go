@@ -232,7 +232,7 @@ func (j *judge) trips(n *Node) {
 		fmt.Sprintf("an answer takes %v, and %v at worst of %d; programs wait for %v", text.Rounded(usual), text.Rounded(slowest), len(n.Trips), j.Timeout),
 		"An answer that comes too late does not count, and its effects are undone.",
 		fmt.Sprintf("Find out what is slow: the network, a busy server, swapping, or forks. If the delay is normal, raise NodeTimeoutMax "+
-			"(--node-timeout) to %v, in all programs, with TTLs of at least three times that.", roundUp(4*slowest)),
+			"(--node-timeout) to %s, in all programs, with TTLs of at least three times that.", text.Span(4*slowest)),
 		"SLOWLOG GET 10", "LATENCY LATEST")
 }
 
@@ -287,10 +287,4 @@ func commandsOf(rules []string) string {
 		names[i] = strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(r, "+"), "|", " "))
 	}
 	return strings.Join(names, ", ")
-}
-
-// roundUp makes a time readable, and never shorter.
-func roundUp(d time.Duration) time.Duration {
-	const unit = 100 * time.Millisecond
-	return (d + unit - 1).Truncate(unit)
 }

@@ -327,14 +327,13 @@ func TestParseMarker(t *testing.T) {
 	}
 }
 
-func TestBest(t *testing.T) {
-	at := time.Unix(1000, 0)
-	take := func(trip, ahead time.Duration) sample {
-		return sample{sent: at, told: at.Add(trip/2 + ahead), trip: trip}
+func TestBetter(t *testing.T) {
+	slow, quick := Fact[Offset]{Value: Offset{Ahead: time.Minute, Error: time.Second}}, Fact[Offset]{Value: Offset{Ahead: 2 * time.Second, Error: 5 * time.Millisecond}}
+	unknown := Fact[Offset]{Err: assert.AnError}
+	for _, pair := range [][2]Fact[Offset]{{slow, quick}, {quick, slow}, {unknown, quick}, {quick, unknown}} {
+		assert.Equal(t, quick, better(pair[0], pair[1]))
 	}
-	o := best([]sample{take(time.Second, 300*time.Millisecond), take(10*time.Millisecond, 2*time.Second), take(time.Minute, 0)})
-	assert.Equal(t, Offset{Ahead: 2 * time.Second, Error: 5 * time.Millisecond}, o)
-	assert.Equal(t, 1995*time.Millisecond, o.Least())
+	assert.Equal(t, 1995*time.Millisecond, quick.Value.Least())
 	assert.Zero(t, Offset{Ahead: -1, Error: 2}.Least())
 }
 
@@ -362,7 +361,7 @@ func TestOffsetHoldsTheTruth(t *testing.T) {
 	at := time.Unix(1000, 0)
 	const trip, truth = 100 * time.Millisecond, -3 * time.Second
 	for read := time.Duration(0); read <= trip; read += 10 * time.Millisecond {
-		o := sample{sent: at, told: at.Add(read + truth), trip: trip}.offset()
+		o := offset(at, at.Add(read+truth), trip)
 		assert.LessOrEqual(t, (o.Ahead - truth).Abs(), o.Error)
 	}
 }

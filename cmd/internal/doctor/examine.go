@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -138,45 +137,36 @@ func parseMarker(fields []string, now time.Time, recovery time.Duration) *Marker
 // samples is the number of measured round trips.
 const samples = 30
 
-// sample is one request for the server's time: when it was sent and answered, by this machine's clock, and the
-// answer.
-type sample struct {
-	sent, told time.Time
-	trip       time.Duration
+// offset returns the offset of a server's clock that was told within a round trip. The server read it at some time
+// within the trip, so the middle is wrong by half of the trip at most. sent is by this machine's clock.
+func offset(sent, told time.Time, trip time.Duration) Offset {
+	return Offset{Ahead: told.Sub(sent) - trip/2, Error: trip / 2}
 }
 
-// offset returns the offset of the server's clock. The server read it at some time within the round trip, so the
-// middle is wrong by half of the round trip at most.
-func (s sample) offset() Offset {
-	return Offset{Ahead: s.told.Sub(s.sent) - s.trip/2, Error: s.trip / 2}
-}
-
-// best returns the offset with the smallest error.
-func best(all []sample) Offset {
-	return slices.MinFunc(all, func(a, b sample) int { return int(a.trip - b.trip) }).offset()
+// better returns the offset with the smaller error of two, unless only one is known.
+func better(a, b Fact[Offset]) Fact[Offset] {
+	if b.Known() && (!a.Known() || b.Value.Error < a.Value.Error) {
+		return b
+	}
+	return a
 }
 
 // measure requests the time repeatedly, one request after the other. If TIME is not permitted, the refusals still
 // measure round trips.
 func (e *examiner) measure(ctx context.Context) {
-	var told []sample
 	here := clock.System()
-	for range samples {
-		s := sample{sent: here.Wall()}
-		began := here.Now()
-		at, err := e.time(ctx)
-		s.trip, s.told = here.Now()-began, at
-		if err == nil {
-			told = append(told, s)
-		} else {
-			e.Clock.Err = err
-			if !isReply(err) {
-				break
-			}
+	for i := range samples {
+		sent, began := here.Wall(), here.Now()
+		told, err := e.time(ctx)
+		trip := here.Now() - began
+		now := Fact[Offset]{offset(sent, told, trip), err}
+		if i == 0 {
+			e.Clock = now
 		}
-		e.Trips = append(e.Trips, s.trip)
-	}
-	if len(told) > 0 {
-		e.Clock = Fact[Offset]{Value: best(told)}
+		e.Clock = better(e.Clock, now)
+		if err != nil && !isReply(err) {
+			return
+		}
+		e.Trips = append(e.Trips, trip)
 	}
 }

@@ -179,27 +179,25 @@ type ShardDriver interface {
 
 type shard struct {
 	*server
-	driver    ShardDriver
-	addresses []string
+	driver ShardDriver
 }
 
 var _ faultinject.Shard = shard{}
 
 // NewShard returns a server that is one slot of a cluster. If there is an error, NewShard closes the driver.
 func NewShard(kind, name string, driver ShardDriver) (faultinject.Server, error) {
-	addresses := driver.Addresses()
-	s, err := newServer(kind, name, driver, addresses...)
+	s, err := newServer(kind, name, driver, driver.Addresses()...)
 	if err != nil {
 		return nil, err
 	}
-	return shard{server: s, driver: driver, addresses: addresses}, nil
+	return shard{server: s, driver: driver}, nil
 }
 
 func (s shard) Tag() string { return s.driver.Tag() }
 
 func (s shard) Routes() map[string]string {
-	routes := make(map[string]string, len(s.addresses))
-	for i, addr := range s.addresses {
+	routes := make(map[string]string)
+	for i, addr := range s.driver.Addresses() {
 		routes[addr] = s.proxies[i].Addr()
 	}
 	return routes
