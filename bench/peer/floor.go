@@ -216,41 +216,67 @@ func openGroup(ctx context.Context, o Options) (*floorClient, error) {
 		return nil, err
 	}
 	lasting := context.WithoutCancel(ctx)
-	var senders []chan groupCall
+	var senders []*sender
 	for _, client := range c.clients {
-		calls := make(chan groupCall, mostQueued)
-		senders = append(senders, calls)
-		c.running.Go(func() { sendGroups(lasting, client, calls, c.stop) })
+		s := &sender{client: client, wake: make(chan struct{}, 1)}
+		senders = append(senders, s)
+		c.running.Go(func() { s.run(lasting, c.stop) })
 	}
 	c.send = func(_ context.Context, node int, call call, answers chan<- answer) {
-		senders[node] <- groupCall{call, answers}
+		senders[node].put(groupCall{call, answers})
 	}
 	return c, nil
 }
 
-// mostQueued is more calls than callers have in flight at one node.
-const mostQueued = 4096
+// sender sends to one node, one batch at a time: everything that was queued while the last batch was in flight.
+type sender struct {
+	client   rueidis.Client
+	commands rueidis.Commands // of the last batch, whose memory is reused
+	wake     chan struct{}
 
-// sendGroups sends to one node, one batch at a time: everything that was queued while the last batch was in flight.
-func sendGroups(ctx context.Context, client rueidis.Client, calls <-chan groupCall, stop <-chan struct{}) {
+	mu    sync.Mutex
+	queue []groupCall
+}
+
+func (s *sender) put(q groupCall) {
+	s.mu.Lock()
+	s.queue = append(s.queue, q)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// swap takes the queue, and leaves an empty one that reuses the memory of the last batch.
+func (s *sender) swap(last []groupCall) (gathered []groupCall) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gathered, s.queue = s.queue, last[:0]
+	return gathered
+}
+
+func (s *sender) run(ctx context.Context, stop <-chan struct{}) {
 	var batch []groupCall
-	var commands rueidis.Commands
 	for {
 		select {
-		case q := <-calls:
-			batch = append(batch[:0], q)
+		case <-s.wake:
 		case <-stop:
 			return
 		}
-		for range len(calls) {
-			batch = append(batch, <-calls)
+		if batch = s.swap(batch); len(batch) > 0 {
+			s.exchange(ctx, batch)
 		}
-		commands = commands[:0]
-		for _, q := range batch {
-			commands = append(commands, q.command(client))
-		}
-		for i, reply := range client.DoMulti(ctx, commands...) {
-			batch[i].answer <- answerOf(reply)
-		}
+	}
+}
+
+// exchange sends a batch, and answers its calls.
+func (s *sender) exchange(ctx context.Context, batch []groupCall) {
+	s.commands = s.commands[:0]
+	for _, q := range batch {
+		s.commands = append(s.commands, q.command(s.client))
+	}
+	for i, reply := range s.client.DoMulti(ctx, s.commands...) {
+		batch[i].answer <- answerOf(reply)
 	}
 }
