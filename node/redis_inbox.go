@@ -141,10 +141,11 @@ func (b *redisInbox) run(s *subscription) {
 			if !sleep(b.ctx, pause(attempt)) {
 				return
 			}
+			var refused *Error
 			var err error
 			// The rights may have changed, or be others on the server that has taken over. Without a right, it does not follow
 			// Redisson until it is lost again, because the messages for this client matter more.
-			if s, err = b.subscribe(b.subscribes); errors.Is(err, ErrAuth) && len(b.subscribes) > 1 {
+			if s, err = b.subscribe(b.subscribes); errors.As(err, &refused) && refused.Permanent() && len(b.subscribes) > 1 {
 				s, _ = b.subscribe(b.subscribes[:1])
 			}
 		}
