@@ -218,8 +218,9 @@ func (c *Client) endCall() { c.pendingCalls.Done() }
 
 // enlist makes the nodes note this client's list of nodes before a call takes something. If one refuses the list, the
 // nodes' errors say so.
-func (c *Client) enlist(ctx context.Context) {
-	c.nodes.Enlist(c.clock.Now(), quorum.Majority().Need(c.nodes.Len()), ctx.Done(), c.quit)
+func (c *Client) enlist(ctx context.Context) (done bool) {
+	_, done = c.nodes.Enlist(c.clock.Now(), quorum.Majority().Need(c.nodes.Len()), ctx.Done(), c.quit)
+	return done
 }
 
 // pause waits between two attempts, for longer the more there were. The end of ctx ends it.

@@ -1,6 +1,7 @@
 package quorumlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -304,11 +305,11 @@ func (l *Lock) noQuorumError(kind wire.Kind, replies []timedReply) *NoQuorumErro
 }
 
 // Ready returns nil if a majority of the nodes would grant locks to this client now: they answer, and have recovered. It is
-// for readiness probes, takes no lock, and may be called as often as one likes, also by several goroutines. It asks each node
-// once, and returns as soon as a majority is ready. Config.NodeTimeoutMax bounds it, besides the time of a connect, and so does
-// ctx. As any attempt at a lock does, it makes a node that is new, or has lost its memory, begin its recovery, and compares the
-// client's list of nodes and its limits with those of other programs. It does not compare clocks. It does not see that a node
-// refuses to write, because it lacks memory or replicas.
+// for readiness probes, takes no lock, and may be called as often as one likes, also by several goroutines. It returns as soon as
+// a majority is ready. Config.NodeTimeoutMax bounds it, besides the time of a connect, and so does ctx. As any attempt at a lock
+// does, it makes a node that is new, or has lost its memory, begin its recovery, and compares the client's list of nodes and its
+// limits with those of other programs. Until the nodes have noted these, it waits for all nodes, and takes a few times as long. It
+// does not compare clocks. It may not see that a node refuses to write, because it lacks memory or replicas.
 //
 // The error is a [*NoQuorumError] that names each node that is not ready, and why: errors.Is finds node.ErrRecovering,
 // node.ErrUnreachable, node.ErrLists and others. If ctx ends first, or the client is closed meanwhile, the error wraps
@@ -320,20 +321,28 @@ func (c *Client) Ready(ctx context.Context) error {
 	}
 	defer c.endCall()
 	need := quorum.Majority().Need(c.nodes.Len())
-	missing := func(replies []timedReply) *NoQuorumError {
-		return c.noQuorum("ready", need, func(i int) error { return c.unready(i, &replies[i]) })
+	missing := func(replies []timedReply, listed bool) *NoQuorumError {
+		return c.noQuorum("ready", need, func(i int) error { return c.unready(i, &replies[i], listed) })
 	}
-	replies, err := c.ask(ctx, wire.Op{Kind: wire.Mark, Limits: c.cfg.limits()}, func(r []timedReply) bool { return missing(r).Agreed >= need })
-	e := missing(replies)
+	mark := func(listed bool) ([]timedReply, error) {
+		return c.ask(ctx, wire.Op{Kind: wire.Mark, Limits: c.cfg.limits()}, func(r []timedReply) bool { return missing(r, listed).Agreed >= need })
+	}
+	replies, err := mark(false)
+	e := missing(replies, false)
 	if e.Agreed >= need {
-		c.enlist(ctx)
-		refusal := c.nodes.Refusal()
-		if refusal == nil {
-			return nil
+		if !c.enlist(ctx) {
+			for i := range replies {
+				replies[i].Err = errNoAnswer
+			}
+			err = cmp.Or(lease.ContextError(ctx), ErrClosed)
 		}
-		return c.noQuorum("ready", need, func(i int) error {
-			return &node.Error{Node: c.nodes.Name(i), Op: refusal.Op, Reason: refusal.Reason, Err: refusal.Err}
-		})
+		if e = missing(replies, true); e.Agreed < need && err == nil { // nodes that were not waited for may be ready
+			replies, err = mark(true)
+			e = missing(replies, true)
+		}
+	}
+	if e.Agreed >= need {
+		return nil
 	}
 	for i := range replies {
 		if replies[i].Err == errNoAnswer { //nolint:errorlint // it is never wrapped
@@ -346,8 +355,9 @@ func (c *Client) Ready(ctx context.Context) error {
 	return e
 }
 
-// unready returns why node i, which gave this reply to a Mark, would grant no lock; nil if it would.
-func (c *Client) unready(i int, r *timedReply) error {
+// unready returns why node i, which gave this reply to a Mark, would grant no lock; nil if it would. listed is set once it was
+// told the client's list.
+func (c *Client) unready(i int, r *timedReply, listed bool) error {
 	limits := c.cfg.Limits()
 	why := &node.Error{Node: c.nodes.Name(i), Op: wire.Mark.String()}
 	switch {
@@ -357,6 +367,8 @@ func (c *Client) unready(i int, r *timedReply) error {
 		left := r.Marker.Left
 		why.Reason, why.Err = node.ErrRecovering, &node.RecoveryError{Left: left, Length: max(limits.Recovery(), left), HadMarker: r.Marker.HadMarker}
 		return why
+	case listed:
+		return c.nodes.Forbids(i)
 	default:
 		return nil
 	}

@@ -238,6 +238,9 @@ func TestRedisRefusals(t *testing.T) {
 		op.Token = token
 		return op
 	}
+	restores := func(generation, since uint64) wire.Op {
+		return wire.Op{Kind: wire.Latch, Names: []string{"a"}, TTL: long, Token: 300_000, Latch: &wire.LatchOp{Exact: true, Generation: generation, Since: since}}
+	}
 	same := acquire("o1", "a")
 	same.Limits, same.TTL = set, 4*ms
 	for _, c := range []struct {
@@ -252,6 +255,8 @@ func TestRedisRefusals(t *testing.T) {
 		{same, array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Own: node.Limits(set), TTL: 4 * ms}, 0},
 		{at(1_000_000), array("CLOCK", 400_000), node.ErrClock, &node.ClockError{Ahead: 600 * ms, Limit: limits.MaxClockSkew}, 0},
 		{at(1_000_000), array("CLOCK", 1_400_000), node.ErrClock, &node.ClockError{Ahead: -400 * ms, Limit: limits.MaxTTL}, 0},
+		{restores(100_000_000, 300_000), array("CLOCK", 400_000), node.ErrClock, &node.ClockError{Ahead: 99_600 * ms, Limit: limits.MaxClockSkew}, 0},
+		{restores(300_000, 100_000_000), array("CLOCK", 400_000), node.ErrClock, &node.ClockError{Ahead: 99_600 * ms, Limit: limits.MaxClockSkew}, 0},
 	} {
 		t.Run(fmt.Sprintf("%v %q", c.op.Kind, c.answer), func(t *testing.T) {
 			opt := rueidis.ClientOption{InitAddress: []string{newFront(t, fake(always(c.answer))).addr()}}

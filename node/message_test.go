@@ -51,7 +51,7 @@ func TestReadPushIsBounded(t *testing.T) {
 	most := strings.Repeat("x", 1<<20)
 	for said, want := range map[string][]string{
 		fmt.Sprintf("$%d\r\n%s\r\n", len(most), most): {most},
-		"*3\r\n:1\r\n:2\r\n:3\r\n":                    {"1", "2", "3"},
+		"*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n":              {"1", "2", "3", "4"},
 		"*0\r\n":                                      {},
 	} {
 		values, err := readPush(bufio.NewReader(strings.NewReader(said)))
@@ -59,7 +59,7 @@ func TestReadPushIsBounded(t *testing.T) {
 		require.Equal(t, want, values)
 	}
 	for _, said := range []string{
-		fmt.Sprintf("$%d\r\n%sx\r\n", len(most)+1, most), "*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n", "*1\r\n$9999999999\r\n",
+		fmt.Sprintf("$%d\r\n%sx\r\n", len(most)+1, most), "*5\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n", "*1\r\n$9999999999\r\n",
 	} {
 		_, err := readPush(bufio.NewReader(strings.NewReader(said)))
 		require.ErrorIs(t, err, errProtocol, "%.40q", said)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -25,7 +26,7 @@ const (
 // again after a loss.
 type redisInbox struct {
 	node *redisNode
-	// subscribes are the commands by which it subscribes.
+	// subscribes are the commands by which it should subscribe.
 	subscribes [][]string
 	deliver    func(wire.Message)
 	// ctx ends when the inbox is closed.
@@ -85,7 +86,7 @@ func (b *redisInbox) start(first chan<- error) bool {
 	b.node.inboxes[b] = struct{}{}
 	b.done.Go(func() {
 		defer b.unregister()
-		s, err := b.subscribe()
+		s, err := b.subscribe(b.subscribes)
 		select {
 		case first <- err:
 			if err == nil {
@@ -140,7 +141,13 @@ func (b *redisInbox) run(s *subscription) {
 			if !sleep(b.ctx, pause(attempt)) {
 				return
 			}
-			s, _ = b.subscribe()
+			var refused *Error
+			var err error
+			// The rights may have changed, or be others on the server that has taken over. Without a right, it does not follow
+			// Redisson until it is lost again, because the messages for this client matter more.
+			if s, err = b.subscribe(b.subscribes); errors.As(err, &refused) && refused.Permanent() && len(b.subscribes) > 1 {
+				s, _ = b.subscribe(b.subscribes[:1])
+			}
 		}
 		b.deliverIfOpen(wire.Message{Kind: wire.Resubscribed})
 	}
@@ -155,7 +162,7 @@ func (b *redisInbox) deliverIfOpen(message wire.Message) {
 
 // subscribe makes a subscription on the server that runs the operations. It follows the route of their
 // connection, since the server may have changed.
-func (b *redisInbox) subscribe() (*subscription, error) {
+func (b *redisInbox) subscribe(subscribes [][]string) (*subscription, error) {
 	r := b.node
 	if err := r.ask(b.ctx, (*link).identify); err != nil {
 		if b.ctx.Err() != nil {
@@ -163,7 +170,7 @@ func (b *redisInbox) subscribe() (*subscription, error) {
 		}
 		return nil, err
 	}
-	s := &subscription{inbox: b, identity: r.Identity()}
+	s := &subscription{inbox: b, subscribes: subscribes, identity: r.Identity()}
 	if err := s.open(r.link.greetedRoute.Load()); err != nil {
 		if b.ctx.Err() != nil {
 			return nil, b.closed()

@@ -130,6 +130,25 @@ func TestRedisFollowsWithoutTheRight(t *testing.T) {
 	}
 }
 
+// A user can lose these rights, or a server that takes over can have other ones. The client still gets its own messages.
+func TestRedisListensWhereItMayNoLongerFollow(t *testing.T) {
+	server := start(t)
+	may := func(channels string) {
+		command(t, server, strings.Fields("ACL SETUSER u reset on >secret ~* +@all resetchannels &quorumlock:inbox:* "+channels)...)
+	}
+	may("&redisson_lock__channel:*")
+	n := open(t, "redis://u:secret@"+server.Addr())
+	messages := follow(t, n)
+	may("") // it ends the connections that are subscribed to other channels
+	resubscribed(t, messages)
+	wakes(t, n, "c:1", messages)
+	may("&redisson_lock__channel:*")
+	command(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
+	resubscribed(t, messages)
+	command(t, server, "PUBLISH", "redisson_lock__channel:{a}", "0")
+	announced(t, "a", messages)
+}
+
 // The documented rights for mixed fleets are enough.
 func TestRedisDocumentedACLForRedisson(t *testing.T) {
 	server := start(t)

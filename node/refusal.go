@@ -21,10 +21,14 @@ func recoveringRefusal(left, length time.Duration, hadMarker bool) wire.Reply {
 	}
 }
 
-// clockRefusal is the reply of a node whose clock, in microseconds, is too far from a token, or from the end
-// of its block.
+// clockRefusal is the reply of a node whose clock, in microseconds, is too far from a token, from the end of its block, or from
+// the tokens in the state of a latch.
 func clockRefusal(now int64, op wire.Op) wire.Reply {
-	err := &ClockError{Ahead: micro(instant(op.End()) - now), Limit: op.Limits.MaxClockSkew}
+	last := op.End()
+	if op.Latch != nil {
+		last = max(last, op.Latch.Generation, op.Latch.Since)
+	}
+	err := &ClockError{Ahead: micro(instant(last) - now), Limit: op.Limits.MaxClockSkew}
 	if token := instant(op.Token); token < now && err.Ahead <= err.Limit {
 		err.Ahead, err.Limit = micro(token-now), op.Limits.MaxTTL
 	}
@@ -116,8 +120,8 @@ func (l Limits) String() string {
 
 // ClockError is the cause behind [ErrClock].
 type ClockError struct {
-	// Ahead is how far the proposed token, or the end of its block, was ahead of the node's clock; negative
-	// if the token was behind.
+	// Ahead is how far the proposed token, the end of its block, or a token in the state of a latch was ahead of the node's
+	// clock; negative if the token was behind.
 	Ahead time.Duration
 	// Limit is the largest allowed difference.
 	Limit time.Duration

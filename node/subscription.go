@@ -23,6 +23,8 @@ import (
 // RESP2, as all servers do.
 type subscription struct {
 	inbox *redisInbox
+	// subscribes are the commands by which it subscribes.
+	subscribes [][]string
 	// identity identifies the server that runs the operations.
 	identity string
 	conn     net.Conn
@@ -74,7 +76,7 @@ func (s *subscription) greet() error {
 		commands = append(commands, []string{"AUTH", user, password})
 	}
 	commands = append(commands, []string{"CLIENT", "SETNAME", opt.ClientName}, []string{"INFO", "replication"})
-	if err := s.send(append(commands, s.inbox.subscribes...)...); err != nil {
+	if err := s.send(append(commands, s.subscribes...)...); err != nil {
 		return err
 	}
 	if authenticates {
@@ -95,7 +97,7 @@ func (s *subscription) greet() error {
 // subscribed reads the confirmation that this connection has subscribed. Messages that come before it are not delivered,
 // since no caller relies on them yet.
 func (s *subscription) subscribed() error {
-	for _, command := range s.inbox.subscribes {
+	for _, command := range s.subscribes {
 		verb, channel := strings.ToLower(command[0]), command[1]
 		answer, err := readPush(s.in)
 		for err == nil && s.isMessage(answer) {
@@ -186,9 +188,9 @@ func (s *subscription) handlePush(push []string, deliver func(wire.Message)) boo
 func (s *subscription) isMessage(push []string) bool {
 	switch {
 	case len(push) == 3 && push[0] == "message":
-		return push[1] == s.inbox.subscribes[0][1]
+		return push[1] == s.subscribes[0][1]
 	case len(push) == 4 && push[0] == "pmessage":
-		return len(s.inbox.subscribes) > 1
+		return len(s.subscribes) > 1
 	default:
 		return false
 	}

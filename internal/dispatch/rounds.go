@@ -83,6 +83,18 @@ func (n *Nodes) isListed(now time.Duration) bool {
 // Refusal is why a node refuses the client's list, or nil.
 func (n *Nodes) Refusal() *node.Error { return n.lists.refusal.Load() }
 
+// Forbids is why nothing may be acquired from node i because of the list, or nil.
+func (n *Nodes) Forbids(i int) error {
+	s := n.senders[i]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reason, err := s.listing.forbids(&Call{Op: &wire.Op{Kind: wire.Acquire}}, n.lists.refusal.Load())
+	if reason == nil || n.env.List.Key == "" {
+		return nil
+	}
+	return &node.Error{Node: s.node.Name(), Op: wire.Enlist.String(), Reason: reason, Err: err}
+}
+
 // startRounds starts rounds, unless some are under way or the list is refused. It returns a channel that is closed when they
 // have ended.
 func (n *Nodes) startRounds() <-chan struct{} {

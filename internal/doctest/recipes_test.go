@@ -56,3 +56,18 @@ func moduleBlock(t *testing.T, source string) string {
 	block := strings.ReplaceAll(strings.Join(replacements, ""), "..", "/path/of/the/clone")
 	return "```text\nmodule example.com/service\n\n" + version + "\nreplace (\n" + block + ")\n```\n"
 }
+
+// A module of its own cannot import internal packages, so the document names the files that do.
+func TestServiceCanBeCopied(t *testing.T) {
+	page := squeezed(strings.Join(read(t, "docs/your-own-service.md").lines, " "))
+	files, err := filepath.Glob(filepath.Join(root, "examples/service/*.go"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if strings.Contains(string(source), `"github.com/quorumlock/quorumlock/internal/`) {
+			require.Contains(t, page, "Copy it without "+filepath.Base(file))
+		}
+	}
+}

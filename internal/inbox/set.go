@@ -211,7 +211,8 @@ func (s *Set) open(i int) {
 func (s *Set) listen(i, number int) (inbox wire.Inbox, refusal, err error) {
 	deliver := func(m wire.Message) { s.deliver(i, number, m) }
 	if follower, ok := s.nodes[i].(wire.Follower); ok && s.follows {
-		if inbox, err = follower.Follow(s.ctx, s.id, deliver); !errors.Is(err, node.ErrAuth) {
+		var refused *node.Error
+		if inbox, err = follower.Follow(s.ctx, s.id, deliver); !errors.As(err, &refused) || !refused.Permanent() {
 			return inbox, nil, err
 		}
 		refusal = err

@@ -94,28 +94,35 @@ func (l *listener) counts() (opened, closed int) {
 }
 
 // refusing is a node that lets nobody follow Redisson.
-type refusing struct{ *listener }
-
-func (refusing) Follow(context.Context, string, func(wire.Message)) (wire.Inbox, error) {
-	return nil, &node.Error{Reason: node.ErrAuth}
+type refusing struct {
+	*listener
+	reason error
 }
 
-// A client without the right to follow Redisson gets its own messages, and is told once.
+func (r refusing) Follow(context.Context, string, func(wire.Message)) (wire.Inbox, error) {
+	return nil, &node.Error{Reason: r.reason}
+}
+
+// A client without the right to follow Redisson gets its own messages, and is told once. So is one of a server that does not
+// have the command.
 func TestRefusalToFollowIsReportedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, e := &listener{}, &events{}
-		s := New(clock.Process(), []node.Node{refusing{l}}, "c", true, e)
-		for range 2 {
-			s.Use()
-			synctest.Wait()
-			s.Done()
-			time.Sleep(linger)
-			synctest.Wait()
-		}
-		l.send(wire.Message{Kind: wire.Woken, Waiter: "w"})
-		require.Equal(t, []string{"cannot follow 0: node : connect: access denied", "opened 0", "settled", "opened 0", "settled", "message 0 to w"}, e.take())
-		s.Close()
-	})
+	for _, reason := range []error{node.ErrAuth, node.ErrMisconfigured} {
+		synctest.Test(t, func(t *testing.T) {
+			l, e := &listener{}, &events{}
+			s := New(clock.Process(), []node.Node{refusing{l, reason}}, "c", true, e)
+			for range 2 {
+				s.Use()
+				synctest.Wait()
+				s.Done()
+				time.Sleep(linger)
+				synctest.Wait()
+			}
+			l.send(wire.Message{Kind: wire.Woken, Waiter: "w"})
+			refused := fmt.Sprintf("cannot follow 0: node : connect: %v", reason)
+			require.Equal(t, []string{refused, "opened 0", "settled", "opened 0", "settled", "message 0 to w"}, e.take())
+			s.Close()
+		})
+	}
 }
 
 func inSet(t *testing.T, test func(t *testing.T, s *Set, l *listener, e *events)) {
