@@ -107,7 +107,7 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	if len(unseen) > 0 {
-		missing(t, strain, report, time.Second, unseen)
+		strain.Missing(t, time.Second, "%s", strings.Join(unseen, "; "))
 	}
 }
 
