@@ -87,7 +87,7 @@ type Inbox interface {
 // Follower is a [Listener] that can also deliver the messages for Redisson's clients: a lock is released by such a
 // client, or by a [Release], [Shorten] or [ForceRelease] with [Op.Announce].
 type Follower interface {
-	// Follow is Listen, and deliver also gets [Announced] for each lock that may be meant by such a message. The error is
-	// with node.ErrAuth if the user lacks the right to either.
+	// Follow is Listen, and deliver also gets an [Announced] for each such message, of any lock. The error wraps node.ErrAuth
+	// if the user lacks a right to one of the two.
 	Follow(ctx context.Context, client string, deliver func(Message)) (Inbox, error)
 }
