@@ -348,12 +348,19 @@ func (o *operation) outage(faults string, settings ...string) {
 
 // freezeLeader freezes the leader until another replica leads. The failures of the frozen one are explained.
 func (o *operation) freezeLeader() {
-	began, leader := time.Now(), o.leader()
-	o.mu.Lock()
-	i := slices.IndexFunc(o.replicas, func(r *replica) bool { return r.name == leader })
-	r := o.replicas[max(i, 0)]
-	r.late = true
-	o.mu.Unlock()
+	var r *replica
+	require.Eventually(o, func() bool {
+		leader := o.leader()
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		i := slices.IndexFunc(o.replicas, func(r *replica) bool { return r.name == leader })
+		if i >= 0 {
+			r = o.replicas[i]
+			r.late = true
+		}
+		return i >= 0
+	}, time.Minute, 5*time.Millisecond, "a replica that runs is elected")
+	began := time.Now()
 	require.NoError(o, r.process.Signal(syscall.SIGSTOP))
 	require.Eventually(o, func() bool { return o.leader() != r.name }, time.Minute, 5*time.Millisecond)
 	require.NoError(o, r.process.Signal(syscall.SIGCONT))

@@ -64,7 +64,11 @@ func run(ctx context.Context) (err error) {
 	defer jobs.Wait() // before the client is closed
 	jobs.Go(func() { _ = server.Serve(listener) })
 	// With a wrong list or wrong limits the replica ends here, so that nobody waits for it to be ready.
-	if err := client.RedLock("start").Do(ctx, func(context.Context) error { return nil }); err != nil {
+	err = client.RedLock("start").Do(ctx, func(context.Context) error { return nil })
+	switch {
+	case ctx.Err() != nil:
+		return server.Close()
+	case err != nil:
 		return errors.Join(err, server.Close())
 	}
 	s.Serving.Store(true)
