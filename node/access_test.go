@@ -176,11 +176,12 @@ func TestRedisDocumentedACL(t *testing.T) {
 func TestRedisRefusedCommandDidNotRun(t *testing.T) {
 	server := start(t)
 	for rules, notRun := range map[string]bool{
-		"~* +@all -evalsha -eval":     true,
-		"~quorumlock:* ~lock:b +@all": true,  // the name is one of the KEYS
-		"~lock:* +@all":               false, // the keys of the library are not
-		"~* +@all -hset":              false,
-		"~* +@all -pexpire":           false, // after a write
+		"~* +@all -evalsha -eval":                            true,
+		"~quorumlock:* ~lock:b +@all":                        true, // the name is one of the KEYS
+		"~lock:* +@all":                                      true, // so are those of the library
+		"~lock:* ~quorumlock:node ~quorumlock:queue:* +@all": true,
+		"~* +@all -hset":                                     false,
+		"~* +@all -pexpire":                                  false, // after a write
 	} {
 		command(t, server, "FLUSHALL")
 		admit(t, server)

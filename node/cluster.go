@@ -186,17 +186,6 @@ func checkTag(tag string) error {
 	return nil
 }
 
-// inSlot returns the text of a script with the keys of a node with this tag.
-func inSlot(source, tag string) string {
-	if tag == "" {
-		return source
-	}
-	for _, name := range wire.FixedKeys {
-		source = strings.ReplaceAll(source, "'"+name+"'", "'"+wire.FixedKey(name, tag)+"'")
-	}
-	return source
-}
-
 // strangers reports whether an operation has a name that lies in another slot.
 func strangers(op *wire.Op, tag string) bool {
 	return slices.ContainsFunc(op.Names, func(name string) bool { return wire.HashTag(name) != tag }) ||

@@ -5,7 +5,6 @@ import (
 	"io"
 	"io/fs"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -127,35 +126,24 @@ func TestSlotOwnerIsForgotten(t *testing.T) {
 	assert.Equal(t, []string{"b:1", "a:1"}, o.seeds, "the seed is asked last")
 }
 
-// keyKinds are the beginnings of keys, fields and channels that continue with a name or an id. A whole key must be in
-// fixedKeys. Otherwise it would lie in another slot than the locks.
-var keyKinds = []string{
-	"quorumlock:", "quorumlock:readers", "quorumlock:inbox:", "quorumlock:permit:", "quorumlock:permits", "quorumlock:slots",
-	"quorumlock:queue:%s",
-}
+// keyKinds are the beginnings of keys, fields and channels that continue with a name or an id. No script has a whole key, since
+// it would lie in another slot than the locks.
+var keyKinds = []string{"quorumlock:", "quorumlock:readers", "quorumlock:inbox:", "quorumlock:permit:", "quorumlock:permits", "quorumlock:slots"}
 
-func TestFixedKeysOfScripts(t *testing.T) {
+func TestScriptsHaveNoKeyOfTheirOwn(t *testing.T) {
 	literal := regexp.MustCompile(`'(quorumlock:[^']*)'`)
-	found := make(map[string]bool)
 	require.NoError(t, fs.WalkDir(files, "scripts", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		text, err := files.ReadFile(path)
 		for _, m := range literal.FindAllStringSubmatch(string(text), -1) {
-			found[m[1]] = true
-			if !slices.Contains(wire.FixedKeys, m[1]) {
-				assert.Contains(t, keyKinds, m[1], "%s has a key that is the same for all names", path)
-			}
+			assert.Contains(t, keyKinds, m[1], "%s has a key that is the same for all names", path)
 		}
 		return err
 	}))
-	for _, key := range wire.FixedKeys {
-		assert.True(t, found[key], "no script uses %s", key)
-		moved := wire.FixedKey(key, "ql")
-		assert.Equal(t, "ql", wire.HashTag(moved))
-		assert.Equal(t, "call('"+moved+"')", inSlot("call('"+key+"')", "ql"))
-		assert.Equal(t, "call('"+key+"')", inSlot("call('"+key+"')", ""))
+	for _, key := range []string{wire.MarkerKey("ql"), wire.FencesKey("ql")} {
+		assert.Equal(t, "ql", wire.HashTag(key))
 	}
 }
 

@@ -9,8 +9,11 @@ import (
 )
 
 // opRange is a range of the operations of an exchange that one command carries: from the first up to, but not
-// including, the last. Together they are one call of the script many.
-type opRange struct{ from, to int }
+// including, the last. Together they are one call of the script many. whole is set if the command declares all keys.
+type opRange struct {
+	from, to int
+	whole    bool
+}
 
 // maxSpan bounds how long a script blocks the server, and is well below what Lua can pass to one call.
 const maxSpan = 256
@@ -20,51 +23,137 @@ const maxSpan = 256
 // One script call for a range reads the marker and the clock once. That costs the server and this side a
 // fraction of one call for each operation.
 func spans(into []opRange, ops []wire.Op) []opRange {
+	var shared []bool
 	for from := 0; from < len(ops); {
 		to := from + 1
-		if first := &ops[from]; isBatchable(first) {
-			tag := wire.Tagged(first.Names[0])
-			for to < min(len(ops), from+maxSpan) && canJoin(first, tag, &ops[to]) {
+		if first := &ops[from]; isBatchable(first) && (shared == nil || !shared[from]) {
+			for to < min(len(ops), from+maxSpan) && canJoin(first, &ops[to]) && (shared == nil || !shared[to]) {
 				to++
 			}
 		}
-		into = append(into, opRange{from, to})
+		if from == 0 && to < len(ops) && shared == nil {
+			if shared = sharedNames(ops); shared != nil {
+				continue
+			}
+		}
+		into = append(into, opRange{from, to, shared != nil && shared[from]})
 		from = to
 	}
 	return into
 }
 
-// canJoin reports whether next can share a command with first, whose name has a hash tag or not. A release
-// has no TTL, so it can join any.
-func canJoin(first *wire.Op, tag bool, next *wire.Op) bool {
-	return isBatchable(next) && first.Limits == next.Limits &&
-		(first.TTL == next.TTL || next.Kind == wire.Release) && wire.Tagged(next.Names[0]) == tag
+// sharedNames reports for which operations another one concerns the same name or pool, or a name with the same place for its
+// fence, and is nil if there are none. Those that are not in one command must not run again, since each would come behind
+// the others.
+func sharedNames(ops []wire.Op) (shared []bool) {
+	var seen, twice [fencePlaces / 64]uint64
+	places := func(op *wire.Op, visit func(word, bit uint64)) {
+		for _, name := range op.Names {
+			place := uint64(fencePlace(name))
+			visit(place/64, 1<<(place%64))
+		}
+		if op.Pool.Name != "" {
+			place := uint64(fencePlace(op.Pool.Name))
+			visit(place/64, 1<<(place%64))
+		}
+	}
+	for i := range ops {
+		places(&ops[i], func(word, bit uint64) {
+			twice[word] |= seen[word] & bit
+			seen[word] |= bit
+		})
+	}
+	for i := range ops {
+		places(&ops[i], func(word, bit uint64) {
+			if twice[word]&bit != 0 {
+				if shared == nil {
+					shared = make([]bool, len(ops))
+				}
+				shared[i] = true
+			}
+		})
+	}
+	return shared
+}
+
+// canJoin reports whether next can share a command with first. A release has no TTL, so it can join any.
+func canJoin(first, next *wire.Op) bool {
+	return isBatchable(next) && first.Limits == next.Limits && (first.TTL == next.TTL || next.Kind == wire.Release)
 }
 
 // isBatchable reports whether the script many supports an operation: one of a frequent kind for one lock, without a
 // waiter, and with a block of tokens only in FIFO order.
 func isBatchable(op *wire.Op) bool {
-	return operationOf(op).batchable && len(op.Names) == 1 && op.Waiter.ID == "" && (op.Fair || op.Reserve == 0)
+	return operationOf(op).batchable && len(op.Names) == 1 && op.Waiter.ID == "" && (op.Fair || op.Reserve == 0) && wire.MayBeLock(op.Names[0])
+}
+
+// singles returns a range for each of n operations, with all keys.
+func singles(n int) []opRange {
+	all := make([]opRange, n)
+	for i := range all {
+		all[i] = opRange{i, i + 1, true}
+	}
+	return all
+}
+
+// again lists the operations that have to run again: each alone, with all its keys.
+type again []int
+
+// errKeys is the reply to an operation that changed nothing, since the call has not declared a key that it needs. No caller
+// of the node sees it.
+var errKeys error = keysError{}
+
+type keysError struct{}
+
+func (keysError) Error() string { return "KEYS" }
+
+// apart returns the operations that have to run again, in their order.
+func apart(replies []wire.Reply) (all again) {
+	for i := range replies {
+		if replies[i].Err == errKeys { //nolint:errorlint // never wrapped
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// pick returns these operations.
+func (a again) pick(ops []wire.Op) []wire.Op {
+	alone := make([]wire.Op, len(a))
+	for i, at := range a {
+		alone[i] = ops[at]
+	}
+	return alone
+}
+
+// settle sets the replies of these operations.
+func (a again) settle(replies, answers []wire.Reply) {
+	for i, at := range a {
+		replies[at] = answers[i]
+	}
 }
 
 // writer makes commands. It reuses its memory for the next ones.
 type writer struct {
 	numerals digitBuffer
 	packer   msgpackWriter
+	keys     []string
 	args     []string
 	forms    formCache
 	// place is the place of the identity, in all forms.
 	place int
-	// tag is the hash tag of a slot of a cluster, or "", and blind is set for a server that shows scripts no identity.
-	// ownScripts has the scripts for that, by their digest for other nodes.
-	tag        string
-	blind      bool
-	ownScripts map[string]*script
+	// tag is the hash tag of a slot of a cluster, or "".
+	tag string
+	// blind is set for a server that shows scripts no identity. blindScripts has the scripts for that, by their usual digest.
+	blind        bool
+	blindScripts map[string]*script
+	// whole makes calls declare all keys, also those that are rarely used.
+	whole bool
 }
 
 // form returns the script in this form.
 func (w *writer) form(f scriptForm) *script {
-	f.place, f.tag, f.blind = w.place, w.tag, w.blind
+	f.place, f.blind = w.place, w.blind
 	if w.blind {
 		f.place = unseenPlace
 	}
@@ -73,99 +162,61 @@ func (w *writer) form(f scriptForm) *script {
 
 // own returns a script that has no form, for this node.
 func (w *writer) own(s *script) *script {
-	if w.tag == "" && !w.blind {
+	if !w.blind {
 		return s
 	}
-	own, ok := w.ownScripts[s.sha]
+	own, ok := w.blindScripts[s.sha]
 	if !ok {
-		made := hashed(fitted(s.source, w.tag, w.blind))
+		made := hashed(fitted(s.source, true))
 		own = &made
-		if w.ownScripts == nil {
-			w.ownScripts = make(map[string]*script)
+		if w.blindScripts == nil {
+			w.blindScripts = make(map[string]*script)
 		}
-		w.ownScripts[s.sha] = own
+		w.blindScripts[s.sha] = own
 	}
 	return own
 }
 
-// fitted returns the text of a script for a node with this tag, or on a blind server.
-func fitted(source, tag string, blind bool) string {
+// fitted returns the text of a script on a server that is blind or not.
+func fitted(source string, blind bool) string {
 	if blind {
-		source = blindfold.Replace(source)
+		return blindfold.Replace(source)
 	}
-	return inSlot(source, tag)
+	return source
 }
 
 // evalsha makes the command that names the operations' script by its digest; eval makes the one with the full
 // text.
 func evalsha(b rueidis.Builder, w *writer, ops []wire.Op) rueidis.Completed {
-	return w.command(b, ops, "EVALSHA", func(s *script) string { return s.sha })
+	s := w.call(ops)
+	return w.command(b, "EVALSHA", s.sha)
 }
 
 func eval(b rueidis.Builder, w *writer, ops []wire.Op) rueidis.Completed {
-	return w.command(b, ops, "EVAL", func(s *script) string { return s.source })
+	s := w.call(ops)
+	return w.command(b, "EVAL", s.source)
 }
 
-func (w *writer) command(b rueidis.Builder, ops []wire.Op, verb string, text func(*script) string) rueidis.Completed {
-	c := w.call(ops)
-	command := b.Arbitrary(verb, text(c.script), strconv.Itoa(c.numKeys()))
-	if c.pool != "" {
-		command = command.Keys(c.pool)
-	}
-	return command.Keys(c.keys...).Args(w.args...).Build()
+func (w *writer) command(b rueidis.Builder, verb, text string) rueidis.Completed {
+	return b.Arbitrary(verb, text, strconv.Itoa(len(w.keys))).Keys(w.keys...).Args(w.args...).Build()
 }
 
-// call is a call of a script, without its ARGV. The name of a pool is the first of its KEYS.
-type call struct {
-	script *script
-	pool   string
-	keys   []string
-}
-
-func (c call) numKeys() int {
-	if c.pool != "" {
-		return len(c.keys) + 1
-	}
-	return len(c.keys)
-}
-
-// call returns the call for operations, and leaves its ARGV in w.args.
-func (w *writer) call(ops []wire.Op) call {
-	w.args = w.args[:0]
+// call returns the script for operations, and leaves its KEYS and its ARGV in w.
+func (w *writer) call(ops []wire.Op) *script {
+	w.keys, w.args = w.keys[:0], w.args[:0]
 	if len(ops) > 1 {
 		w.add(w.packed(ops))
-		return call{script: w.form(formOfMany(&ops[0])), keys: w.ownKeys()}
+		w.keysOfMany(ops)
+		return w.form(formOfMany(&ops[0]))
 	}
 	op := &ops[0]
 	o := operationOf(op)
 	o.args(w, op)
-	c := call{keys: op.Names}
+	o.keys(w, op)
 	if o.formed {
-		c.script = w.form(formOf(op))
-	} else {
-		c.script = w.own(&o.script)
+		return w.form(formOf(op))
 	}
-	if o.nameless {
-		c.keys = nil
-	}
-	switch {
-	case o.pools:
-		c.pool = op.Pool.Name
-	case op.Kind == wire.Enlist:
-		c.keys = []string{op.List.Key}
-	case len(c.keys) == 0:
-		c.keys = w.ownKeys()
-	}
-	return c
-}
-
-// ownKeys returns the keys to declare for a script without names. A server of a cluster runs a script only if it owns
-// the slot of a declared key, so a cluster gets the marker's.
-func (w *writer) ownKeys() []string {
-	if w.tag == "" {
-		return nil
-	}
-	return []string{wire.MarkerKey(w.tag)}
+	return w.own(&o.script)
 }
 
 func (w *writer) add(args ...string) { w.args = append(w.args, args...) }
@@ -178,7 +229,6 @@ func (w *writer) packed(ops []wire.Op) string {
 	for i := range ops {
 		op := &ops[i]
 		p.add(scriptWord(op))
-		p.add(op.Names[0])
 		p.add(op.Owner)
 		if op.Kind != wire.Release {
 			p.addNumber(op.Token)
@@ -200,6 +250,8 @@ func scriptWord(op *wire.Op) string {
 		return "acquire"
 	case op.Kind == wire.Acquire:
 		return "barge"
+	case op.Kind == wire.Renew && wire.IndexKey(op.Names[0]) != "":
+		return "extend"
 	case op.Kind == wire.Renew:
 		return "renew"
 	case op.Announce:

@@ -15,9 +15,18 @@ import (
 // decodeAll decodes the reply to the operations of one command.
 func decodeAll(ops []wire.Op, result rueidis.RedisResult, replies []wire.Reply) {
 	msg, err := result.ToMessage()
-	if err == nil {
-		decodeMessages(ops, msg, replies)
+	if err != nil {
+		failCommand(replies, err)
 		return
+	}
+	decodeMessages(ops, msg, replies)
+}
+
+// failCommand sets the replies to the operations of a command that has failed. If the server refused it for one key, each
+// operation is asked for alone.
+func failCommand(replies []wire.Reply, err error) {
+	if len(replies) > 1 && wire.RefusesCommand(err) {
+		err = errKeys
 	}
 	for i := range replies {
 		replies[i] = wire.Reply{Err: err}
@@ -35,10 +44,8 @@ func decodeMessages(ops []wire.Op, msg rueidis.RedisMessage, replies []wire.Repl
 	default:
 		err = decodeMany(ops, &msg, replies)
 	}
-	for i := range replies {
-		if err != nil {
-			replies[i] = wire.Reply{Err: err}
-		}
+	if err != nil {
+		failCommand(replies, err)
 	}
 }
 
@@ -85,9 +92,12 @@ func decode(op *wire.Op, msg *rueidis.RedisMessage) wire.Reply {
 	o := operationOf(op)
 	var r wire.Reply
 	var err error
-	if o.batchable && msg.IsInt64() { // the usual case
+	switch {
+	case o.batchable && msg.IsInt64(): // the usual case
 		r, err = decodeNumber(op, msg)
-	} else {
+	case o.batchable && needsKeys(msg):
+		return wire.Reply{Err: errKeys}
+	default:
 		reply := *msg // the call through a variable moves it to the heap
 		r, err = o.decode(op, &reply)
 	}
@@ -95,6 +105,16 @@ func decode(op *wire.Op, msg *rueidis.RedisMessage) wire.Reply {
 		return wire.Reply{Err: malformed(err)}
 	}
 	return r
+}
+
+// needsKeys reports whether a script asks for the keys that are rarely used.
+func needsKeys(msg *rueidis.RedisMessage) bool {
+	values, err := msg.ToArray()
+	if err != nil || len(values) != 1 {
+		return false
+	}
+	word, _ := values[0].ToString()
+	return word == "KEYS"
 }
 
 // errProtocol marks a reply that arrived intact, but that no script of this package gives.

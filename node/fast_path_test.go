@@ -22,7 +22,7 @@ import (
 var detours = map[string]string{
 	"if open and ttl - MAX_TTL <= 0 then":                                "if false then",
 	"open = open and ttl - MAX_TTL <= 0":                                 "open = false",
-	"if not (KEYS[2] or ARGV[5] or ANNOUNCE) then":                       "if false then",
+	"if not (KEYS[6] or ARGV[5] or ANNOUNCE) then":                       "if false then",
 	"local quiet = n > 0 and redis.pcall('EXISTS', unpack(looked)) == 0": "local quiet = false",
 }
 
@@ -271,7 +271,7 @@ func (w *twins) many() []wire.Op {
 	for range 6 {
 		next := w.op()
 		next.TTL = ops[0].TTL
-		if isBatchable(&ops[0]) && canJoin(&ops[0], wire.Tagged(ops[0].Names[0]), &next) {
+		if isBatchable(&ops[0]) && canJoin(&ops[0], &next) {
 			ops = append(ops, next)
 		}
 	}

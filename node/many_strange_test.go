@@ -129,7 +129,7 @@ func left(t *testing.T, s *redisproc.Server) (all []leftKey) {
 		case key == "quorumlock:node":
 		case kind == "string":
 			value = strings.ReplaceAll(command(t, s, "GET", key), "\x00", "")
-		case kind == "hash" && strings.HasPrefix(key, "quorumlock:waiting:"):
+		case kind == "hash" && (strings.HasPrefix(key, "quorumlock:waiting:") || strings.HasPrefix(key, "quorumlock:tombstone:")):
 			fields := strings.Split(command(t, s, "HKEYS", key), "\n")
 			slices.Sort(fields)
 			value = fmt.Sprint(fields)

@@ -13,9 +13,10 @@ type operation struct {
 	formed bool
 	// batchable is set if the script many does the same.
 	batchable bool
-	// nameless is set if the names are no KEYS, and pools if the name of the pool is the first of them.
-	nameless, pools bool
-	// args adds the ARGV, and decode reads the reply: both as the header of the script describes them.
+	// pools is set if the operation concerns a pool.
+	pools bool
+	// keys adds the KEYS, args the ARGV, and decode reads the reply: all as the header of the script describes them.
+	keys   func(*writer, *wire.Op)
 	args   func(*writer, *wire.Op)
 	decode func(*wire.Op, *rueidis.RedisMessage) (wire.Reply, error)
 }
@@ -33,70 +34,70 @@ func operationOf(op *wire.Op) *operation {
 }
 
 var lockOperations = [...]operation{
-	wire.Acquire: {script: newScript("acquire"), formed: true, batchable: true, args: (*writer).acquire, decode: decodeRights},
-	wire.Renew:   {script: newScript("renew"), formed: true, batchable: true, args: (*writer).renew, decode: decodeRights},
-	wire.Release: {script: newScript("release"), formed: true, batchable: true, args: (*writer).release, decode: decodeRemoval},
+	wire.Acquire: {script: newScript("acquire"), formed: true, batchable: true, keys: (*writer).keysOfAcquire, args: (*writer).acquire, decode: decodeRights},
+	wire.Renew:   {script: newScript("renew"), formed: true, batchable: true, keys: (*writer).keysOfRenew, args: (*writer).renew, decode: decodeRights},
+	wire.Release: {script: newScript("release"), formed: true, batchable: true, keys: (*writer).keysOfRelease, args: (*writer).release, decode: decodeRemoval},
 	wire.Inspect: {
 		script: newScript("lib/key", "lib/fence", "lib/put", "lib/readers", "inspect"),
-		args:   (*writer).inspect, decode: decodeInspection,
+		keys:   (*writer).keysOfInspect, args: (*writer).inspect, decode: decodeInspection,
 	},
 	wire.ForceRelease: {
-		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/announce", "lib/put", "lib/readers", "lib/book",
+		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/announce", "lib/put", "lib/readers", "lib/tombstone", "lib/book",
 			"forcerelease"),
-		args: (*writer).forceRelease, decode: decodeForced,
+		keys: (*writer).keysOfForceRelease, args: (*writer).forceRelease, decode: decodeForced,
 	},
-	wire.Mark: {script: newScript("lib/recovery", "lib/state", "mark"), args: (*writer).recovery, decode: decodeMarker},
-	wire.Open: {script: newScript("lib/recovery", "lib/state", "open"), args: (*writer).open, decode: decodeMarker},
+	wire.Mark: {script: newScript("lib/recovery", "lib/state", "mark"), keys: (*writer).keysOfMarker, args: (*writer).recovery, decode: decodeMarker},
+	wire.Open: {script: newScript("lib/recovery", "lib/state", "open"), keys: (*writer).keysOfMarker, args: (*writer).open, decode: decodeMarker},
 	wire.Leave: {
 		script: newScript("lib/key", "lib/fence", "lib/queue", "leave"),
-		args:   (*writer).leave, decode: decodeRemoval,
+		keys:   (*writer).keysOfLeave, args: (*writer).leave, decode: decodeRemoval,
 	},
 	wire.Latch: {
 		script: newScript("lib/key", "lib/recovery", "lib/latch", "latch"),
-		args:   (*writer).latch, decode: decodeLatch,
+		keys:   (*writer).keysOfLatch, args: (*writer).latch, decode: decodeLatch,
 	},
 	wire.Unlatch: {
 		script: newScript("lib/key", "lib/recovery", "lib/latch", "unlatch"),
-		args:   (*writer).unlatch, decode: decodeLatch,
+		keys:   (*writer).keysOfLatch, args: (*writer).unlatch, decode: decodeLatch,
 	},
 	wire.Shorten: {
 		script: newScript("lib/key", "lib/announce", "lib/put", "lib/readers", "lib/book", "shorten"),
-		args:   (*writer).shorten, decode: decodeRemoval,
+		keys:   (*writer).keysOfShorten, args: (*writer).shorten, decode: decodeRemoval,
 	},
-	wire.Once: {script: newScript("lib/key", "lib/recovery", "once"), args: (*writer).once, decode: decodeRecord},
+	wire.Once: {script: newScript("lib/key", "lib/recovery", "once"), keys: (*writer).keysOfOnce, args: (*writer).once, decode: decodeRecord},
 	wire.Refresh: {
 		script: newScript("lib/key", "lib/fence", "lib/put", "lib/queue", "lib/contend", "lib/readers", "lib/hindrance", "lib/book",
 			"lib/pool", "refresh"),
-		nameless: true, args: (*writer).refresh, decode: decodeStandings,
+		keys: (*writer).keysOfRefresh, args: (*writer).refresh, decode: decodeStandings,
 	},
-	wire.Enlist: {script: newScript("lists"), args: (*writer).enlist, decode: decodeList},
+	wire.Enlist: {script: newScript("lists"), keys: (*writer).keysOfList, args: (*writer).enlist, decode: decodeList},
 }
 
 var readerOperations = [...]operation{
 	wire.Acquire: {
 		script: newScript("lib/key", "lib/recovery", "lib/refusal", "lib/fence", "lib/put", "lib/queue", "lib/readers",
 			"lib/hindrance", "acquireread"),
-		args: (*writer).acquireRead, decode: decodeRights,
+		keys: (*writer).keysOfReaderAcquire, args: (*writer).acquireRead, decode: decodeRights,
 	},
 	wire.Renew: {
-		script: newScript("lib/key", "lib/recovery", "lib/fence", "lib/put", "lib/queue", "lib/readers", "renewread"),
-		args:   (*writer).renewRead, decode: decodeRights,
+		script: newScript("lib/key", "lib/recovery", "lib/fence", "lib/put", "lib/queue", "lib/readers", "lib/tombstone", "renewread"),
+		keys:   (*writer).keysOfReaderRenew, args: (*writer).renewRead, decode: decodeRights,
 	},
 	wire.Release: {
 		script: newScript("lib/key", "lib/fence", "lib/put", "lib/queue", "lib/announce", "lib/readers", "releaseread"),
-		args:   (*writer).releaseRead, decode: decodeRemoval,
+		keys:   (*writer).keysOfReaderRelease, args: (*writer).releaseRead, decode: decodeRemoval,
 	},
 }
 
 var poolOperations = [...]operation{
-	wire.Acquire: {script: newScript("permits_acquire"), formed: true, pools: true, args: (*writer).acquirePermits, decode: decodePermits},
-	wire.Release: {script: newScript("permits_release"), formed: true, pools: true, args: (*writer).releasePermits, decode: decodeRemoval},
+	wire.Acquire: {script: newScript("permits_acquire"), formed: true, pools: true, keys: (*writer).keysOfSlots, args: (*writer).acquirePermits, decode: decodePermits},
+	wire.Release: {script: newScript("permits_release"), formed: true, pools: true, keys: (*writer).keysOfSlots, args: (*writer).releasePermits, decode: decodeRemoval},
 	wire.Leave: {
 		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/book", "lib/pool", "permits_leave"),
-		pools:  true, nameless: true, args: (*writer).leavePool, decode: decodeRemoval,
+		pools:  true, keys: (*writer).keysOfPool, args: (*writer).leavePool, decode: decodeRemoval,
 	},
 	wire.Resize: {
 		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/book", "lib/pool", "permits_resize"),
-		pools:  true, nameless: true, args: (*writer).size, decode: decodeResize,
+		pools:  true, keys: (*writer).keysOfPool, args: (*writer).size, decode: decodeResize,
 	},
 }

@@ -239,7 +239,7 @@ func TestRedisReleaseWithoutTheRightToWake(t *testing.T) {
 	waiter := open(t, server.Addr())
 	for _, rules := range []string{
 		"~* +@all resetchannels", "~* &* +@all -publish", "~* &* +@all -zrange", "~* &* +@all -zadd -zrem -zscore -zrange",
-		"~a ~b &* +@all ~quorumlock:queue:* ~quorumlock:tombstone:*",
+		"~* &* +@all -exists",
 	} {
 		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
 		n := open(t, "redis://u:secret@"+server.Addr())
@@ -371,8 +371,8 @@ func TestRedisForcedReleaseWithoutTheRightToLook(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	for _, rules := range []string{
-		"~lock:* ~quorumlock:* +eval +evalsha +info +hkeys +pttl +set +del +ping +client",
-		"~lock:* ~quorumlock:fences ~quorumlock:tombstone:* ~quorumlock:node +@all",
+		"~lock:* ~quorumlock:* +eval +evalsha +info +time +hkeys +hset +pttl +pexpire +del +ping +client",
+		"~lock:* ~quorumlock:* +@all -exists -zrange",
 	} {
 		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
 		want(t, wire.Granted, n, acquire("o1", "lock:a"))

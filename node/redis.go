@@ -242,22 +242,18 @@ func (r *redisNode) repeat(ctx context.Context, began time.Time, ops []wire.Op, 
 
 // exchange sends the operations in one pipelined write and reads the replies. It returns an error if the
 // connection cannot be used any more.
-//
-// If the server does not have a script, exchange sends that script in full, and all commands after it in the
-// batch once more. All commands are idempotent. Otherwise a release whose script the server knew would run
-// before a renewal whose script it did not know.
 func (r *redisNode) exchange(ctx context.Context, ops []wire.Op, replies []wire.Reply) error {
 	client, w := r.link.client, r.link.borrow()
 	w.spans = spans(w.spans[:0], ops)
-	results := r.send(ctx, w, w.spans, ops, evalsha)
-	for i, s := range w.spans {
-		decodeAll(ops[s.from:s.to], results[i], replies[s.from:s.to])
-	}
-	if unknown := firstUnknownScript(results); unknown >= 0 && r.link.client == client {
-		again := w.spans[unknown:]
-		for i, result := range r.send(ctx, w, again, ops, eval) {
-			decodeRepeat(ops[again[i].from:again[i].to], result, replies[again[i].from:again[i].to])
+	r.round(ctx, w, w.spans, ops, replies)
+	if again := apart(replies); again != nil {
+		answers := make([]wire.Reply, len(again))
+		if r.link.client == client {
+			r.round(ctx, w, singles(len(again)), again.pick(ops), answers)
+		} else { // another exchange has given it up
+			failCommand(answers, rueidis.ErrClosing)
 		}
+		again.settle(replies, answers)
 	}
 	var broken error
 	for i := range replies {
@@ -277,19 +273,41 @@ func (r *redisNode) exchange(ctx context.Context, ops []wire.Op, replies []wire.
 	return broken
 }
 
-// decodeRepeat decodes the replies to operations that may have run before. The first run may have released or
-// healed the names, taken the token, or opened the node; the second reply cannot show that.
-func decodeRepeat(ops []wire.Op, result rueidis.RedisResult, replies []wire.Reply) {
-	before := slices.Clone(replies)
-	decodeAll(ops, result, replies)
-	for i := range replies {
-		switch was, is := before[i].Outcome, replies[i].Outcome; {
-		case was == wire.Released && is == wire.Absent,
-			was == wire.Healed && is == wire.Granted,
-			was == wire.Granted && is == wire.Granted,
-			was == wire.Granted && is == wire.Denied && ops[i].Kind == wire.Open:
-			replies[i] = before[i]
+// round runs one command for each range of the operations.
+//
+// If the server does not have a script, round sends that script in full, and all commands after it in the
+// batch once more. All commands are idempotent. Otherwise a release whose script the server knew would run
+// before a renewal whose script it did not know.
+func (r *redisNode) round(ctx context.Context, w *workspace, spans []opRange, ops []wire.Op, replies []wire.Reply) {
+	client := r.link.client
+	results := r.send(ctx, w, spans, ops, evalsha)
+	for i, s := range spans {
+		decodeAll(ops[s.from:s.to], results[i], replies[s.from:s.to])
+	}
+	if unknown := firstUnknownScript(results); unknown >= 0 && r.link.client == client {
+		again := spans[unknown:]
+		for i, result := range r.send(ctx, w, again, ops, eval) {
+			part, answers := ops[again[i].from:again[i].to], replies[again[i].from:again[i].to]
+			before := slices.Clone(answers)
+			decodeAll(part, result, answers)
+			for j := range answers {
+				answers[j] = settled(&part[j], before[j], answers[j])
+			}
 		}
+	}
+}
+
+// settled returns which of two replies to an operation counts. The first run may have released or
+// healed the names, taken the token, or opened the node; the second reply cannot show that.
+func settled(op *wire.Op, first, second wire.Reply) wire.Reply {
+	switch was, is := first.Outcome, second.Outcome; {
+	case was == wire.Released && is == wire.Absent,
+		was == wire.Healed && is == wire.Granted,
+		was == wire.Granted && is == wire.Granted,
+		was == wire.Granted && is == wire.Denied && op.Kind == wire.Open:
+		return first
+	default:
+		return second
 	}
 }
 
@@ -300,6 +318,7 @@ func (r *redisNode) send(ctx context.Context, w *workspace, spans []opRange, ops
 	w.writer.packer.clear()
 	w.commands = w.commands[:0]
 	for _, s := range spans {
+		w.writer.whole = s.whole
 		w.commands = append(w.commands, build(client.B(), &w.writer, ops[s.from:s.to]))
 	}
 	n := len(w.commands)
@@ -340,7 +359,7 @@ func (l *link) borrow() *workspace {
 		return w
 	}
 	of := &l.writer // its scripts are shared, as commands are made by one call at a time
-	return &workspace{writer: writer{tag: of.tag, place: of.place, blind: of.blind, forms: of.forms, ownScripts: of.ownScripts}}
+	return &workspace{writer: writer{tag: of.tag, place: of.place, blind: of.blind, forms: of.forms, blindScripts: of.blindScripts}}
 }
 
 // giveBack takes a workspace back, once rueidis does not use its memory any more.

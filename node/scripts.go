@@ -17,8 +17,11 @@ var files embed.FS
 // script is a Lua script and the digest by which a server caches it.
 type script struct{ source, sha string }
 
+// fixedKeys begins all scripts: those that use the marker or the fences have both at the end of KEYS.
+const fixedKeys = "local MARKER, FENCES = KEYS[#KEYS - 1], KEYS[#KEYS]\n"
+
 // newScript makes a script of files.
-func newScript(parts ...string) script { return hashed(source(parts...)) }
+func newScript(parts ...string) script { return hashed(fixedKeys + source(parts...)) }
 
 func hashed(source string) script {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
@@ -53,21 +56,18 @@ type scriptForm struct {
 	kind   wire.Kind // Acquire, Renew or Release; 0 for a batch
 	pool   bool
 	limits wire.Limits
-	tagged bool // whether the names may have a hash tag
 	fair   bool
 	// announce is set for releases that are announced to Redisson's clients.
 	announce bool
 	// place is where INFO replication has the server's identity: see placeOf.
 	place int
-	// tag is the hash tag of a slot of a cluster, or "".
-	tag string
 	// blind is set for a server that shows scripts no identity.
 	blind bool
 }
 
 // formOf returns the form of an operation's script, which has one.
 func formOf(op *wire.Op) scriptForm {
-	f := scriptForm{kind: op.Kind, pool: op.Pool.Name != "" && op.Kind != wire.Renew, tagged: wire.Tagged(op.Names[0])}
+	f := scriptForm{kind: op.Kind, pool: op.Pool.Name != "" && op.Kind != wire.Renew}
 	switch op.Kind {
 	case wire.Acquire:
 		f.limits, f.fair = op.Limits, op.Fair
@@ -81,7 +81,7 @@ func formOf(op *wire.Op) scriptForm {
 
 // formOfMany returns the form of the script for a batch of operations like this one.
 func formOfMany(op *wire.Op) scriptForm {
-	return scriptForm{limits: op.Limits, tagged: wire.Tagged(op.Names[0])}
+	return scriptForm{limits: op.Limits}
 }
 
 // header returns the Lua text of the form:
@@ -91,21 +91,17 @@ func formOfMany(op *wire.Op) scriptForm {
 //	OLDEST, NEWEST     by how many seconds the second of a token may differ from the node's, so that the
 //	                   token is plausible whatever the fractions are
 //	SETTLED            the same in seconds, rounded up
-//	QUEUE, WAITING     the text before a name in the keys of its queue
-//	REST               the text after a name in these keys
 //	FAIR, ANNOUNCE     see [wire.Op]
 //	FROM, TO           where INFO replication usually has the identity, with the name of its field
 func (f scriptForm) header() string {
 	ttl, skew, recovery := f.limits.MaxTTL.Milliseconds(), f.limits.MaxClockSkew.Milliseconds(), f.limits.Recovery().Milliseconds()
-	before, behind := wire.KeyAffixes(f.tagged)
 	const second = int64(time.Second / time.Millisecond)
 	return fmt.Sprintf(`local MAX_TTL, MAX_SKEW, RECOVERY = %d, %d, %d
 local OLDEST, NEWEST, SETTLED = %d, %d, %d
-local QUEUE, WAITING, REST = 'quorumlock:queue:%s', 'quorumlock:waiting:%s', '%s'
 local FAIR, ANNOUNCE = %t, %t
 local FROM, TO = %d, %d
 `, ttl, skew, recovery, 1-ttl/second, skew/second-1, min((recovery+second-1)/second, maxRecovery),
-		before, before, behind, f.fair, f.announce, f.place, f.place+identityLength-1)
+		f.fair, f.announce, f.place, f.place+identityLength-1)
 }
 
 // identityField begins the line of the identity in INFO replication. With it, that has identityLength characters.
@@ -139,7 +135,7 @@ func (f scriptForm) script() script {
 	case f.kind != 0:
 		body = &lockOperations[f.kind].script
 	}
-	return hashed(f.header() + fitted(body.source, f.tag, f.blind))
+	return hashed(f.header() + fitted(body.source, f.blind))
 }
 
 // formCache holds the scripts that one writer has made so far.

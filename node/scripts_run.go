@@ -27,30 +27,35 @@ func NewScripts(name string, server func(args ...string) rueidis.RedisMessage) *
 
 // Do carries out the operations one after the other, and sets their replies.
 func (s *Scripts) Do(ops []wire.Op, replies []wire.Reply) {
-	for _, r := range spans(nil, ops) {
-		part, answers := ops[r.from:r.to], replies[r.from:r.to]
-		decodeMessages(part, s.run(part), answers)
-		for i, a := range answers {
-			if a.Err != nil {
-				answers[i].Err = newError(s.name, part[i].Kind, reasonOf(a.Err), a.Err)
-			}
+	s.round(spans(nil, ops), ops, replies)
+	if again := apart(replies); again != nil {
+		answers := make([]wire.Reply, len(again))
+		s.round(singles(len(again)), again.pick(ops), answers)
+		again.settle(replies, answers)
+	}
+	for i, r := range replies {
+		if r.Err != nil {
+			replies[i].Err = newError(s.name, ops[i].Kind, reasonOf(r.Err), r.Err)
 		}
+	}
+}
+
+// round runs one script for each range of the operations.
+func (s *Scripts) round(spans []opRange, ops []wire.Op, replies []wire.Reply) {
+	for _, r := range spans {
+		s.writer.whole = r.whole
+		decodeMessages(ops[r.from:r.to], s.run(ops[r.from:r.to]), replies[r.from:r.to])
 	}
 }
 
 // run runs the script for operations. If the server does not have it, the script follows in full.
 func (s *Scripts) run(ops []wire.Op) rueidis.RedisMessage {
 	s.writer.packer = msgpackWriter{} // the server may have kept a part of its last text
-	c := s.writer.call(ops)
-	args := make([]string, 0, 4+len(c.keys)+len(s.writer.args))
-	args = append(args, "EVALSHA", c.script.sha, strconv.Itoa(c.numKeys()))
-	if c.pool != "" {
-		args = append(args, c.pool)
-	}
-	args = append(append(args, c.keys...), s.writer.args...)
+	script, w := s.writer.call(ops), &s.writer
+	args := append(append([]string{"EVALSHA", script.sha, strconv.Itoa(len(w.keys))}, w.keys...), w.args...)
 	reply := s.server(args...)
 	if err, ok := rueidis.IsRedisErr(reply.Error()); ok && err.IsNoScript() {
-		args[0], args[1] = "EVAL", c.script.source
+		args[0], args[1] = "EVAL", script.source
 		reply = s.server(args...)
 	}
 	return reply

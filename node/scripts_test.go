@@ -81,12 +81,22 @@ func (l *lab) run(op wire.Op, at int64) string {
 	w := writer{place: l.place}
 	op.Limits = l.limits
 	if l.together && op.Kind <= wire.Release {
-		return l.command("EVAL", frozen+w.form(formOfMany(&op)).source, "0", w.packed([]wire.Op{op}))
+		w.add(w.packed([]wire.Op{op}))
+		w.keysOfMany([]wire.Op{op})
+		told := l.command(append(append([]string{"EVAL", frozen + w.form(formOfMany(&op)).source, strconv.Itoa(len(w.keys))}, w.keys...), w.args...)...)
+		if told != "KEYS" {
+			return told
+		}
+		w.whole = true
 	}
-	c := w.call([]wire.Op{op})
-	args := []string{"EVAL", frozen + c.script.source, strconv.Itoa(len(c.keys))}
-	args = append(append(args, c.keys...), w.args...)
-	return l.command(args...)
+	text := w.call([]wire.Op{op}).source
+	told := l.command(append(append([]string{"EVAL", frozen + text, strconv.Itoa(len(w.keys))}, w.keys...), w.args...)...)
+	if told == "KEYS" {
+		w.whole = true
+		text = w.call([]wire.Op{op}).source
+		told = l.command(append(append([]string{"EVAL", frozen + text, strconv.Itoa(len(w.keys))}, w.keys...), w.args...)...)
+	}
+	return told
 }
 
 // near returns numbers at, just below and just above the bounds.

@@ -19,7 +19,7 @@ func TestBlindfoldCoversEveryScript(t *testing.T) {
 		sources = append(sources, o.script.source)
 	}
 	for _, source := range sources {
-		blind := fitted(source, "", true)
+		blind := fitted(source, true)
 		assert.NotContains(t, blind, "INFO'")
 		if blind != source {
 			covered++

@@ -177,7 +177,7 @@ func TestScripts(t *testing.T) {
 		"return {redis.call('HGET', 'h', 'none') == false and 1 or 0, redis.call('ZSCORE', 'z', 'none') == false and 1 or 0, type(redis.call('TYPE', 'z')), redis.call('TYPE', 'z').ok}",
 		"return cmsgpack.unpack('\\147\\161a\\217\\003bcd\\160')",
 	} {
-		args := []string{"EVAL", script, "2", "k1", "k2", "1", "two"}
+		args := []string{"EVAL", script, "6", "k1", "k2", "absent", "h", "s", "z", "1", "two"}
 		assert.Equal(t, server.do(args...), replyText(own.Do(args...)), script)
 	}
 }
@@ -256,8 +256,8 @@ func TestAFullServerRefusesTheFirstWriteOfAScript(t *testing.T) {
 	s.Do("SET", "a", "x")
 	s.Full = true
 	assert.Equal(t, errMemory, s.Do("SET", "b", "x").Text)
-	assert.True(t, strings.HasPrefix(s.Do("EVAL", "return redis.call('HSET', 'h', 'f', 1)", "0").Text, "OOM "))
-	assert.Equal(t, integer(1), s.Do("EVAL", "redis.call('PEXPIRE', 'a', 1000); return redis.call('HSET', 'h', 'f', 1)", "0"))
+	assert.True(t, strings.HasPrefix(s.Do("EVAL", "return redis.call('HSET', 'h', 'f', 1)", "1", "h").Text, "OOM "))
+	assert.Equal(t, integer(1), s.Do("EVAL", "redis.call('PEXPIRE', 'a', 1000); return redis.call('HSET', 'h', 'f', 1)", "2", "h", "a"))
 }
 
 func TestARestartForgetsScripts(t *testing.T) {
@@ -271,4 +271,22 @@ func TestARestartForgetsScripts(t *testing.T) {
 	s.Restore(saved)
 	assert.Equal(t, errNoScript, s.Do("EVALSHA", digest, "0").Text)
 	assert.True(t, slices.EqualFunc(s.Do("KEYS", "*").Items, []string{"a"}, func(v Value, key string) bool { return v.Text == key }))
+}
+
+// A script may use the keys that it has declared, and no others, also where it ignores errors.
+func TestUndeclaredKeysAreRefused(t *testing.T) {
+	for script, refused := range map[string]bool{
+		"redis.call('HGET', KEYS[1], 'f'); redis.call('EXISTS', 'a', KEYS[2]); redis.call('TIME')": false,
+		"redis.pcall('HGET', 'c', 'f')":                        true,
+		"redis.call('EXISTS', 'a', 'c')":                       true,
+		"pcall(redis.call, 'DEL', KEYS[1], 'c')":               true,
+		"redis.call('ZADD', KEYS[1] .. KEYS[2], 'XX', 1, 'm')": true,
+	} {
+		run := func() { New(newHost()).Do("EVAL", script, "2", "a", "b") }
+		if refused {
+			assert.Panics(t, run, script)
+		} else {
+			assert.NotPanics(t, run, script)
+		}
+	}
 }

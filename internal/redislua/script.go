@@ -3,6 +3,7 @@ package redislua
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -60,6 +61,10 @@ func withText(results []lua.Value) []lua.Value {
 // runScript runs a script that is loaded.
 func (s *Server) runScript(digest string, keys, args []string) Value {
 	script, _ := scripts.Load(digest)
+	clear(s.declared)
+	for _, key := range keys {
+		s.declared[key] = struct{}{}
+	}
 	s.globals["KEYS"], s.globals["ARGV"] = texts(keys), texts(args)
 	result, err := s.machine.Run(script.(*lua.Script), s.globals)
 	if err == nil {
@@ -95,6 +100,7 @@ func (s *Server) call(values []lua.Value, raise bool) []lua.Value {
 	case strings.HasPrefix(strings.ToUpper(args[0]), "EVAL"):
 		reply = failure("ERR This Redis command is not allowed from script")
 	default:
+		s.requireDeclared(args)
 		reply = s.run(args)
 	}
 	s.args = args
@@ -103,6 +109,24 @@ func (s *Server) call(values []lua.Value, raise bool) []lua.Value {
 		lua.Raise(v)
 	}
 	return []lua.Value{v}
+}
+
+// requireDeclared panics if a script uses a key that is not among its KEYS. Redis would let it pass. Dragonfly, clusters and
+// proxies may refuse it, and a script that runs under pcall would hide their refusal from a test.
+func (s *Server) requireDeclared(args []string) {
+	var keys []string
+	switch strings.ToUpper(args[0]) {
+	case "INFO", "TIME", "PUBLISH":
+	case "DEL", "EXISTS":
+		keys = args[1:]
+	default:
+		keys = args[1:min(2, len(args))]
+	}
+	for _, key := range keys {
+		if _, declared := s.declared[key]; !declared {
+			panic(fmt.Sprintf("redislua: the script runs %s on the key %q, which is not among its KEYS", args[0], key))
+		}
+	}
 }
 
 func errorTable(text string) *lua.Table {

@@ -31,6 +31,8 @@ type Server struct {
 	globals map[string]lua.Value
 	// args has the arguments of the last command of a script, whose memory serves for the next one.
 	args []string
+	// declared has the KEYS of the script under way.
+	declared map[string]struct{}
 	// loaded has the digests of the scripts that this server has run.
 	loaded map[string]bool
 	// wrote is set once the script under way has changed a key. From then on, it needs no more memory in Redis' eyes.
@@ -49,7 +51,7 @@ type Host interface {
 
 // New makes an empty server.
 func New(host Host) *Server {
-	s := &Server{host: host, keys: keyspace{}, loaded: make(map[string]bool)}
+	s := &Server{host: host, keys: keyspace{}, declared: make(map[string]struct{}), loaded: make(map[string]bool)}
 	s.globals = s.library()
 	return s
 }

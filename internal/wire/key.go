@@ -41,12 +41,8 @@ func HashTag(key string) string {
 	return key
 }
 
-// FixedKeys are the keys that a node has once, as they stand in the scripts. For a slot of a cluster, its hash tag
-// follows them.
-var FixedKeys = []string{"quorumlock:node", "quorumlock:fences"}
-
-// FixedKey returns one of FixedKeys for a node with this tag.
-func FixedKey(name, tag string) string {
+// fixedKey returns a key that a node has once. For a slot of a cluster, the hash tag follows it.
+func fixedKey(name, tag string) string {
 	if tag == "" {
 		return name
 	}
@@ -58,10 +54,10 @@ const UnseenIdentity = "unseen"
 
 // MarkerKey returns the key of the marker of a node. The tag is node.Options.Tag, empty for a node that is no slot
 // of a cluster.
-func MarkerKey(tag string) string { return FixedKey(FixedKeys[0], tag) }
+func MarkerKey(tag string) string { return fixedKey("quorumlock:node", tag) }
 
 // FencesKey returns the key of the fencing tokens that a node remembers, for a tag as in MarkerKey.
-func FencesKey(tag string) string { return FixedKey(FixedKeys[1], tag) }
+func FencesKey(tag string) string { return fixedKey("quorumlock:fences", tag) }
 
 // TagPrefix returns the prefix of all names of a client, if some of its nodes are slots of clusters with these tags.
 // Without a hash tag of its own, the prefix comes behind "{tag}:". All tags must be the same, since all nodes know a
@@ -95,8 +91,11 @@ type Lister interface {
 
 // MayBeLock reports whether a key can be a lock, and is not one of the library's own keys.
 func MayBeLock(key string) bool {
+	if !strings.HasPrefix(key, "quorumlock:") {
+		return true
+	}
 	_, _, permit := Permit(key)
-	return permit || !strings.HasPrefix(key, "quorumlock:")
+	return permit
 }
 
 // IsLock reports whether the holder of a name that [Lister] returned holds a lock: it expires, and its owner looks like one

@@ -58,6 +58,21 @@ func SlotOf(pool, name string) int {
 	return int(slot)
 }
 
+// IndexKey returns the key of the index of a pool, from the pool's name or the name of one of its slots, or "" for any
+// other name.
+func IndexKey(name string) string {
+	rest, isPool := strings.CutPrefix(name, poolPrefix)
+	if !isPool {
+		numbers, isSlot := strings.CutPrefix(name, slotPrefix)
+		digits := len(numbers) - len(strings.TrimLeft(numbers, "0123456789"))
+		if !isSlot || digits == 0 || digits == len(numbers) || numbers[digits] != ':' {
+			return ""
+		}
+		rest = numbers[digits:]
+	}
+	return "quorumlock:slots" + rest
+}
+
 // cutSlots is the inverse of slotsName. It returns no pool for any other name.
 func cutSlots(name string) (pool, numbers string) {
 	rest, ok := strings.CutPrefix(name, slotPrefix)
@@ -75,6 +90,13 @@ func PoolWaiterID(id string, slots int) string {
 		return id
 	}
 	return id + "*" + strconv.Itoa(slots)
+}
+
+// SlotsWanted returns for how many slots a waiter waits, from an id made by [PoolWaiterID].
+func SlotsWanted(id string) int {
+	_, wanted, _ := strings.Cut(WaiterKey(id), "*")
+	slots, _ := strconv.Atoi(wanted)
+	return max(slots, 1)
 }
 
 // Vacated parses the name in a message to a waiter for slots of a pool. It returns the pool and the slots

@@ -1,6 +1,7 @@
 -- Take all names for one owner, or none, and accept its fencing token; or queue its waiter.
 --
--- KEYS      the names of the locks
+-- KEYS      the names of the locks; the keys of their queues, of which queue is enough without a
+--           waiter; the marker; the fences
 -- ARGV[1]   owner
 -- ARGV[2]   TTL in ms
 -- ARGV[3]   proposed token, in us of the client's clock
@@ -15,6 +16,7 @@
 --           {name, owner, pttl, fence}  held by another owner; of several, the longest-lived
 --           {name, '', left, fence}     free, but left to another waiter for left ms
 --           {'CLOCK', now}              the token is too far from the node's clock, in us
+--           {'KEYS'}                    the name has a queue: nothing was done, since keys are missing
 --           and the replies of guard. If there is a waiter, its rank follows in the third and fourth:
 --           how many waiters stand before it in the queue of that name
 --
@@ -26,7 +28,7 @@
 
 local call, name, owner, ttl, token = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local place, last = ARGV[4], ARGV[5] or token
-if not KEYS[2] then
+if not KEYS[7] then
   local open, time, reply
   -- include inline/look
   if open and ttl - MAX_TTL <= 0 then
@@ -34,7 +36,7 @@ if not KEYS[2] then
     local ahead = seconds == time[1] and 0 or (tonumber(seconds) or 0) - time[1]
     local further = last == token and ahead or (tonumber(string.sub(last, 1, -7)) or 0) - time[1]
     if ahead >= OLDEST and further <= NEWEST and #token == 16 and #last == 16 then
-      local queue, waiter, free = QUEUE .. name .. REST, ARGV[6], nil
+      local queue, waiter, free = KEYS[2], ARGV[6], nil
       if not waiter then
         free = call('EXISTS', name, queue) == 0
       elseif FAIR then
@@ -55,10 +57,11 @@ end
 -- include lib/put
 -- include lib/queue
 -- include lib/contend
-locate(KEYS, place)
+local names = first(4, 2)
+locate(names, place)
 local now, recovering = guard(RECOVERY)
 local refused = refusal(now, recovering, tonumber(ttl), token, last, MAX_TTL, MAX_SKEW)
 if refused then
   return refused
 end
-return contend(now, KEYS, owner, ttl, token, last, FAIR, ARGV[6], ARGV[7], ARGV[8])
+return contend(now, names, owner, ttl, token, last, FAIR, KEYS[5], ARGV[6], ARGV[7], ARGV[8])

@@ -1,6 +1,7 @@
 -- Let an owner read all names, or none; or queue its waiter.
 --
--- KEYS      the names of the locks
+-- KEYS      the names of the locks; their readers, and the keys of their queues; the marker; the
+--           fences
 -- ARGV[1]   owner
 -- ARGV[2]   TTL in ms
 -- ARGV[3]   recovery of the client in ms
@@ -28,7 +29,8 @@ local owner, ttl, token, raised = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[6]),
 local max_ttl, max_skew = limits(ARGV[4])
 local waiter = ARGV[9]
 
-locate(KEYS, ARGV[8])
+local names = first(5, 2)
+locate(names, ARGV[8])
 local now, recovering, recovered = guard(ARGV[3])
 local refused = refusal(now, recovering, ttl, token, math.max(token, raised), max_ttl, max_skew)
 if refused then
@@ -38,12 +40,12 @@ local forgotten = math.max(math.min(token, token + (max_skew - max_ttl) * 1000),
 local floor = recovered - max_ttl * 1000
 now = math.floor(now / 1000)
 
-local denial, fences, free, queue = hindrance(KEYS, owner, ARGV[5] == '1', waiter, ARGV[10], tonumber(ARGV[11]), now)
+local denial, fences, free, queue = hindrance(names, owner, ARGV[5] == '1', waiter, ARGV[10], tonumber(ARGV[11]), now)
 if denial then
   return denial
 end
 local shared, old, low = 0, {}, {}
-for _, name in ipairs(KEYS) do
+for _, name in ipairs(names) do
   local seen = fences[name]
   if seen <= floor or seen == 0 then
     old[#old + 1] = name
@@ -56,7 +58,7 @@ for _, name in ipairs(KEYS) do
   shared = math.max(shared, seen)
 end
 
-for _, name in ipairs(KEYS) do
+for _, name in ipairs(names) do
   local failure = share(name, owner, ttl, now, free[name])
   if failure then
     return failure
@@ -67,11 +69,11 @@ raise(low, ARGV[7])
 if queue then
   -- Readers that hold the lock leave the queue, so that scripts need not look past them. A reader
   -- that gives the names back gets its place again, by its ticket.
-  for _, name in ipairs(KEYS) do
+  for _, name in ipairs(names) do
     if waiter then
       queue.dropped(name, waiter)
     end
   end
-  queue.wake_all(KEYS)
+  queue.wake_all(names)
 end
 return {shared}

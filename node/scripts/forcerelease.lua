@@ -1,7 +1,8 @@
 -- Remove the names from all holders, or only from one owner. Write tombstones for the owners, tell
 -- the inboxes of their clients, and wake the waiters.
 --
--- KEYS      the names of the locks
+-- KEYS      the names of the locks; their readers, tombstones, and the keys of their queues; the
+--           index, if they are slots
 -- ARGV[1]   least TTL of the tombstones in ms: one lives as long as its lock would have
 -- ARGV[2]   1 if Redisson's clients are told
 -- ARGV[3]   the only owner that loses the names, and gets a tombstone in any case; '' for all
@@ -14,14 +15,10 @@
 -- removed. Each owner has its own, so that a second forced release does not lift the
 -- first.
 
-local found, only, reads, now = {}, ARGV[3], {}, nil
--- is_reader reports whether the only owner reads a name. Other releases do without the right to TIME.
-local function is_reader(name)
-  local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-  return reading(name, only, now)
-end
-for _, name in ipairs(KEYS) do
+local found, only, reads = {}, ARGV[3], {}
+local names, time = first(6, indexed(KEYS[1])), redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+for _, name in ipairs(names) do
   local holder = redis.call('HKEYS', name)[1]
   local function list(owner, left)
     found[#found + 1] = name
@@ -31,32 +28,32 @@ for _, name in ipairs(KEYS) do
   if holder and (only == '' or holder == only and holder ~= readers) then
     list(holder, redis.call('PTTL', name))
     each(name, holder, list)
-  elseif holder == readers and is_reader(name) then
+  elseif holder == readers and reading(name, only, now) then
     reads[name] = true
     list(holder, redis.call('PTTL', name))
     list(only, redis.call('ZSCORE', key('readers', name), only) - now)
   end
 end
 
-local buried, known = {}, {}
-local function bury(name, owner, ttl)
-  redis.call('SET', key('tombstone', name) .. ':' .. owner, 1, 'PX', ttl)
+local evicted, known = {}, {}
+local function evict(name, owner, ttl)
+  bury(name, owner, ttl, now)
   if not known[owner] then
     known[owner] = true
-    buried[#buried + 1] = owner
+    evicted[#evicted + 1] = owner
   end
 end
 
 for i = only == '' and 4 or 3, #ARGV do
-  for _, name in ipairs(KEYS) do
-    bury(name, ARGV[i], ARGV[1])
+  for _, name in ipairs(names) do
+    evict(name, ARGV[i], ARGV[1])
   end
 end
 for i = 1, #found, 3 do
   local name, owner = found[i], found[i + 1]
   local free
   if owner ~= readers then
-    bury(name, owner, math.max(ARGV[1], found[i + 2]))
+    evict(name, owner, math.max(ARGV[1], found[i + 2]))
   end
   if reads[name] then
     free = owner == only and settle(name, now, owner)
@@ -65,15 +62,15 @@ for i = 1, #found, 3 do
       redis.call('DEL', key('readers', name))
     end
     free = redis.call('DEL', name) == 1
-    book(name)
+    unbook(name)
   end
   if free and ARGV[2] == '1' then
     announce(name)
   end
 end
 local queue = queues()
-for _, owner in ipairs(buried) do
-  pcall(queue.reached, 'forced', KEYS[1], owner) -- a user may lack the right
+for _, owner in ipairs(evicted) do
+  pcall(queue.reached, 'forced', names[1], owner) -- a user may lack the right
 end
-queue.wake_all(KEYS)
+queue.wake_all(names)
 return found

@@ -1,6 +1,6 @@
 -- Read the holders of the names.
 --
--- KEYS      the names of the locks
+-- KEYS      the names of the locks; their readers; the marker; the fences
 -- ARGV[1]   offsets of the names' fences: see locate
 -- ARGV[2]   recovery of the client in ms
 -- Reply     {left, name, owner, pttl, token, ...} for the names that are held. The token is the
@@ -8,16 +8,17 @@
 --           clients 0. The node gives no new rights for left ms; -1 means that its recovery has not
 --           begun. For a name with readers, one item stands for all of them, and each reader follows
 
-locate(KEYS, ARGV[1])
+local names = first(2, 2)
+locate(names, ARGV[1])
 local identity = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
-local marker = redis.call('HMGET', 'quorumlock:node', 'identity', 'since')
+local marker = redis.call('HMGET', MARKER, 'identity', 'since')
 local time = redis.call('TIME')
 local since = tonumber(marker[2])
 local found = {-1}
 if marker[1] == identity and since then
   found[1] = since == 0 and 0 or math.max(0, math.ceil((since - time[1] * 1000000 - time[2]) / 1000) + ARGV[2])
 end
-for _, name in ipairs(KEYS) do
+for _, name in ipairs(names) do
   local holder = redis.call('HKEYS', name)[1]
   if holder then
     local token = holder == readers and fence(name) or token_of(name, holder)

@@ -1,6 +1,7 @@
 -- Read a latch; set it, count it down, and give back lost state.
 --
--- KEYS      the name of the latch
+-- KEYS      the name of the latch, which is not used; its three keys; the marker; the
+--           fences, which are not used
 -- ARGV[1]   TTL in ms
 -- ARGV[2]   recovery of the client in ms
 -- ARGV[3]   its limits: see limits

@@ -1,15 +1,15 @@
 -- Remove a waiter from the queues of the names, and wake the next waiters of the free names: the
 -- one that leaves may have been woken.
 --
--- KEYS      the names of the locks
+-- KEYS      the names of the locks; the keys of their queues
 -- ARGV[1]   waiter
 -- Reply     how many entries were removed
 --
 -- As release does, it removes all that it can, and then returns the first error.
 
-local queue = queues()
+local names, queue = first(4, 0), queues()
 local removed, failure = 0, nil
-for _, name in ipairs(KEYS) do
+for _, name in ipairs(names) do
   local own = redis.pcall('ZREM', key('queue', name), ARGV[1])
   if type(own) == 'number' then
     removed = removed + own
@@ -18,5 +18,5 @@ for _, name in ipairs(KEYS) do
     failure = own
   end
 end
-queue.wake_all(KEYS)
+queue.wake_all(names)
 return failure or removed

@@ -3,6 +3,7 @@
 -- KEYS[1]    the lists in use: a hash. A field has the terms of the clients and the addresses: a line each. The
 --            terms are the version of the protocol, the oldest one beside which they work, MaxTTL, MaxClockSkew and
 --            the recovery in ms. The value has the end of the use in ms, the client that used it last, and the ids
+-- KEYS[2]    the marker
 -- ARGV[1]    how long the list counts as in use, in ms; 0 not to note it
 -- ARGV[2]    the client, for people
 -- ARGV[3]    the id that the node gets if it has none, or ''
@@ -17,10 +18,10 @@
 local call, lists, life, own = redis.call, KEYS[1], tonumber(ARGV[1]), ARGV[4]
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local id = call('HGET', 'quorumlock:node', 'id')
+local id = call('HGET', KEYS[2], 'id')
 if not id and ARGV[3] ~= '' then
   id = ARGV[3]
-  call('HSET', 'quorumlock:node', 'id', id)
+  call('HSET', KEYS[2], 'id', id)
 end
 
 local known = {}

@@ -1,48 +1,51 @@
 -- Do many operations on one name each, in order, with one look at the marker and the clock.
 --
--- KEYS      none, although it uses keys: so a name that this user must not touch fails only its
---           own operation
+-- KEYS      for each operation the name, and the key of its queue if it is acquired or released, or the
+--           index if it is a slot; then the marker and the fences. If this user must not touch one of
+--           them, nothing was done
 -- ARGV[1]   an array in MessagePack, which costs less than separate arguments. It has
 --             TTL in ms
 --           and for each operation, one after the other:
---             'acquire'   name, owner, token, offset of the fence; in FIFO order
+--             'acquire'   owner, token, offset of the fence; in FIFO order
 --             'barge'     the same; takes a free name past the waiters
 --             'reserve'   the same, last token of the block; in FIFO order
---             'renew'     name, owner, token, offset of the fence
---             'release'   name, owner, offset of the fence
+--             'renew'     owner, token, offset of the fence
+--             'extend'    the same for a slot
+--             'release'   owner, offset of the fence
 --             'announce'  the same, and Redisson's clients are told
 --           all of them as text
 -- Reply     the reply of its own script for each operation, with a digit for a number, or an
---           error; if all are digits, one text of them
+--           error; if all are digits, one text of them. An operation that needs more keys than are
+--           declared changes nothing, and has the reply {'KEYS'}: it is run again alone
 --
 -- Servers run this script most. So it does little for each operation, and makes no function
 -- before it is needed.
 
-local argv, call, first = cmsgpack.unpack(ARGV[1]), redis.call, 2
+local argv, call, names = cmsgpack.unpack(ARGV[1]), redis.call, KEYS
 local ttl = argv[1]
-local width = {acquire = 5, barge = 5, reserve = 6, renew = 5, release = 4, announce = 4}
+local width = {acquire = 4, barge = 4, reserve = 5, renew = 4, extend = 4, release = 3, announce = 3}
 
 -- One call finds out whether any of the names to acquire or to release is held or waited for.
 -- Usually none is. A name that occurs twice is looked at when its turn comes.
-local looked, known, n, at = {}, {}, 0, first
+local looked, known, n, at, k = {}, {}, 0, 2, 1
 local count = #argv
 while at <= count do
-  local kind, name = argv[at], argv[at + 1]
+  local kind, name = argv[at], names[k]
   local steps = width[kind]
-  if kind ~= 'renew' then
+  if kind ~= 'renew' and kind ~= 'extend' then
     n = n + 1
-    looked[n] = QUEUE .. name .. REST
+    looked[n] = names[k + 1]
   end
   if known[name] ~= nil then
     known[name] = false
   else
     known[name] = true
-    if kind ~= 'renew' and steps > 4 then
+    if kind == 'acquire' or kind == 'barge' or kind == 'reserve' then
       n = n + 1
       looked[n] = name
     end
   end
-  at = at + steps
+  at, k = at + steps, k + (kind == 'renew' and 1 or 2)
 end
 -- It uses pcall, since one name that this user must not touch must not fail the others.
 local quiet = n > 0 and redis.pcall('EXISTS', unpack(looked)) == 0
@@ -58,7 +61,6 @@ local function rarely()
   -- include lib/refusal
   -- include lib/fence
   -- include lib/put
-  -- include lib/queue
   -- include lib/contend
   -- include lib/book
   -- include lib/prolong
@@ -83,27 +85,28 @@ local function rarely()
       return prolong(now, recovering, {name}, owner, ttl, token)
     end,
     give = give,
-    wake = function(name, place)
-      places[name] = place
-      queues().wake_all({name})
-    end,
   }
   return functions
 end
 
 local replies, digits = {}, {[0] = '0', '1', '2'}
 local open, time, oldest, newest, settled
-n, at = 0, first
+local late -- the places of fences of operations that need more keys: others with these must come behind
+n, at, k = 0, 2, 1
 local function run()
   while at <= count do
-    local kind, name, owner, token, place, reply = argv[at], argv[at + 1], argv[at + 2], argv[at + 3], argv[at + 4], nil
-    if kind == 'release' or kind == 'announce' then
-      reply = redis.pcall('HDEL', name, owner)
-      if reply ~= 0 and (reply ~= 1 or kind == 'announce') then
-        reply = rarely().give(name, owner, kind == 'announce', reply)
-      end
-      if not quiet and redis.pcall('EXISTS', QUEUE .. name .. REST) == 1 then
-        rarely().wake(name, token)
+    local kind, name, owner, token, place, reply = argv[at], names[k], argv[at + 1], argv[at + 2], argv[at + 3], nil
+    local releases = kind == 'release' or kind == 'announce'
+    if late and late[releases and token or place] then
+      reply = {'KEYS'}
+    elseif releases then
+      if quiet or redis.pcall('EXISTS', names[k + 1]) == 0 then
+        reply = redis.pcall('HDEL', name, owner)
+        if reply ~= 0 and (reply ~= 1 or kind == 'announce') then
+          reply = rarely().give(name, owner, kind == 'announce', reply)
+        end
+      else
+        reply = {'KEYS'}
       end
     else
       if not time then
@@ -115,19 +118,25 @@ local function run()
           oldest, newest = time[1] .. '000000', time[1] .. '999999'
         end
       end
-      if kind == 'renew' then
+      if kind == 'renew' or kind == 'extend' then
         if open then
           settled = settled or time[1] - SETTLED .. '000000'
           -- include inline/extend
+          if reply and kind == 'extend' then -- a slot: see book
+            redis.pcall('ZADD', names[k + 1], 'GT', time[1] * 1000 + math.floor(time[2] / 1000) + ttl, string.match(name, '%d+'))
+            redis.pcall('PEXPIRE', names[k + 1], RECOVERY)
+          end
         end
-        reply = reply or rarely().renew(name, owner, token, place)
+        if not reply then
+          reply = redis.pcall('HGET', name, owner) and rarely().renew(name, owner, token, place) or {'KEYS'}
+        end
       else
-        local last = kind == 'reserve' and argv[at + 5] or token
+        local last = kind == 'reserve' and argv[at + 4] or token
         if open and oldest and (token < oldest or last > newest) then -- not within these seconds
           oldest, newest = time[1] + OLDEST .. '000000', time[1] + NEWEST .. '999999'
         end
         if open and oldest and #token == 16 and #last == 16 and token >= oldest and last <= newest
-          and (quiet and known[name] or call('EXISTS', name, QUEUE .. name .. REST) == 0) then
+          and (quiet and known[name] or call('EXISTS', name, names[k + 1]) == 0) then
           -- include inline/take
         else
           reply = rarely().acquire(name, owner, token, last, kind ~= 'barge', place)
@@ -136,7 +145,11 @@ local function run()
     end
     n = n + 1
     replies[n] = digits[reply] or reply
-    at = at + width[kind]
+    if reply ~= 1 and replies[n] == reply and reply[1] == 'KEYS' then
+      late = late or {}
+      late[releases and token or place] = true
+    end
+    at, k = at + width[kind], k + (kind == 'renew' and 1 or 2)
   end
 end
 
@@ -146,7 +159,7 @@ while at <= count do
   if not ok then
     n = n + 1
     replies[n] = type(err) == 'table' and err or redis.error_reply(err) -- a string before Redis 7
-    at = at + width[argv[at]]
+    at, k = at + width[argv[at]], k + (argv[at] == 'renew' and 1 or 2)
   end
 end
 

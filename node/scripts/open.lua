@@ -1,6 +1,6 @@
 -- End the recovery of the node, if it still has the marker that a Mark returned.
 --
--- KEYS      none
+-- KEYS      the marker; the fences, which are not used
 -- ARGV[1]   recovery of the caller in ms
 -- ARGV[2]   identity of that marker
 -- ARGV[3]   since of that marker
@@ -18,5 +18,5 @@ local found = state(now, ARGV[1])
 if found[1] ~= ARGV[2] or found[2] ~= tonumber(ARGV[3]) then
   return found
 end
-redis.call('HSET', 'quorumlock:node', 'since', 0)
+redis.call('HSET', MARKER, 'since', 0)
 return 1

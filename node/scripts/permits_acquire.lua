@@ -1,8 +1,8 @@
 -- Take slots of a pool for one owner, all or none, and accept its fencing token; or queue its
 -- waiter.
 --
--- KEYS[1]    the pool
--- KEYS[2..]  the slots
+-- KEYS[1..4]  the pool; queue and waiting of its queue; its index
+-- KEYS[5..]  the slots; the marker; the fences
 -- ARGV[1]    owner
 -- ARGV[2]    TTL in ms
 -- ARGV[3]    proposed token, in us of the client's clock: the fence of each slot
@@ -15,8 +15,10 @@
 -- Reply      1        granted, and the token was taken
 --            {fence}  granted; the token was not taken: fence is as large
 --            {slot, owner, left, fence, rank, size, version, free}
---                     denied. A slot is held by another owner. Or owner is '': earlier waiters
---                     leave too few slots, or the slot is beyond the pool while enough are free.
+--                     denied. A slot is held by another owner. Or the slot is beyond the pool, and
+--                     owner is 'quorumlock:permits' for others that hold too many. Or owner is '':
+--                     earlier waiters leave too few slots, or the slot is beyond the pool while
+--                     enough are free.
 --                     In left ms enough may be free. The rank is how many waiters stand before this
 --                     one; size and version are those in force; free is a bitmap of the free slots
 --            {'CLOCK', now}  the token is too far from the node's clock, in us
@@ -25,7 +27,7 @@
 -- See acquire for the order of reads and writes, and for tokens. The owner keeps the slots that
 -- it has, even if the pool has become smaller since.
 
-local call, pool, name, owner, ttl, token = redis.call, KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+local call, pool, name, owner, ttl, token = redis.call, KEYS[1], KEYS[5], ARGV[1], ARGV[2], ARGV[3]
 local place, size, version, waiter, last = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[3]
 local open, time, reply
 -- include inline/look
@@ -33,12 +35,13 @@ local ahead = (tonumber(string.sub(token, 1, -7)) or 0) - time[1]
 open = open and ttl - MAX_TTL <= 0 and ahead >= OLDEST and ahead <= NEWEST and #token == 16
 
 -- include lib/book
-if open and not KEYS[3] and call('EXISTS', name, QUEUE .. pool .. REST) == 0 then
-  local set = call('HMGET', pool, 'size', 'version')
-  if version - (set[2] or 0) <= 0 and string.match(name, '%d+') - (set[1] or size) < 0 then
+local found = open and not KEYS[8] and call('EXISTS', name, KEYS[2], pool)
+if found == 0 or found == 1 then
+  local set = found == 1 and call('HMGET', pool, 'size', 'version') or {}
+  if (set[1] or found == 0) and version - (set[2] or 0) <= 0 and string.match(name, '%d+') - (set[1] or size) < 0 then
     -- include inline/take
     if set == 1 then
-      book(name, time[1] * 1000 + math.floor(time[2] / 1000), ttl)
+      book(name, time[1] * 1000 + math.floor(time[2] / 1000), ttl, RECOVERY)
     end
     return reply
   end
@@ -51,8 +54,9 @@ end
 -- include lib/put
 -- include lib/queue
 -- include lib/pool
-locate({unpack(KEYS, 2)}, place)
-local now, need, set = time[1] * 1000000 + time[2], #KEYS - 1, nil
+local names = {unpack(KEYS, 5, #KEYS - 2)}
+locate(names, place)
+local now, need, set = time[1] * 1000000 + time[2], #names, nil
 if not open then
   local recovering
   now, recovering = guard(RECOVERY)
@@ -66,9 +70,13 @@ now = math.floor(now / 1000)
 size, version, set = in_force(pool, size, version)
 local denial, taken
 local known, low, free, own = 0, {}, 0, {}
-for i = 2, #KEYS do
-  local name = KEYS[i]
-  local holder = redis.call('HKEYS', name)[1]
+for _, name in ipairs(names) do
+  local holder = redis.pcall('HKEYS', name)
+  if holder.err then
+    book(name, now, 60000, RECOVERY) -- a key of another type: do not offer this slot
+    return holder
+  end
+  holder = holder[1]
   local seen = fence(name)
   if holder and holder ~= owner then
     denial, taken = {name, holder, 0, seen}, string.match(name, '%d+')
@@ -113,7 +121,7 @@ if denial or queued and FAIR and free > 0 then
     if not left and #spots.free < need then
       denial[3] = after(spots, need - #spots.free + rank)
       if denial[2] == '' then -- it named slots beyond the pool
-        denial[2] = holder(spots)
+        denial[2] = #spots.free < size and POOL or ''
       end
     end
     denial[5], denial[6], denial[7], denial[8] = rank, size, version, map(spots)
@@ -121,12 +129,12 @@ if denial or queued and FAIR and free > 0 then
   end
 end
 
-for i = 2, #KEYS do
-  local failure = put(KEYS[i], owner, ttl, token, own[KEYS[i]])
+for _, name in ipairs(names) do
+  local failure = put(name, owner, ttl, token, own[name])
   if failure then
     return failure
   end
-  book(KEYS[i], now, ttl)
+  book(name, now, ttl, RECOVERY)
 end
 if line and waiter then
   line.took(pool, waiter, now)

@@ -1,6 +1,6 @@
 -- Remove a waiter from the queue of a pool, and wake the next waiters for the free slots.
 --
--- KEYS[1]  the pool
+-- KEYS     the pool; queue and waiting of its queue; its index
 -- ARGV[1]  waiter
 -- ARGV[2]  size of the pool that the caller knows
 -- ARGV[3]  version of that size

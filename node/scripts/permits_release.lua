@@ -1,7 +1,7 @@
 -- Remove the slots that the owner holds, and wake the next waiters of the pool.
 --
--- KEYS[1]    the pool
--- KEYS[2..]  the slots
+-- KEYS[1..4]  the pool; queue and waiting of its queue; its index
+-- KEYS[5..]  the slots
 -- ARGV[1]    owner
 -- ARGV[2]    size of the pool that the caller knows
 -- ARGV[3]    version of that size
@@ -13,13 +13,13 @@
 --
 -- As release does, it removes all that it can, and then returns the first error.
 
-local pool, name, keep, own = KEYS[1], KEYS[2], tonumber(ARGV[6]), nil
+local pool, name, keep, own = KEYS[1], KEYS[5], tonumber(ARGV[6]), nil
 -- include lib/book
-if not (KEYS[3] or keep) then
+if not (KEYS[6] or keep) then
   own = redis.pcall('HDEL', name, ARGV[1]) -- the key goes with its last field
-  if (own == 0 or own == 1) and redis.pcall('EXISTS', QUEUE .. pool .. REST, WAITING .. pool .. REST) == 0 then
+  if (own == 0 or own == 1) and redis.pcall('EXISTS', KEYS[2], KEYS[3]) == 0 then
     if own == 1 then
-      book(name)
+      unbook(name)
     end
     return own
   end
@@ -31,12 +31,12 @@ end
 -- include lib/queue
 -- include lib/pool
 local removed, failure, freed = 0, nil, {}
-for i = 2, #KEYS do
+for i = 5, #KEYS do
   local own = give(KEYS[i], ARGV[1], false, own)
   if own == 1 then
     removed = removed + 1
     freed[#freed + 1] = number_of(KEYS[i])
-    book(KEYS[i])
+    unbook(KEYS[i])
   elseif own ~= 0 then
     failure = own
   end

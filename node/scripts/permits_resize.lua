@@ -1,6 +1,6 @@
 -- Set the size of a pool, unless the node knows a later setting. Wake the next waiters if it grew.
 --
--- KEYS[1]  the pool
+-- KEYS     the pool; queue and waiting of its queue; its index
 -- ARGV[1]  size
 -- ARGV[2]  version; 0 only asks
 -- Reply    1                the size is set

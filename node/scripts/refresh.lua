@@ -1,6 +1,7 @@
 -- Say how each of many waiters stands, and keep their entries, as an attempt that is denied does. It takes no name.
 --
--- KEYS      none, although it uses keys: see many
+-- KEYS      for each waiter: the names, and the keys of their queues and readers; or the pool, the keys
+--           of its queue, and its index. And the fences
 -- ARGV[1]   an array in MessagePack. It has how long entries live, in ms, and for each waiter, one after
 --           the other:
 --             'lock' or 'read'  waiter, ticket, number of names, then each name and the offset of its fence
@@ -82,7 +83,7 @@ while at <= #argv do
     if not denial and kind == 'read' then
       ok, denial = pcall(hindrance, names, nil, true, waiter, ticket, keep, now)
     elseif not denial then
-      ok, denial = pcall(contend, micros, names, nil, 0, '0', '0', true, waiter, ticket, keep)
+      ok, denial = pcall(contend, micros, names, nil, 0, '0', '0', true, true, waiter, ticket, keep)
     end
   end
   if not ok then

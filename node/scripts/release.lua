@@ -1,6 +1,7 @@
 -- Remove the names that the owner holds, and wake the first waiter of each free name.
 --
--- KEYS      the names of the locks
+-- KEYS      the names of the locks; the keys of their queues, and the fences. For a name without a
+--           waiter, queue is enough
 -- ARGV[1]   owner
 -- ARGV[2]   offsets of the names' fences: see locate
 -- ARGV[3]   waiter for which they were acquired, or none
@@ -8,15 +9,18 @@
 -- ARGV[5]   how long its entries live from now on, in ms: it tries again, and is not woken.
 --           None if it leaves the queues
 -- Reply     how many names were removed
+--           {'KEYS'}  the name has a queue: nothing was done, since keys are missing
 --
 -- An undo must release all that it can: so it goes on after an error, and returns the first one.
 
-local own, name, waiter = nil, KEYS[1], ARGV[3]
-if not (KEYS[2] or ARGV[5] or ANNOUNCE) then
+local own, name, queue, waiter, whole = nil, KEYS[1], KEYS[2], ARGV[3], KEYS[3]
+if not whole and redis.pcall('EXISTS', queue) ~= 0 then
+  return {'KEYS'}
+end
+if not (KEYS[6] or ARGV[5] or ANNOUNCE) then
   -- The key goes with its last field.
   own = redis.pcall('HDEL', name, ARGV[1])
-  local queue = QUEUE .. name .. REST
-  if not waiter and (own == 1 or own == 0) and redis.pcall('EXISTS', queue) == 0 then
+  if not waiter and (own == 1 or own == 0) and (not whole or redis.pcall('EXISTS', queue) == 0) then
     return own
   end
   if own == 1 then
@@ -30,23 +34,24 @@ end
 -- include lib/give
 -- include lib/fence
 -- include lib/queue
-locate(KEYS, ARGV[2])
+local names = first(4, 1)
+locate(names, ARGV[2])
 local removed, failure, queued = 0, nil, false
-for _, name in ipairs(KEYS) do
+for _, name in ipairs(names) do
   local own = give(name, ARGV[1], ANNOUNCE, own)
   if type(own) == 'table' then
     failure = own
   else
     removed = removed + own
   end
-  queued = queued or redis.pcall('EXISTS', key('queue', name), key('waiting', name)) ~= 0
+  queued = queued or whole and redis.pcall('EXISTS', key('queue', name), key('waiting', name)) ~= 0
 end
 local keep = tonumber(ARGV[5])
 if queued or keep then
   local queue = queues()
   if ARGV[3] then
-    queue.rejoin(KEYS, ARGV[3], ARGV[4], keep)
+    queue.rejoin(names, ARGV[3], ARGV[4], keep)
   end
-  queue.wake_all(KEYS, keep and ARGV[3])
+  queue.wake_all(names, keep and ARGV[3])
 end
 return failure or removed

@@ -1,6 +1,6 @@
 -- End an owner's reading of the names, and wake the next waiters of the free names.
 --
--- KEYS      the names of the locks
+-- KEYS      the names of the locks; their readers, and the keys of their queues; the fences
 -- ARGV[1]   owner
 -- ARGV[2]   1 if Redisson's clients are told
 -- ARGV[3]   offsets of the names' fences: see locate
@@ -10,7 +10,8 @@
 -- Names that the owner still holds as a writer are removed too: the node may have missed its
 -- downgrade. As release does, it removes all that it can.
 
-locate(KEYS, ARGV[3])
+local names = first(5, 1)
+locate(names, ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -40,7 +41,7 @@ local function give(name)
 end
 
 local removed, failure, queued = 0, nil, false
-for _, name in ipairs(KEYS) do
+for _, name in ipairs(names) do
   local ok, own, free = pcall(give, name)
   if ok and own then
     removed = removed + 1
@@ -59,8 +60,8 @@ local keep = tonumber(ARGV[6])
 if queued or keep then
   local queue = queues()
   if ARGV[4] then
-    queue.rejoin(KEYS, ARGV[4], ARGV[5], keep)
+    queue.rejoin(names, ARGV[4], ARGV[5], keep)
   end
-  queue.wake_all(KEYS, keep and ARGV[4])
+  queue.wake_all(names, keep and ARGV[4])
 end
 return failure or removed

@@ -1,6 +1,7 @@
 -- Extend every name to another TTL; put absent names back.
 --
--- KEYS      the names of the locks
+-- KEYS      the names of the locks; the keys of their tombstones; the index, if they are slots; the
+--           marker; the fences. For one lock, no tombstone is needed
 -- ARGV[1]   owner
 -- ARGV[2]   TTL in ms
 -- ARGV[3]   token of the lease, in us
@@ -12,20 +13,30 @@
 --                                        was changed
 --           {name, '', 0, 0}             the owner was forced off; nothing was changed
 --           {'SETTINGS', max_ttl, max_skew}  the TTL is longer than these; nothing was changed
+--           {'KEYS'}                     the owner does not hold the name: nothing was done, since the
+--                                        tombstone is missing
 --
 -- A renewal never shortens a life, so a late or repeated one does no harm.
 
 local call, name, owner, ttl, token, place = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-if not KEYS[2] then
+if not KEYS[6] then
   local open, time, reply
   -- include inline/look
   if open and ttl - MAX_TTL <= 0 then
     local settled = time[1] - SETTLED .. '000000'
     -- include inline/extend
     if reply then
+      if KEYS[5] then -- a slot: see book
+        redis.pcall('ZADD', KEYS[3], 'GT', time[1] * 1000 + math.floor(time[2] / 1000) + ttl, string.match(name, '%d+'))
+        redis.pcall('PEXPIRE', KEYS[3], RECOVERY)
+      end
       return reply
     end
   end
+end
+
+if not KEYS[4] and not redis.pcall('HGET', name, owner) then -- prolong finds an error again, in its turn
+  return {'KEYS'}
 end
 
 -- The rest is rarely reached, so its functions are made only here.
@@ -34,7 +45,9 @@ end
 -- include lib/fence
 -- include lib/put
 -- include lib/book
+-- include lib/tombstone
 -- include lib/prolong
-locate(KEYS, place)
+local names = first(2, 2 + indexed(name))
+locate(names, place)
 local now, recovering = guard(RECOVERY)
-return prolong(now, recovering, KEYS, owner, ttl, token)
+return prolong(now, recovering, names, owner, ttl, token)

@@ -1,7 +1,8 @@
 -- Extend an owner's reading of every name to another TTL; put absent names back. An owner that
 -- holds a name as a writer becomes a reader of it.
 --
--- KEYS      the names of the locks
+-- KEYS      the names of the locks; their readers, tombstones, and the keys of their queues; the
+--           marker; the fences
 -- ARGV[1]   owner
 -- ARGV[2]   TTL in ms
 -- ARGV[3]   recovery of the client in ms
@@ -15,7 +16,8 @@ local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
 local recovery, max_ttl, max_skew = tonumber(ARGV[3]), limits(ARGV[4])
 local here, written, absent, gone, low, denial = {}, {}, {}, {}, {}, nil
 
-locate(KEYS, ARGV[6])
+local names = first(6, 2)
+locate(names, ARGV[6])
 local now, recovering = guard(ARGV[3])
 if ttl > max_ttl then
   return {'SETTINGS', max_ttl, max_skew}
@@ -23,14 +25,14 @@ end
 local fenced = token > now - recovery * 1000 and token <= now + max_skew * 1000
 now = math.floor(now / 1000)
 
-for _, name in ipairs(KEYS) do
+for _, name in ipairs(names) do
   local holder = redis.call('HKEYS', name)[1]
   local own = reading(name, owner, now)
   if holder == owner then
     written[#written + 1] = name
   elseif holder == readers and own then
     here[#here + 1] = name
-  elseif redis.call('EXISTS', key('tombstone', name) .. ':' .. owner) == 1 then
+  elseif buried(name, owner, now * 1000) then
     return {name, '', 0, 0} -- even if another owner holds the name now
   elseif holder and holder ~= readers then
     denial = denial or {name, holder, redis.call('PTTL', name), token_of(name, holder)}
@@ -69,7 +71,7 @@ for _, name in ipairs(absent) do
 end
 raise(low, ARGV[5])
 local queued = {}
-for _, name in ipairs(ARGV[7] and KEYS or {}) do
+for _, name in ipairs(ARGV[7] and names or {}) do
   local ticket = redis.pcall('ZSCORE', key('queue', name), ARGV[7])
   if type(ticket) == 'string' then
     queued[#queued + 1] = name

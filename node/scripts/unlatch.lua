@@ -1,6 +1,7 @@
 -- Delete a latch: forget its count and its ids, and begin another generation.
 --
--- KEYS      the name of the latch
+-- KEYS      the name of the latch, which is not used; its three keys; the marker; the
+--           fences, which are not used
 -- ARGV[1]   TTL in ms of the record of the deletion, or the rest of the latch's if that is longer
 -- ARGV[2]   recovery of the client in ms
 -- ARGV[3]   its limits: see limits

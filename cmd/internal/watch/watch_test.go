@@ -407,12 +407,15 @@ func TestPrefix(t *testing.T) {
 	}
 	for _, s := range all {
 		assert.NotContains(t, s.Keys(), slotOnNodes)
-		for _, tombstone := range []string{wire.Key("tombstone", slotOnNodes) + ":" + permitLease.Owner(), wire.Key("tombstone", "billing:job") + ":" + mine.Owner()} {
-			left, err := s.Command("PTTL", tombstone)
+		for name, owner := range map[string]string{slotOnNodes: permitLease.Owner(), "billing:job": mine.Owner()} {
+			ends, err := s.Command("HGET", wire.Key("tombstone", name), owner)
 			require.NoError(t, err)
-			ms, err := strconv.Atoi(left)
+			ms, err := strconv.ParseInt(ends, 10, 64)
 			require.NoError(t, err)
-			assert.Positive(t, ms, tombstone)
+			assert.Greater(t, ms, time.Now().UnixMilli(), name)
+			left, err := s.Command("PTTL", wire.Key("tombstone", name))
+			require.NoError(t, err)
+			assert.NotEqual(t, "-1", left, name)
 		}
 	}
 	status, err := plain.RedLock("job").Inspect(t.Context())

@@ -1,7 +1,7 @@
 -- Is the node open to clients with this recovery? Usually the marker says so, under the identity
 -- that the server still has. Otherwise guard finds out. The identity is at a place that the client
 -- knows on a server without replicas, and is searched for on any other.
-local info, seal = call('INFO', 'replication'), call('HGET', 'quorumlock:node', 'open')
+local info, seal = call('INFO', 'replication'), call('HGET', MARKER, 'open')
 time = call('TIME')
 if seal and seal ~= '' and (tonumber(string.sub(seal, 56)) or 0) >= RECOVERY then
   local identity = string.sub(seal, 1, 54)

@@ -2,7 +2,7 @@
 -- others is woken, and the second one stands by. The rest is left to wake: a waiter that does not
 -- get the message, one that was woken before, readers, late waiters, and errors. Then wake repeats
 -- the writes made here, without effect, and may send a message twice.
-local waiting = WAITING .. name .. REST
+local waiting = KEYS[3]
 local others = redis.pcall('ZRANGE', queue, 0, 2)
 local first, second = others[1], others[2]
 if first and first == waiter then
@@ -23,7 +23,7 @@ if not others.err and not known.err and not known[2] and redis.pcall('EXISTS', n
     if waiter and type(left) ~= 'table' then
       left = redis.pcall('HDEL', waiting, waiter, '+' .. waiter)
     end
-    local token = redis.pcall('GETRANGE', 'quorumlock:fences', ARGV[2], ARGV[2] + 15)
+    local token = redis.pcall('GETRANGE', FENCES, ARGV[2], ARGV[2] + 15)
     if type(left) ~= 'table' and type(token) == 'string' and timed and not (due and due <= now) then
       local rest = ' ' .. string.format('%.0f', tonumber(token) or 0) .. ' '
       local heard = redis.pcall('PUBLISH', 'quorumlock:inbox:' .. string.match(first, '^[^:]*'),

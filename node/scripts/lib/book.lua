@@ -1,22 +1,42 @@
--- soon returns the time, as text, at which a slot with this remaining life ends, but at most a minute from now.
-local function soon(now, left)
-  return tostring(now + (left == -1 and 60000 or math.max(0, math.min(left, 60000))))
+-- The index of a pool is a sorted set of its slots, by the time in ms until which each is held, or 0. With it a denial
+-- names the free slots, and need not look at all of them, which nobody has declared. Whoever takes, extends, shortens or
+-- removes a slot notes that. Only the slot itself says who holds it: an index that is wrong, since somebody deleted a
+-- key by hand, costs an attempt, or some waiting until that time.
+--
+-- The index outlives its last entry, since no client has a TTL beyond the recovery of another one.
+
+-- index returns the key of the index, and the number of the slot, or nothing for another name.
+local function index(name)
+  local number = string.match(name, '^quorumlock:permit:(%d+):')
+  return number and 'quorumlock:slots' .. string.sub(name, 19 + #number), number
 end
 
--- book tells the index of a pool that one of its slots is held for so many ms from now, or free if now is nil. It does
--- nothing for other names, and while there is no index.
---
--- The index makes a denial cheap. It is a sorted set of all slots, by a time until which each is held or by 0, and it has
--- the size of the pool as -size under an empty name. vacancies makes it. Whoever takes, puts back, shortens or removes a
--- slot books it. A renewal does not, since it would cost too much. So whoever relies on a time that has passed looks at
--- the slot. Only the slot itself says who holds it: an index that is wrong costs an attempt, or some waiting.
-local function book(name, now, left)
-  local number = string.match(name, '^quorumlock:permit:(%d+):')
-  if number then
-    local slots = 'quorumlock:slots' .. string.sub(name, 19 + #number)
-    local booked = redis.pcall('ZADD', slots, 'XX', now and soon(now, left) or '0', number)
-    if type(booked) ~= 'number' then -- a user that does not wait may lack the right, and then the index would be wrong
-      redis.pcall('DEL', slots)
-    end
+-- indexed returns 1 if a name is a slot, whose index is declared behind the keys of the names, and otherwise 0.
+local function indexed(name)
+  return index(name) and 1 or 0
+end
+
+-- note sets a time in an index. It uses pcall: a release or a renewal must succeed on a node without memory. A user that
+-- does not wait may lack the right, and then the index would be wrong.
+local function note(slots, ...)
+  if type(redis.pcall('ZADD', slots, ...)) ~= 'number' then
+    redis.pcall('DEL', slots)
+  end
+end
+
+-- book notes that a slot is held for ttl ms, and lets the index live for life ms. It does nothing for another name.
+local function book(name, now, ttl, life)
+  local slots, number = index(name)
+  if slots then
+    note(slots, 'GT', now + ttl, number)
+    redis.pcall('PEXPIRE', slots, life)
+  end
+end
+
+-- unbook notes that a slot is free, or held for ttl ms at most.
+local function unbook(name, now, ttl)
+  local slots, number = index(name)
+  if slots then
+    note(slots, 'XX', 'LT', ttl and now + ttl or 0, number)
   end
 end

@@ -1,9 +1,9 @@
 -- contend takes the names, or puts the waiter into their queues. Its arguments and its reply are
--- as in the script acquire; waiter may be nil. If owner is nil, it takes nothing: it returns only
+-- as in the script acquire; waiter may be nil. whole is set if all keys of the queues are declared. If owner is nil, it takes nothing: it returns only
 -- what would deny the names to the waiter.
 --
 -- It reads everything before it writes, so that a key of another type fails it before any change.
-local function contend(now, names, owner, ttl, token, last, fair, waiter, ticket, keep)
+local function contend(now, names, owner, ttl, token, last, fair, whole, waiter, ticket, keep)
   token = tonumber(token)
   local denial
   local known, low, own = 0, {}, {}
@@ -31,7 +31,10 @@ local function contend(now, names, owner, ttl, token, last, fair, waiter, ticket
     queued = queued or (waiter or fair) and redis.call('EXISTS', key('queue', name)) == 1
   end
 
-  if queued or waiter and denial then
+  if waiter and (queued or denial) or queued and not denial then
+    if not whole then
+      return {'KEYS'}
+    end
     queue = queues()
     for _, name in ipairs(names) do
       queue.sound(name, waiter)

@@ -21,7 +21,7 @@ end
 -- the client has not sent the offset.
 local function fence(name)
   local at = places[name]
-  return at and tonumber(redis.call('GETRANGE', 'quorumlock:fences', at, at + 15)) or 0
+  return at and tonumber(redis.call('GETRANGE', FENCES, at, at + 15)) or 0
 end
 
 -- raise sets the places of the names to a token, as text. The caller has compared it with the
@@ -30,7 +30,7 @@ end
 local function raise(names, token)
   if #token <= 16 then
     for _, name in ipairs(names) do
-      redis.call('SETRANGE', 'quorumlock:fences', places[name], string.rep('0', 16 - #token) .. token)
+      redis.call('SETRANGE', FENCES, places[name], string.rep('0', 16 - #token) .. token)
     end
   end
 end

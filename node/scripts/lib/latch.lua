@@ -13,7 +13,7 @@
 local function latches(name)
   local meta, ids, awaiting = key('latch', name), key('latched', name), key('awaiting', name)
   local found = redis.call('HMGET', meta, 'generation', 'count', 'since', 'last', 'whole', 'born')
-  local lost = tonumber(redis.call('HGET', 'quorumlock:node', 'since')) or 0
+  local lost = tonumber(redis.call('HGET', MARKER, 'since')) or 0
   local s = {
     generation = tonumber(found[1]) or 0, count = tonumber(found[2]) or 0, since = tonumber(found[3]) or 0,
     last = tonumber(found[4]) or 0, lost = lost, whole = lost ~= 0 and tonumber(found[5]) == lost,

@@ -4,7 +4,7 @@
 -- A pool has a name, under which the nodes keep its queue. The key of that name is a hash with the
 -- size that was set last, and its version. It has no TTL, and is absent if no size was ever set.
 
-local SLOT, POOL, INDEX = 'quorumlock:permit:', 'quorumlock:permits', 'quorumlock:slots'
+local SLOT, POOL = 'quorumlock:permit:', 'quorumlock:permits'
 
 -- slot returns the name of a slot, by its number from 0 on. For a message about several slots,
 -- numbers has commas between them. The number comes before the name of the semaphore, which may
@@ -29,51 +29,34 @@ local function in_force(pool, size, version)
   return tonumber(size), tonumber(version), known
 end
 
--- vacancies returns the numbers of the free slots of a pool, in ascending order. It asks the index, and looks at the slots
--- that may have ended, but at most at 128 of them: see book. taken is a slot that the caller found held. Without an index
--- it looks at all slots, and makes one. That lives while it is used, and each of its times is within a minute. So an entry
--- that is wrong, since somebody deleted a key by hand, is not wrong for longer.
---
--- It uses pcall: a node without memory or the right to write has no index.
+-- vacancies returns the numbers of the free slots of a pool, in ascending order. It asks the index: see book. taken is a
+-- slot that the caller found held. An index with all slots has the size of the pool as -size under an empty name;
+-- vacancies adds those that nobody has had, so that the next denial reads the free slots only.
 local function vacancies(pool, size, now, taken)
-  local rest = string.sub(pool, #POOL + 1)
-  local free, news, lives = {}, {}, {}
-  local spots = {size = size, now = now, free = free, slots = INDEX .. rest, rest = rest}
-  local function look(number)
-    local left = redis.call('PTTL', SLOT .. number .. rest)
-    if left == -2 then
-      free[#free + 1] = tonumber(number)
-    else
-      lives[#lives + 1] = left == -1 and 2 ^ 43 or left
+  local slots, free, here = 'quorumlock:slots' .. string.sub(pool, #POOL + 1), {}, {}
+  local known = redis.pcall('ZRANGE', slots, '-inf', now, 'BYSCORE')
+  if known[1] ~= '' or redis.pcall('ZSCORE', slots, '') ~= tostring(-size) then
+    local news, all = {-size, ''}, redis.pcall('ZRANGE', slots, 0, -1)
+    for _, number in ipairs(all) do
+      here[number] = true
     end
-    news[#news + 1], news[#news + 2] = left == -2 and '0' or soon(now, left), number
-  end
-
-  local known = redis.pcall('ZRANGE', spots.slots, '-inf', now, 'BYSCORE', 'WITHSCORES')
-  if known[2] == tostring(-size) then
-    for i = 3, #known, 2 do
-      if known[i + 1] == '0' and known[i] ~= taken then
-        free[#free + 1] = tonumber(known[i])
-      elseif #news < 256 then
-        look(known[i])
+    for i = 0, size - 1 do
+      if not here[tostring(i)] then
+        known[#known + 1] = tostring(i)
+        news[#news + 1], news[#news + 2] = 0, i
       end
     end
-    table.sort(free)
-  else
-    for i = 0, size - 1 do
-      look(tostring(i))
+    if all[1] then
+      redis.pcall('ZADD', slots, unpack(news)) -- without memory, the next denial does so
     end
-    table.sort(lives)
-    spots.lives = lives
-    if known[1] then
-      redis.pcall('DEL', spots.slots)
+  end
+  for _, number in ipairs(known) do
+    if number ~= taken and number ~= '' and tonumber(number) < size then
+      free[#free + 1] = tonumber(number)
     end
-    news[#news + 1], news[#news + 2] = -size, ''
   end
-  if news[1] and type(redis.pcall('ZADD', spots.slots, unpack(news))) == 'number' then
-    redis.pcall('PEXPIRE', spots.slots, 120000)
-  end
-  return spots
+  table.sort(free)
+  return {size = size, now = now, free = free, slots = slots}
 end
 
 -- map returns a bitmap of the free slots.
@@ -92,42 +75,23 @@ local function map(spots)
   return table.concat(bytes)
 end
 
--- after returns how many ms pass until that many more slots are free, unless a holder releases one earlier. Renewals do
--- not change the index, so its times may be too early. after looks at the slot with that time, unless it is half a minute
--- ahead, and goes on while it finds later ones. It looks at 85 slots at most: then the result may be too early.
+-- after returns how many ms pass until that many more slots are free, unless a holder releases or renews one earlier.
 local function after(spots, more)
   more = math.max(1, math.min(more, spots.size - #spots.free))
-  if spots.lives then
-    return spots.lives[more] or 0
-  end
-  local place, count, least, known, right = #spots.free + more, 1, 2 ^ 43, 0, false -- place 0 has the size
-  repeat
-    local some, news, i = redis.call('ZRANGE', spots.slots, place, place + count - 1, 'WITHSCORES'), {}, 1
-    while some[i] and not right do
-      local left = redis.call('PTTL', SLOT .. some[i] .. spots.rest)
-      known, least = some[i + 1] - spots.now, math.min(least, left == -1 and 2 ^ 43 or math.max(left, 0))
-      news[i], news[i + 1] = soon(spots.now, left), some[i]
-      right = known > 30000 or news[i] - some[i + 1] <= 100
-      i = i + 2
-    end
-    if news[1] and not (right and count == 1) then
-      redis.pcall('ZADD', spots.slots, 'XX', unpack(news))
-    end
-    if right or #some < 2 * count then
-      return some[1] and least or 0
-    end
-    count = 4 * count
-  until count > 64
-  return math.max(math.min(least, known), 1)
+  local last = redis.call('ZRANGE', spots.slots, '(' .. spots.now, '+inf', 'BYSCORE', 'WITHSCORES', 'LIMIT', more - 1, 1)
+  return last[2] and last[2] - spots.now or 0
 end
 
--- holder returns who holds the first held slot of a pool, or ''.
-local function holder(spots)
-  local number = 0
-  while spots.free[number + 1] == number do
-    number = number + 1
+-- holder returns who holds one of the first slots of a pool. If fewer slots are free than a waiter needs, one of as many
+-- is held.
+local function holder(pool, need)
+  for i = 0, need - 1 do
+    local owner = redis.pcall('HKEYS', slot(pool, i))[1]
+    if owner then
+      return owner
+    end
   end
-  return redis.pcall('HKEYS', SLOT .. number .. spots.rest)[1] or ''
+  return POOL
 end
 
 local function pools()
@@ -322,7 +286,7 @@ local function pools()
     local rank, missing = redis.call('ZRANK', key('queue', pool), waiter) or 0, need - #spots.free
     if missing > 0 then
       queue.came({pool}, waiter)
-      return {pool, holder(spots), after(spots, missing + rank), 0, rank}
+      return {pool, holder(pool, need), after(spots, missing + rank), 0, rank}
     end
     local left, first = precedence(pool, waiter, need, now, spots)
     if first then

@@ -1,5 +1,6 @@
 -- prolong extends the names to another TTL, and puts back those that are absent. Its arguments and
--- its reply are as in the script renew; recovering is what guard returned.
+-- its reply are as in the script renew; recovering is what guard returned. A name that the owner does not
+-- hold needs its tombstone.
 local function prolong(now, recovering, names, owner, text, last)
   local ttl = tonumber(text)
   if ttl > MAX_TTL then
@@ -16,7 +17,7 @@ local function prolong(now, recovering, names, owner, text, last)
       if redis.call('PTTL', name) < ttl then
         short[#short + 1] = name
       end
-    elseif redis.call('EXISTS', key('tombstone', name) .. ':' .. owner) == 1 then
+    elseif buried(name, owner, now) then
       return {name, '', 0, 0} -- even if another owner holds the name now
     elseif holder then
       -- A writer can show that the lease is lost. Readers name no single owner.
@@ -38,13 +39,14 @@ local function prolong(now, recovering, names, owner, text, last)
   -- extended first.
   for _, name in ipairs(short) do
     redis.call('PEXPIRE', name, text)
+    book(name, math.floor(now / 1000), ttl, RECOVERY)
   end
   for _, name in ipairs(absent) do
     local failure = put(name, owner, text, last)
     if failure then
       return failure
     end
-    book(name, math.floor(now / 1000), ttl)
+    book(name, math.floor(now / 1000), ttl, RECOVERY)
   end
   raise(low, last)
   local done = #absent > 0 and 2 or 1

@@ -25,7 +25,7 @@ local function guard(recovery)
   local info = redis.call('INFO', 'replication')
   local _, before = string.find(info, 'master_replid:', 1, true)
   local identity = string.sub(info, before + 1, before + 40)
-  local marker = redis.call('HMGET', 'quorumlock:node', 'identity', 'since', 'open', 'restarted', 'version')
+  local marker = redis.call('HMGET', MARKER, 'identity', 'since', 'open', 'restarted', 'version')
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
   if marker[5] and marker[5] ~= '1' then
@@ -43,14 +43,14 @@ local function guard(recovery)
     end
     local open, seal = marker[3] or '', 'master_replid:' .. identity
     if string.sub(open, 1, 54) ~= seal or (tonumber(string.sub(open, 56)) or 0) < tonumber(recovery) then
-      redis.pcall('HSET', 'quorumlock:node', 'open', seal .. ' ' .. recovery) -- if this fails, a later call repeats it
+      redis.pcall('HSET', MARKER, 'open', seal .. ' ' .. recovery) -- if this fails, a later call repeats it
     end
     return now, nil, over
   end
 
   local restarted = known and 1 or 0
   -- It uses pcall, since a node that is out of memory must still serve renewals.
-  local written = redis.pcall('HSET', 'quorumlock:node', 'identity', identity, 'since', now, 'restarted', restarted, 'open', '', 'version', 1)
+  local written = redis.pcall('HSET', MARKER, 'identity', identity, 'since', now, 'restarted', restarted, 'open', '', 'version', 1)
   if type(written) == 'table' then
     return now, written
   end

@@ -1,0 +1,171 @@
+package node
+
+import (
+	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// A call declares every key that its script may use, in the order that the header of the script describes. Servers other
+// than Redis, and proxies, refuse any other key, and Redis may do so. Each key costs a server about a third of a
+// microsecond. So a call for a lone owner leaves out the keys that it rarely needs. If the script would need one, it changes
+// nothing and says so, and the call is repeated with all of them: see [apart].
+
+// declare adds the names, and then their keys of each kind.
+func (w *writer) declare(names []string, kinds ...string) {
+	w.keys = append(w.keys, names...)
+	for _, kind := range kinds {
+		for _, name := range names {
+			w.keys = append(w.keys, w.key(kind, name))
+		}
+	}
+}
+
+// key is [wire.Key] in memory that the next exchange overwrites.
+func (w *writer) key(kind, name string) string {
+	before, behind := wire.KeyAffixes(wire.Tagged(name))
+	p := &w.packer
+	from := len(p.bytes)
+	p.bytes = append(append(append(append(append(append(p.bytes, "quorumlock:"...), kind...), ':'), before...), name...), behind...)
+	return rueidis.BinaryString(p.bytes[from:])
+}
+
+// declareFixed adds the keys that a node has once.
+func (w *writer) declareFixed() {
+	w.keys = append(w.keys, wire.MarkerKey(w.tag), wire.FencesKey(w.tag))
+}
+
+// declareIndex adds the index of the pool, if the names are slots.
+func (w *writer) declareIndex(names []string) {
+	if index := wire.IndexKey(names[0]); index != "" {
+		w.keys = append(w.keys, index)
+	}
+}
+
+// isLone reports whether a call leaves out the keys that a lone owner of one name rarely needs. A name that looks like a key of
+// the library may be one of another operation, behind which it must not run again.
+func (w *writer) isLone(op *wire.Op) bool {
+	return !w.whole && len(op.Names) == 1 && op.Waiter.ID == "" && wire.MayBeLock(op.Names[0])
+}
+
+func (w *writer) keysOfAcquire(op *wire.Op) {
+	if w.isLone(op) {
+		w.declare(op.Names, "queue")
+	} else {
+		w.declare(op.Names, "queue", "waiting", "writers")
+	}
+	w.declareFixed()
+}
+
+func (w *writer) keysOfRenew(op *wire.Op) {
+	if w.isLone(op) && wire.IndexKey(op.Names[0]) == "" {
+		w.declare(op.Names)
+	} else {
+		w.declare(op.Names, "tombstone")
+		w.declareIndex(op.Names)
+	}
+	w.declareFixed()
+}
+
+func (w *writer) keysOfRelease(op *wire.Op) {
+	if w.isLone(op) {
+		w.declare(op.Names, "queue")
+		return
+	}
+	w.declare(op.Names, "queue", "waiting", "writers")
+	w.keys = append(w.keys, wire.FencesKey(w.tag))
+}
+
+func (w *writer) keysOfMany(ops []wire.Op) {
+	for i := range ops {
+		op := &ops[i]
+		if op.Kind == wire.Renew {
+			w.declare(op.Names)
+			w.declareIndex(op.Names)
+		} else {
+			w.declare(op.Names, "queue")
+		}
+	}
+	w.declareFixed()
+}
+
+func (w *writer) keysOfReaderAcquire(op *wire.Op) {
+	w.declare(op.Names, "readers", "queue", "waiting", "writers")
+	w.declareFixed()
+}
+
+func (w *writer) keysOfReaderRenew(op *wire.Op) {
+	w.declare(op.Names, "readers", "tombstone", "queue", "waiting", "writers")
+	w.declareFixed()
+}
+
+func (w *writer) keysOfReaderRelease(op *wire.Op) {
+	w.declare(op.Names, "readers", "queue", "waiting", "writers")
+	w.keys = append(w.keys, wire.FencesKey(w.tag))
+}
+
+func (w *writer) keysOfInspect(op *wire.Op) {
+	w.declare(op.Names, "readers")
+	w.declareFixed()
+}
+
+func (w *writer) keysOfForceRelease(op *wire.Op) {
+	w.declare(op.Names, "readers", "tombstone", "queue", "waiting", "writers")
+	w.declareIndex(op.Names)
+}
+
+func (w *writer) keysOfLeave(op *wire.Op) { w.declare(op.Names, "queue", "waiting", "writers") }
+
+func (w *writer) keysOfShorten(op *wire.Op) {
+	w.declare(op.Names, "readers")
+	w.declareIndex(op.Names)
+}
+
+func (w *writer) keysOfLatch(op *wire.Op) {
+	w.declare(op.Names, "latch", "latched", "awaiting")
+	w.declareFixed()
+}
+
+func (w *writer) keysOfOnce(op *wire.Op) {
+	w.declare(op.Names, "once")
+	w.declareFixed()
+}
+
+func (w *writer) keysOfMarker(*wire.Op) { w.declareFixed() }
+
+func (w *writer) keysOfList(op *wire.Op) { w.keys = append(w.keys, op.List.Key, wire.MarkerKey(w.tag)) }
+
+// declarePool adds a pool, its queue, and its index.
+func (w *writer) declarePool(pool string) {
+	w.keys = append(w.keys, pool, w.key("queue", pool), w.key("waiting", pool), wire.IndexKey(pool))
+}
+
+func (w *writer) keysOfPool(op *wire.Op) { w.declarePool(op.Pool.Name) }
+
+func (w *writer) keysOfSlots(op *wire.Op) {
+	w.declarePool(op.Pool.Name)
+	w.declare(op.Names)
+	if op.Kind == wire.Acquire {
+		w.declareFixed()
+	}
+}
+
+// keysOfRefresh adds the keys of each waiter. A waiter for slots that is denied learns the owner of one of the first slots.
+func (w *writer) keysOfRefresh(op *wire.Op) {
+	for i := range op.Waiting {
+		q := &op.Waiting[i]
+		if pool := q.Pool.Name; pool != "" {
+			w.declarePool(pool)
+			for slot := range min(wire.SlotsWanted(q.Waiter.ID), q.Pool.Size) {
+				w.keys = append(w.keys, wire.SlotName(pool, slot))
+			}
+			continue
+		}
+		if q.Reads {
+			w.declare(q.Names, "readers", "queue", "waiting", "writers")
+		} else {
+			w.declare(q.Names, "queue", "waiting", "writers")
+		}
+	}
+	w.keys = append(w.keys, wire.FencesKey(w.tag))
+}

@@ -1,0 +1,43 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// Each key costs the server time, so a lone owner declares the keys of the usual case only.
+func TestLoneCallsDeclareFewKeys(t *testing.T) {
+	waiter := wire.Waiter{ID: "c:1", Keep: time.Second}
+	for _, c := range []struct {
+		op   wire.Op
+		keys []string
+	}{
+		{wire.Op{Kind: wire.Acquire, Names: []string{"a"}}, []string{"a", "quorumlock:queue:{a}", "quorumlock:node", "quorumlock:fences"}},
+		{wire.Op{Kind: wire.Renew, Names: []string{"a"}}, []string{"a", "quorumlock:node", "quorumlock:fences"}},
+		{wire.Op{Kind: wire.Release, Names: []string{"{a}"}}, []string{"{a}", "quorumlock:queue::{a}"}},
+		{wire.Op{Kind: wire.Release, Names: []string{"a"}, Waiter: waiter}, []string{
+			"a", "quorumlock:queue:{a}", "quorumlock:waiting:{a}", "quorumlock:writers:{a}", "quorumlock:fences",
+		}},
+	} {
+		var w writer
+		w.call([]wire.Op{c.op})
+		assert.Equal(t, c.keys, w.keys)
+	}
+}
+
+// An operation that shares a name with another one declares all keys at once, unless one script keeps their order: it must not
+// run again behind the other one.
+func TestOperationsOnOneNameAreNotSplit(t *testing.T) {
+	lone := func(kind wire.Kind, name string) wire.Op {
+		return wire.Op{Kind: kind, Names: []string{name}, Fair: true}
+	}
+	leaves := wire.Op{Kind: wire.Leave, Names: []string{"a"}, Waiter: wire.Waiter{ID: "c:1"}}
+	together := []wire.Op{lone(wire.Acquire, "a"), lone(wire.Acquire, "b"), lone(wire.Release, "a")}
+	assert.Equal(t, []opRange{{0, 3, false}}, spans(nil, together))
+	assert.Equal(t, []opRange{{0, 1, true}, {1, 2, false}, {2, 3, true}, {3, 4, true}}, spans(nil, append(together, leaves)))
+	assert.Equal(t, []opRange{{0, 2, false}, {2, 3, false}}, spans(nil, []wire.Op{lone(wire.Acquire, "b"), lone(wire.Acquire, "c"), leaves}))
+}
