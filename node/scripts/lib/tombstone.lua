@@ -6,24 +6,26 @@ local function buried(name, owner, now)
   return (tonumber(redis.call('HGET', key('tombstone', name), owner)) or 0) > now / 1000
 end
 
--- bury makes a tombstone that lives for ttl ms at least, and removes those that have ended. It comes before the lock is
--- removed, so an error leaves the lock.
+-- graves has the ends of the tombstones of each name that this call has read.
+local graves = {}
+
+-- bury makes a tombstone that lives for ttl ms at least. For the first one of a name, it removes those that have ended. It
+-- reads the others once only, since many readers may be forced off together.
 local function bury(name, owner, ttl, now)
-  ttl = tonumber(ttl)
-  local graves, longest, ended = key('tombstone', name), ttl, {}
-  local owners = redis.call('HKEYS', graves)
-  for i, ends in ipairs(owners[1] and redis.call('HMGET', graves, unpack(owners)) or {}) do
-    local left = (tonumber(ends) or 0) - now
-    longest = math.max(longest, left)
-    if owners[i] == owner then
-      ttl = math.max(ttl, left)
-    elseif left <= 0 then
-      ended[#ended + 1] = owners[i]
+  local tombstones, ends = key('tombstone', name), graves[name]
+  if not ends then
+    ends = {}
+    graves[name] = ends
+    for _, other in ipairs(redis.call('HKEYS', tombstones)) do
+      ends[other] = tonumber(redis.call('HGET', tombstones, other)) or 0
+      if ends[other] <= now then
+        redis.call('HDEL', tombstones, other)
+      end
     end
   end
-  redis.call('HSET', graves, owner, now + ttl)
-  redis.call('PEXPIRE', graves, longest)
-  if ended[1] then
-    redis.call('HDEL', graves, unpack(ended))
+  ends[owner] = math.max(now + ttl, ends[owner] or 0)
+  redis.call('HSET', tombstones, owner, ends[owner])
+  if redis.call('PTTL', tombstones) < ends[owner] - now then
+    redis.call('PEXPIRE', tombstones, ends[owner] - now)
   end
 end
