@@ -150,13 +150,14 @@ func (w *writer) keysOfSlots(op *wire.Op) {
 	}
 }
 
-// keysOfRefresh adds the keys of each waiter. A waiter for slots that is denied learns the owner of one of the first slots.
+// keysOfRefresh adds the keys of each waiter. A waiter for slots that is denied learns the owner of one of the first slots, of a
+// pool that may be larger than the client knows.
 func (w *writer) keysOfRefresh(op *wire.Op) {
 	for i := range op.Waiting {
 		q := &op.Waiting[i]
 		if pool := q.Pool.Name; pool != "" {
 			w.declarePool(pool)
-			for slot := range min(wire.SlotsWanted(q.Waiter.ID), q.Pool.Size) {
+			for slot := range wire.SlotsWanted(q.Waiter.ID) {
 				w.keys = append(w.keys, wire.SlotName(pool, slot))
 			}
 			continue
