@@ -75,11 +75,22 @@ local function map(spots)
   return table.concat(bytes)
 end
 
--- after returns how many ms pass until that many more slots are free, unless a holder releases or renews one earlier.
+-- after returns how many ms pass until that many more slots are free, unless a holder releases or renews one earlier. Slots
+-- beyond the pool may be held since it was larger. They do not count.
 local function after(spots, more)
   more = math.max(1, math.min(more, spots.size - #spots.free))
-  local last = redis.call('ZRANGE', spots.slots, '(' .. spots.now, '+inf', 'BYSCORE', 'WITHSCORES', 'LIMIT', more - 1, 1)
-  return last[2] and last[2] - spots.now or 0
+  local from = 0
+  repeat
+    local some = redis.call('ZRANGE', spots.slots, '(' .. spots.now, '+inf', 'BYSCORE', 'WITHSCORES', 'LIMIT', from, more)
+    for i = 1, #some, 2 do
+      more = tonumber(some[i]) < spots.size and more - 1 or more
+      if more == 0 then
+        return some[i + 1] - spots.now
+      end
+    end
+    from = from + #some / 2
+  until not some[1]
+  return 0
 end
 
 -- holder returns who holds one of the first slots of a pool. If fewer slots are free than a waiter needs, one of as many
