@@ -45,3 +45,23 @@ func TestIndexAfterAReleaseWithoutRights(t *testing.T) {
 	require.Equal(t, "0", command(t, server, "EXISTS", wire.SlotName(wire.PoolName("lock:a"), 0)))
 	assert.Equal(t, []byte{1}, want(t, wire.Denied, full, slots(2, acquire("o3"), 1)).Pool.Free)
 }
+
+// An index that is wrong costs a waiter one attempt for each slot: the holder has no right to write it, or somebody has deleted it.
+func TestIndexLearnsOfSlotsThatAreHeld(t *testing.T) {
+	server, full, user := indexed(t, strings.Fields(minimalACL)...)
+	for _, spoil := range []func(){
+		func() { command(t, server, "DEL", index) },
+		func() {
+			want(t, wire.Released, full, slots(2, release("o1"), 0))
+			want(t, wire.Granted, user, slots(2, acquire("o1"), 0))
+		},
+	} {
+		spoil()
+		want(t, wire.Denied, full, slots(2, acquire("o3"), 0))
+		r := want(t, wire.Denied, full, slots(2, acquire("o3"), 1))
+		assert.Equal(t, []byte{0}, r.Pool.Free)
+		assert.Positive(t, r.Holder.TTL)
+		r = want(t, wire.Denied, full, slots(2, acquire("o3"), 0, 1))
+		assert.Equal(t, []byte{0}, r.Pool.Free)
+	}
+}

@@ -30,8 +30,9 @@ local function in_force(pool, size, version)
 end
 
 -- vacancies returns the numbers of the free slots of a pool, in ascending order. It asks the index: see book. taken is a
--- slot that the caller found held. An index with all slots has the size of the pool as -size under an empty name;
--- vacancies adds those that nobody has had, so that the next denial reads the free slots only.
+-- slot that the caller found held: if the index is wrong about it, it learns of it. An index with all slots has the size of
+-- the pool as -size under an empty name; vacancies adds those that nobody has had, so that the next denial reads the free
+-- slots only.
 local function vacancies(pool, size, now, taken)
   local slots, free, here = 'quorumlock:slots' .. string.sub(pool, #POOL + 1), {}, {}
   local known = redis.pcall('ZRANGE', slots, '-inf', now, 'BYSCORE')
@@ -51,7 +52,11 @@ local function vacancies(pool, size, now, taken)
     end
   end
   for _, number in ipairs(known) do
-    if number ~= taken and number ~= '' and tonumber(number) < size then
+    if number == taken then
+      local name = slot(pool, number)
+      local left = redis.call('PTTL', name)
+      book(name, now, left < 0 and 60000 or left, RECOVERY)
+    elseif number ~= '' and tonumber(number) < size then
       free[#free + 1] = tonumber(number)
     end
   end
