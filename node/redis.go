@@ -298,10 +298,11 @@ func (r *redisNode) round(ctx context.Context, w *workspace, spans []opRange, op
 }
 
 // settled returns which of two replies to an operation counts. The first run may have released or
-// healed the names, taken the token, or opened the node; the second reply cannot show that.
+// healed the names, taken the token, or opened the node; the second reply cannot show that, nor could a third.
 func settled(op *wire.Op, first, second wire.Reply) wire.Reply {
 	switch was, is := first.Outcome, second.Outcome; {
-	case was == wire.Released && is == wire.Absent,
+	case first.Err == nil && second.Err == errKeys, //nolint:errorlint // never wrapped
+		was == wire.Released && is == wire.Absent,
 		was == wire.Healed && is == wire.Granted,
 		was == wire.Granted && is == wire.Granted,
 		was == wire.Granted && is == wire.Denied && op.Kind == wire.Open:
