@@ -1,9 +1,12 @@
 package node_test
 
 import (
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -35,4 +38,34 @@ func TestRedisReleaseThatAsksForKeysWhenRepeated(t *testing.T) {
 		require.NoError(t, r.Err)
 	}
 	assert.Equal(t, wire.Released, replies[1].Outcome, strings.Join(asked, ", "))
+}
+
+// answered runs a function once the server has answered the first command.
+type answered struct {
+	rueidis.Client
+	asked atomic.Bool
+	then  func()
+}
+
+func (c *answered) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	r := c.Client.Do(ctx, cmd)
+	if !c.asked.Swap(true) {
+		c.then()
+	}
+	return r
+}
+
+// Another exchange may find the connection broken before an operation that asked for more keys is sent again. Then it is
+// sent on the next connection, as the operations of the other exchange are.
+func TestRedisConnectionLostBeforeAnOperationRunsAgain(t *testing.T) {
+	server := start(t)
+	n := opened(t, open(t, server.Addr()))
+	want(t, wire.Granted, n, acquire("o1", "a"))
+	want(t, wire.Absent, n, release("o2", "b"))
+	want(t, wire.Denied, n, waits("c:1", 1, "a"))
+	n.WrapClient(func(c rueidis.Client) rueidis.Client {
+		return &answered{Client: c, then: func() { assert.NoError(t, n.Reconnect(t.Context())) }}
+	})
+	r := want(t, wire.Released, n, release("o1", "a"))
+	assert.True(t, r.Repeated)
 }

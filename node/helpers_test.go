@@ -88,6 +88,7 @@ type serverNode interface {
 	Tag() string
 	Sharers() int
 	WrapClient(wrap func(rueidis.Client) rueidis.Client)
+	Reconnect(ctx context.Context) error
 }
 
 func open(t testing.TB, address string) serverNode {

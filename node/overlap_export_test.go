@@ -1,6 +1,11 @@
 package node
 
-import "github.com/redis/rueidis"
+import (
+	"context"
+	"io"
+
+	"github.com/redis/rueidis"
+)
 
 // Sharers returns how many exchanges are under way on the present connection.
 func (r *redisNode) Sharers() int {
@@ -14,4 +19,12 @@ func (r *redisNode) WrapClient(wrap func(rueidis.Client) rueidis.Client) {
 	r.connToken <- struct{}{}
 	defer func() { <-r.connToken }()
 	r.link.client = wrap(r.link.client)
+}
+
+// Reconnect gives the present connection up and makes another one, as an exchange does that finds it broken.
+func (r *redisNode) Reconnect(ctx context.Context) error {
+	r.connToken <- struct{}{}
+	defer func() { <-r.connToken }()
+	r.link.giveUp(ctx, io.EOF)
+	return r.link.open(ctx, &r.opt)
 }

@@ -251,7 +251,7 @@ func (r *redisNode) exchange(ctx context.Context, ops []wire.Op, replies []wire.
 		if r.link.client == client {
 			r.round(ctx, w, singles(len(again)), again.pick(ops), answers)
 		} else { // another exchange has given it up
-			failCommand(answers, rueidis.ErrClosing)
+			failCommand(answers, errMoved)
 		}
 		again.settle(replies, answers)
 	}
