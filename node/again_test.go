@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // A server that has lost a script gets all commands behind it once more. A waiter may have come meanwhile, so that a release
@@ -68,4 +69,23 @@ func TestRedisConnectionLostBeforeAnOperationRunsAgain(t *testing.T) {
 	})
 	r := want(t, wire.Released, n, release("o1", "a"))
 	assert.True(t, r.Repeated)
+}
+
+// While a slot of a cluster moves, its owner refuses a command if one of the keys is not there, as the queue of a name that
+// is acquired. Renewals in the same command need no such key.
+func TestRedisRenewalsBesideAKeyThatHasMoved(t *testing.T) {
+	n := open(t, newFront(t, fake(func(args []string) (string, bool) {
+		for _, key := range args {
+			if strings.HasPrefix(key, "quorumlock:queue:") || strings.HasPrefix(key, "quorumlock:tombstone:") {
+				return "-TRYAGAIN Multiple keys request during rehashing of slot\r\n", true
+			}
+		}
+		return ":1\r\n", true
+	})).addr())
+	replies := do(n, renew("o1", "a"), acquire("o2", "b"), renew("o3", "c"))
+	for _, i := range []int{0, 2} {
+		require.NoError(t, replies[i].Err)
+		assert.Equal(t, wire.Granted, replies[i].Outcome)
+	}
+	require.ErrorIs(t, replies[1].Err, node.ErrRejected)
 }

@@ -161,6 +161,12 @@ func leavesSlot(err error) bool {
 		strings.Contains(text, "while the cluster is down") // of a script, with cluster-allow-reads-when-down
 }
 
+// lacksKey reports whether a server refused a command because the slot moves, and one of the keys is not there.
+func lacksKey(err error) bool {
+	text := errorText(err)
+	return strings.HasPrefix(text, "ASK ") || strings.HasPrefix(text, "TRYAGAIN ")
+}
+
 // errorText returns the text of an error reply of a server, and "" for other errors.
 func errorText(err error) string {
 	var reply replyError

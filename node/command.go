@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -87,49 +88,37 @@ func isBatchable(op *wire.Op) bool {
 	return operationOf(op).batchable && len(op.Names) == 1 && op.Waiter.ID == "" && (op.Fair || op.Reserve == 0) && wire.MayBeLock(op.Names[0])
 }
 
-// singles returns a range for each of n operations, with all keys.
-func singles(n int) []opRange {
-	all := make([]opRange, n)
-	for i := range all {
-		all[i] = opRange{i, i + 1, true}
-	}
-	return all
-}
+// An operation has to run again, alone, if its reply is errKeys, as the script needs more keys than were declared, or errApart,
+// as the server refused its command because of another one. Either way it has changed nothing. No caller of the node sees these.
+var (
+	errKeys  = fmt.Errorf("%w: KEYS", errProtocol)
+	errApart = fmt.Errorf("%w: refused", errProtocol)
+)
 
-// again lists the operations that have to run again: each alone, with all its keys.
-type again []int
+// moreRounds bounds how often an operation runs again: with few keys, and then with all.
+const moreRounds = 2
 
-// errKeys is the reply to an operation that changed nothing, since the call has not declared a key that it needs. No caller
-// of the node sees it.
-var errKeys error = keysError{}
-
-type keysError struct{}
-
-func (keysError) Error() string { return "KEYS" }
-
-// apart returns the operations that have to run again, in their order.
-func apart(replies []wire.Reply) (all again) {
+// apart returns a range for each operation that has to run again, and nil if there are none. One that shares a name with
+// another one declares all keys, since it must not ask for them and then come behind the other.
+func apart(ops []wire.Op, replies []wire.Reply) (again []opRange) {
+	var shared []bool
 	for i := range replies {
-		if replies[i].Err == errKeys { //nolint:errorlint // never wrapped
-			all = append(all, i)
+		err := replies[i].Err
+		if err != errKeys && err != errApart { //nolint:errorlint // never wrapped
+			continue
 		}
+		if again == nil {
+			shared = sharedNames(ops)
+		}
+		again = append(again, opRange{i, i + 1, err == errKeys || shared != nil && shared[i]}) //nolint:errorlint // never wrapped
 	}
-	return all
+	return again
 }
 
-// pick returns these operations.
-func (a again) pick(ops []wire.Op) []wire.Op {
-	alone := make([]wire.Op, len(a))
-	for i, at := range a {
-		alone[i] = ops[at]
-	}
-	return alone
-}
-
-// settle sets the replies of these operations.
-func (a again) settle(replies, answers []wire.Reply) {
-	for i, at := range a {
-		replies[at] = answers[i]
+// failRanges sets the replies to operations that do not run again.
+func failRanges(again []opRange, replies []wire.Reply, err error) {
+	for _, s := range again {
+		replies[s.from] = wire.Reply{Err: err}
 	}
 }
 

@@ -25,8 +25,8 @@ func decodeAll(ops []wire.Op, result rueidis.RedisResult, replies []wire.Reply) 
 // failCommand sets the replies to the operations of a command that has failed. If the server refused it for one key, each
 // operation is asked for alone.
 func failCommand(replies []wire.Reply, err error) {
-	if len(replies) > 1 && wire.RefusesCommand(err) {
-		err = errKeys
+	if len(replies) > 1 && (wire.RefusesCommand(err) || lacksKey(err)) {
+		err = errApart
 	}
 	for i := range replies {
 		replies[i] = wire.Reply{Err: err}

@@ -243,17 +243,18 @@ func (r *redisNode) repeat(ctx context.Context, began time.Time, ops []wire.Op, 
 // exchange sends the operations in one pipelined write and reads the replies. It returns an error if the
 // connection cannot be used any more.
 func (r *redisNode) exchange(ctx context.Context, ops []wire.Op, replies []wire.Reply) error {
-	client, w := r.link.client, r.link.borrow()
+	client, began, w := r.link.client, r.link.began, r.link.borrow()
 	w.spans = spans(w.spans[:0], ops)
 	r.round(ctx, w, w.spans, ops, replies)
-	if again := apart(replies); again != nil {
-		answers := make([]wire.Reply, len(again))
-		if r.link.client == client {
-			r.round(ctx, w, singles(len(again)), again.pick(ops), answers)
-		} else { // another exchange has given it up
-			failCommand(answers, errMoved)
+	for n, again := 0, apart(ops, replies); again != nil && n < moreRounds; n, again = n+1, apart(ops, replies) {
+		switch {
+		case r.link.client != client: // another exchange has given it up
+			failRanges(again, replies, errMoved)
+		case deadline(0).Sub(began) > r.opt.ConnWriteTimeout:
+			failRanges(again, replies, context.DeadlineExceeded)
+		default:
+			r.round(ctx, w, again, ops, replies)
 		}
-		again.settle(replies, answers)
 	}
 	var broken error
 	for i := range replies {

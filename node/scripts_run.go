@@ -25,13 +25,16 @@ func NewScripts(name string, server func(args ...string) rueidis.RedisMessage) *
 	return s
 }
 
-// Do carries out the operations one after the other, and sets their replies.
-func (s *Scripts) Do(ops []wire.Op, replies []wire.Reply) {
+// Do carries out the operations one after the other, and sets their replies. It calls between before it runs some of them
+// again, when a server runs what others have sent meanwhile. If that returns an error, the rest fails with it.
+func (s *Scripts) Do(ops []wire.Op, replies []wire.Reply, between func() error) {
 	s.round(spans(nil, ops), ops, replies)
-	if again := apart(replies); again != nil {
-		answers := make([]wire.Reply, len(again))
-		s.round(singles(len(again)), again.pick(ops), answers)
-		again.settle(replies, answers)
+	for again := apart(ops, replies); again != nil; again = apart(ops, replies) {
+		if err := between(); err != nil {
+			failRanges(again, replies, err)
+			break
+		}
+		s.round(again, ops, replies)
 	}
 	for i, r := range replies {
 		if r.Err != nil {

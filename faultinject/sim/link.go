@@ -196,12 +196,12 @@ func (x *exchange) serve(alive bool) {
 // Exchanges that overlap run in any order.
 func (x *exchange) run(alive bool) bool {
 	l := x.link
+	late := x.late()
 	l.mu.Lock()
-	late := x.number <= l.over || x.life != l.server.currentLife()
 	l.over = max(l.over, x.after)
 	x.connects = l.broken
 	l.mu.Unlock()
-	if !alive || late && !l.server.world.weather().Unordered {
+	if !alive || late {
 		x.err, x.unsent = node.ErrUnreachable, x.connects && !alive
 		return false
 	}
@@ -209,11 +209,30 @@ func (x *exchange) run(alive bool) bool {
 	if len(x.ops) > 0 {
 		x.inOrder()
 		x.ran = l.server.world.now()
-		l.server.node().Do(context.Background(), x.ops, x.replies)
+		l.server.node().DoWithPause(context.Background(), x.ops, x.replies, x.pause)
 		l.server.world.ran(l, x)
 		l.server.maybeForget(x)
 	}
 	return true
+}
+
+// late reports whether the connection of the exchange is gone.
+func (x *exchange) late() bool {
+	l := x.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return (x.number <= l.over || x.life != l.server.currentLife()) && !l.server.world.weather().Unordered
+}
+
+// pause lets the time of a further round trip pass before some operations run again. If the connection is gone then, or the
+// server does not run, the exchange fails.
+func (x *exchange) pause() error {
+	s := x.link.server
+	s.world.apart.Sleep(x.there + x.back)
+	if x.late() || !s.runs() {
+		x.err = node.ErrUnreachable
+	}
+	return x.err
 }
 
 // inOrder checks that no command of an owner runs after its release, unless the network reorders.

@@ -190,6 +190,12 @@ func (m *Node) List(ctx context.Context, cursor uint64) (names []string, next ui
 
 // Do implements [node.Node].
 func (m *Node) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	m.DoWithPause(ctx, ops, replies, func() error { return nil })
+}
+
+// DoWithPause is Do, and calls pause before it runs operations again, which other calls may then overtake. If pause returns
+// an error, these fail with it.
+func (m *Node) DoWithPause(ctx context.Context, ops []wire.Op, replies []wire.Reply, pause func() error) {
 	if err := m.ready(ctx); err != nil {
 		for i, op := range ops {
 			replies[i] = wire.Reply{Err: &node.Error{Node: m.name, Op: op.Kind.String(), Reason: err}, Unsent: !errors.Is(err, node.ErrTimeout)}
@@ -198,7 +204,11 @@ func (m *Node) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.scripts.Do(ops, replies)
+	m.scripts.Do(ops, replies, func() error {
+		m.mu.Unlock()
+		defer m.mu.Lock()
+		return pause()
+	})
 }
 
 // Probe implements [node.Node].
