@@ -232,20 +232,23 @@ func (p *mirror) run(ops ...wire.Op) []wire.Reply {
 	header := fmt.Sprintf(atTestTime, p.now(), p.identity, channels.String())
 	replies := make([]wire.Reply, len(ops))
 	p.writer.packer.clear()
-	for _, r := range spans(nil, ops) {
-		command := eval(p.client.B(), &p.writer, ops[r.from:r.to])
-		args := slices.Clone(command.Commands())
-		for i := range args {
-			args[i] = strings.Clone(args[i]) // its memory is used again
+	for round := spans(nil, ops); round != nil; round = apart(ops, replies) {
+		for _, r := range round {
+			p.writer.whole = r.whole
+			command := eval(p.client.B(), &p.writer, ops[r.from:r.to])
+			args := slices.Clone(command.Commands())
+			for i := range args {
+				args[i] = strings.Clone(args[i]) // its memory is used again
+			}
+			p.sent = nil
+			reply := p.engine.Do(args...)
+			args[1] = header + args[1]
+			onServer, _ := p.command(args...).ToMessage()
+			p.check(replyText(reply) == messageText(onServer), "the server replied\n  %s\nand the engine\n  %s", messageText(onServer), replyText(reply))
+			p.compareMessages()
+			p.compareKeys()
+			decodeMessages(ops[r.from:r.to], onServer, replies[r.from:r.to])
 		}
-		p.sent = nil
-		reply := p.engine.Do(args...)
-		args[1] = header + args[1]
-		onServer, _ := p.command(args...).ToMessage()
-		p.check(replyText(reply) == messageText(onServer), "the server replied\n  %s\nand the engine\n  %s", messageText(onServer), replyText(reply))
-		p.compareMessages()
-		p.compareKeys()
-		decodeMessages(ops[r.from:r.to], onServer, replies[r.from:r.to])
 	}
 	for i, r := range replies {
 		p.check(r.Err == nil || reasonOf(r.Err) != ErrProtocol, "%v", r.Err) //nolint:errorlint // a reason is never wrapped
