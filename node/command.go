@@ -222,7 +222,11 @@ func (w *writer) packed(ops []wire.Op) string {
 		if op.Kind != wire.Release {
 			p.addNumber(op.Token)
 		}
-		p.addNumber(fenceOffset(op.Names[0]))
+		at := fenceOffset(op.Names[0])
+		p.addNumber(at)
+		if op.Kind != wire.Release {
+			p.addNumber(at + fenceWidth - 1)
+		}
 		if op.Kind == wire.Acquire && op.Reserve > 0 {
 			p.addNumber(op.End())
 		}
@@ -266,12 +270,18 @@ func (w *writer) acquire(op *wire.Op) {
 }
 
 func (w *writer) renew(op *wire.Op) {
-	w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token), w.fences(op))
+	w.add(op.Owner, w.numerals.unsigned(op.Token), w.fences(op), w.numerals.unsigned(fenceOffset(op.Names[0])+fenceWidth-1))
+	if op.TTL != op.Limits.MaxTTL || op.Reserve > 0 || op.Waiter.ID != "" {
+		w.add(milliseconds(op.TTL))
+	}
 }
 
 func (w *writer) release(op *wire.Op) {
-	w.add(op.Owner, w.fences(op))
-	w.rejoining(op)
+	w.add(op.Owner)
+	if !w.isLone(op) {
+		w.add(w.fences(op))
+		w.rejoining(op)
+	}
 }
 
 func (w *writer) inspect(op *wire.Op) {

@@ -10,7 +10,7 @@ import (
 )
 
 func (w *writer) acquirePermits(op *wire.Op) {
-	w.renew(op)
+	w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token), w.fences(op))
 	w.size(op)
 	w.waiting(op)
 }

@@ -88,6 +88,8 @@ func formOfMany(op *wire.Op) scriptForm {
 //
 //	MAX_TTL, MAX_SKEW  the limits in ms, and
 //	RECOVERY           how long a node recovers, in ms
+//	LONGEST            MAX_TTL as text
+//	SEAL               how the field open ends if RECOVERY is the longest recovery that is over
 //	OLDEST, NEWEST     by how many seconds the second of a token may differ from the node's, so that the
 //	                   token is plausible whatever the fractions are
 //	SETTLED            the same in seconds, rounded up
@@ -96,11 +98,11 @@ func formOfMany(op *wire.Op) scriptForm {
 func (f scriptForm) header() string {
 	ttl, skew, recovery := f.limits.MaxTTL.Milliseconds(), f.limits.MaxClockSkew.Milliseconds(), f.limits.Recovery().Milliseconds()
 	const second = int64(time.Second / time.Millisecond)
-	return fmt.Sprintf(`local MAX_TTL, MAX_SKEW, RECOVERY = %d, %d, %d
+	return fmt.Sprintf(`local MAX_TTL, MAX_SKEW, RECOVERY, LONGEST, SEAL = %d, %d, %d, '%d', ' %d'
 local OLDEST, NEWEST, SETTLED = %d, %d, %d
 local FAIR, ANNOUNCE = %t, %t
 local FROM, TO = %d, %d
-`, ttl, skew, recovery, 1-ttl/second, skew/second-1, min((recovery+second-1)/second, maxRecovery),
+`, ttl, skew, recovery, ttl, recovery, 1-ttl/second, skew/second-1, min((recovery+second-1)/second, maxRecovery),
 		f.fair, f.announce, f.place, f.place+identityLength-1)
 }
 

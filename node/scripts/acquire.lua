@@ -3,14 +3,15 @@
 -- KEYS      the names of the locks; the keys of their queues, of which queue is enough without a
 --           waiter; the marker; the fences
 -- ARGV[1]   owner
--- ARGV[2]   TTL in ms
--- ARGV[3]   proposed token, in us of the client's clock
--- ARGV[4]   offsets of the names' fences: see locate
--- ARGV[5]   last token of the reserved block: the fence. None, and no more arguments, if the
+-- ARGV[2]   proposed token, in us of the client's clock
+-- ARGV[3]   offsets of the names' fences: see locate
+-- ARGV[4]   the last offset of the fence of a single name
+-- ARGV[5]   TTL in ms. None, and no more arguments, if it is MaxTTL
+-- ARGV[6]   last token of the reserved block: the fence. None, and no more arguments, if the
 --           block is one token
--- ARGV[6]   waiter that gets an entry in the queues if this is denied, or none
--- ARGV[7]   its ticket
--- ARGV[8]   how long its entry lives, in ms
+-- ARGV[7]   waiter that gets an entry in the queues if this is denied, or none
+-- ARGV[8]   its ticket
+-- ARGV[9]   how long its entry lives, in ms
 -- Reply     1                           granted, and the token was taken
 --           {fence}                     granted; the token was not taken: fence is as large
 --           {name, owner, pttl, fence}  held by another owner; of several, the longest-lived
@@ -26,8 +27,8 @@
 -- waiter, or one in FIFO order. They use no function, since each run of a script makes its functions
 -- anew.
 
-local call, name, owner, ttl, token = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local place, last = ARGV[4], ARGV[5] or token
+local call, name, owner, token, place, stop = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local ttl, last = ARGV[5] or LONGEST, ARGV[6] or token
 if not KEYS[7] then
   local open, time, reply
   -- include inline/look
@@ -36,7 +37,7 @@ if not KEYS[7] then
     local ahead = seconds == time[1] and 0 or (tonumber(seconds) or 0) - time[1]
     local further = last == token and ahead or (tonumber(string.sub(last, 1, -7)) or 0) - time[1]
     if ahead >= OLDEST and further <= NEWEST and #token == 16 and #last == 16 then
-      local queue, waiter, free = KEYS[2], ARGV[6], nil
+      local queue, waiter, free = KEYS[2], ARGV[7], nil
       if not waiter then
         free = call('EXISTS', name, queue) == 0
       elseif FAIR then
@@ -64,4 +65,4 @@ local refused = refusal(now, recovering, tonumber(ttl), token, last, MAX_TTL, MA
 if refused then
   return refused
 end
-return contend(now, names, owner, ttl, token, last, FAIR, KEYS[5], ARGV[6], ARGV[7], ARGV[8])
+return contend(now, names, owner, ttl, token, last, FAIR, KEYS[5], ARGV[7], ARGV[8], ARGV[9])

@@ -6,12 +6,12 @@
 -- ARGV[1]   an array in MessagePack, which costs less than separate arguments. It has
 --             TTL in ms
 --           and for each operation, one after the other:
---             'acquire'   owner, token, offset of the fence; in FIFO order
+--             'acquire'   owner, token, first and last offset of the fence; in FIFO order
 --             'barge'     the same; takes a free name past the waiters
 --             'reserve'   the same, last token of the block; in FIFO order
---             'renew'     owner, token, offset of the fence
+--             'renew'     owner, token, first and last offset of the fence
 --             'extend'    the same for a slot
---             'release'   owner, offset of the fence
+--             'release'   owner, first offset of the fence
 --             'announce'  the same, and Redisson's clients are told
 --           all of them as text
 -- Reply     the reply of its own script for each operation, with a digit for a number, or an
@@ -23,7 +23,7 @@
 
 local argv, call, names = cmsgpack.unpack(ARGV[1]), redis.call, KEYS
 local ttl = argv[1]
-local width = {acquire = 4, barge = 4, reserve = 5, renew = 4, extend = 4, release = 3, announce = 3}
+local width = {acquire = 5, barge = 5, reserve = 6, renew = 5, extend = 5, release = 3, announce = 3}
 
 -- One call finds out whether any of the names to acquire or to release is held or waited for.
 -- Usually none is. A name that occurs twice is looked at when its turn comes.
@@ -95,7 +95,7 @@ local late -- the places of fences of operations that need more keys: others wit
 n, at, k = 0, 2, 1
 local function run()
   while at <= count do
-    local kind, name, owner, token, place, reply = argv[at], names[k], argv[at + 1], argv[at + 2], argv[at + 3], nil
+    local kind, name, owner, token, place, stop, reply = argv[at], names[k], argv[at + 1], argv[at + 2], argv[at + 3], argv[at + 4], nil
     local releases = kind == 'release' or kind == 'announce'
     if late and late[releases and token or place] then
       reply = {'KEYS'}
@@ -131,7 +131,7 @@ local function run()
           reply = redis.pcall('HGET', name, owner) and rarely().renew(name, owner, token, place) or {'KEYS'}
         end
       else
-        local last = kind == 'reserve' and argv[at + 4] or token
+        local last = kind == 'reserve' and argv[at + 5] or token
         if open and oldest and (token < oldest or last > newest) then -- not within these seconds
           oldest, newest = time[1] + OLDEST .. '000000', time[1] + NEWEST .. '999999'
         end

@@ -39,6 +39,7 @@ local found = open and not KEYS[8] and call('EXISTS', name, KEYS[2], pool)
 if found == 0 or found == 1 then
   local set = found == 1 and call('HMGET', pool, 'size', 'version') or {}
   if (set[1] or found == 0) and version - (set[2] or 0) <= 0 and string.match(name, '%d+') - (set[1] or size) < 0 then
+    local stop = place + 15
     -- include inline/take
     if set == 1 then
       book(name, time[1] * 1000 + math.floor(time[2] / 1000), ttl, RECOVERY)

@@ -3,7 +3,7 @@
 -- KEYS      the names of the locks; the keys of their queues, and the fences. For a name without a
 --           waiter, queue is enough
 -- ARGV[1]   owner
--- ARGV[2]   offsets of the names' fences: see locate
+-- ARGV[2]   offsets of the names' fences: see locate. None, and no more arguments, if queue is the only key
 -- ARGV[3]   waiter for which they were acquired, or none
 -- ARGV[4]   its ticket
 -- ARGV[5]   how long its entries live from now on, in ms: it tries again, and is not woken.
@@ -35,7 +35,7 @@ end
 -- include lib/fence
 -- include lib/queue
 local names = first(4, 1)
-locate(names, ARGV[2])
+locate(names, ARGV[2] or '')
 local removed, failure, queued = 0, nil, false
 for _, name in ipairs(names) do
   local own = give(name, ARGV[1], ANNOUNCE, own)

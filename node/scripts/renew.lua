@@ -3,9 +3,10 @@
 -- KEYS      the names of the locks; the keys of their tombstones; the index, if they are slots; the
 --           marker; the fences. For one lock, no tombstone is needed
 -- ARGV[1]   owner
--- ARGV[2]   TTL in ms
--- ARGV[3]   token of the lease, in us
--- ARGV[4]   offsets of the names' fences: see locate
+-- ARGV[2]   token of the lease, in us
+-- ARGV[3]   offsets of the names' fences: see locate
+-- ARGV[4]   the last offset of the fence of a single name
+-- ARGV[5]   TTL in ms, or none if it is MaxTTL
 -- Reply     1                            extended
 --           2                            extended, and at least one name was put back
 --           {1 or 2, left, restarted}    the same, on a node that recovers for left ms
@@ -18,7 +19,8 @@
 --
 -- A renewal never shortens a life, so a late or repeated one does no harm.
 
-local call, name, owner, ttl, token, place = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local call, name, owner, token, place, stop = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local ttl = ARGV[5] or LONGEST
 if not KEYS[6] then
   local open, time, reply
   -- include inline/look

@@ -4,7 +4,7 @@
 if call('HGET', name, owner) then
   local known = #token < #settled or #token == #settled and token < settled
   if not known then
-    local before = redis.pcall('GETRANGE', FENCES, place, place + 15)
+    local before = redis.pcall('GETRANGE', FENCES, place, stop)
     known = before == token or type(before) == 'string' and before > token and (tonumber(before) or 0) > tonumber(token)
   end
   if known then

@@ -3,11 +3,8 @@
 -- knows on a server without replicas, and is searched for on any other.
 local info, seal = call('INFO', 'replication'), call('HGET', MARKER, 'open')
 time = call('TIME')
-if seal and seal ~= '' and (tonumber(string.sub(seal, 56)) or 0) >= RECOVERY then
-  local identity = string.sub(seal, 1, 54)
-  open = identity == string.sub(info, FROM, TO)
-  if not open then
-    local from = string.find(info, 'master_replid:', 1, true) or 1
-    open = identity == string.sub(info, from, from + 53)
-  end
+open = seal == string.sub(info, FROM, TO) .. SEAL
+if not open and seal and (tonumber(string.sub(seal, 56)) or 0) >= RECOVERY then
+  local from = string.find(info, 'master_replid:', 1, true) or 1
+  open = string.sub(seal, 1, 54) == string.sub(info, from, from + 53)
 end

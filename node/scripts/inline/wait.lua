@@ -8,7 +8,7 @@ if not holder then
   free = not head
 end
 if not free and holder ~= owner then
-  local waiting, expected, keep = KEYS[3], '+' .. waiter, tonumber(ARGV[8])
+  local waiting, expected, keep = KEYS[3], '+' .. waiter, tonumber(ARGV[9])
   local known = call('HMGET', waiting, '', '-', '+', waiter, expected, '+' .. (head or ''))
   local due, ends, deadline, ahead = tonumber(known[1]), tonumber(known[2]), tonumber(known[4]), tonumber(known[6])
   local now, left = time[1] * 1000 + math.floor(time[2] / 1000), nil
@@ -26,8 +26,8 @@ if not free and holder ~= owner then
     left, free = nil, true
   else
     -- All reads of keys that may have another type come before the first write.
-    local seen = tonumber(call('GETRANGE', FENCES, place, place + 15)) or 0
-    local added = not deadline and redis.pcall('ZADD', queue, 'NX', ARGV[7], waiter)
+    local seen = tonumber(call('GETRANGE', FENCES, place, stop)) or 0
+    local added = not deadline and redis.pcall('ZADD', queue, 'NX', ARGV[8], waiter)
     local rank = type(added) ~= 'table' and call('ZRANK', queue, waiter)
     local done = rank and (rank > 0 or holder or first)
     if done and not lasts then
