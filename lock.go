@@ -24,6 +24,31 @@ type Lock struct {
 	invalid *[]string
 }
 
+// RedLock describes a lock that needs a majority of the nodes: q = N/2 + 1. It survives the loss of
+// the other nodes, also while it is held.
+//
+// The name is also the Redis key, a hash with the layout of Redisson's RLock. It must not be empty,
+// longer than MaxNameLength, or start with "quorumlock:". Every method of the lock reports an
+// invalid name, as an [*InvalidError].
+//
+// The lock is a description: it costs nothing, holds nothing, and can be made anew for every use.
+func (c *Client) RedLock(name string) *Lock {
+	return newLock(c, []string{name}, quorum.Majority())
+}
+
+// MultiLock describes a lock on one or more names at once, all or none, that needs every node.
+// While a node is down it cannot be acquired. A lease ends when its time on any node does. Use it
+// where stopping is better than going on with fewer nodes. For several names with a majority, use
+//
+//	client.MultiLock(names...).With(quorumlock.LockOptions{Rule: quorum.Majority()})
+//
+// All names are taken in one round trip, with one script per node. Their order does not matter: two
+// MultiLocks cannot deadlock. The rules of RedLock hold for each name. Every method reports a
+// repeated name, no name, or more than MaxNames, as an [*InvalidError].
+func (c *Client) MultiLock(names ...string) *Lock {
+	return newLock(c, names, quorum.All())
+}
+
 // problems lists the invalid names and options.
 func (l *Lock) problems() []string {
 	switch {
@@ -57,19 +82,15 @@ const nilContext = "the context is nil"
 
 // newLock describes a lock by the names that the program gave.
 func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
-	return newLockOnNodes(c, c.onNodes(names), rule)
-}
-
-// newLockOnNodes describes a lock by its names on the nodes.
-func newLockOnNodes(c *Client, names []string, rule quorum.Rule) *Lock {
+	names = c.onNodes(names)
 	l := &Lock{
-		client: c,
+		client:   c,
+		waitMode: c.cfg.Waiting,
 		spec: lease.Spec{
 			Need: rule.Need(c.nodes.Len()), TTL: c.cfg.TTL, MaxHold: c.cfg.MaxHold, Label: c.label,
-			HandOver: !c.cfg.Handover.Off, Prefix: uint8(len(c.cfg.Prefix)),
+			HandOver: !c.cfg.Handover.Off, Prefix: uint8(len(c.cfg.Prefix)), Spins: c.cfg.Waiting == WaitSpin,
 		},
 	}
-	l.setWaiting(c.cfg.Waiting)
 	if len(names) == 1 {
 		l.spec.Queue[0] = names[0]
 		l.spec.Names = l.spec.Queue[:]
@@ -96,7 +117,8 @@ func (l *Lock) With(o LockOptions) *Lock {
 	s.TTL, s.MinHold, s.MaxHold = wholeTTL(cmp.Or(o.TTL, s.TTL)), cmp.Or(o.MinHold, s.MinHold), cmp.Or(o.MaxHold, s.MaxHold)
 	s.MaxOutage = cmp.Or(o.MaxOutage, s.MaxOutage)
 	s.Fixed = s.Fixed || o.Fixed
-	m.setWaiting(cmp.Or(o.Waiting, m.waitMode))
+	m.waitMode = cmp.Or(o.Waiting, m.waitMode)
+	s.Spins = m.waitMode == WaitSpin
 	s.HandOver = s.HandOver && !o.NoHandover && !s.Fixed && s.MinHold == 0
 	m.addProblems(cfg.ttlProblems(s.TTL)...)
 	m.addProblems(cfg.minHoldProblems(s)...)
@@ -119,10 +141,6 @@ func (l *Lock) With(o LockOptions) *Lock {
 		}
 	}
 	return &m
-}
-
-func (l *Lock) setWaiting(w Waiting) {
-	l.waitMode, l.spec.Spins = w, w == WaitSpin
 }
 
 // nameProblems lists the problems of a lock's names on the nodes, which are sorted and begin with the prefix. It
@@ -220,15 +238,22 @@ func (l *Lock) acquire(ctx context.Context, waits bool) (*Lease, error) {
 		return nil, err
 	}
 	defer l.client.endCall()
-	t := l.newTrace(ctx)
+	var t *trace
+	var told lease.Trace
+	if l.client.cfg.Hooks.Acquisition != nil {
+		t = l.newTrace(ctx)
+		told = t
+	}
 	var got wait.Result
 	var err error
 	if waits {
-		got, err = l.client.queues.Acquire(ctx, &l.spec, t.forWaiter())
+		got, err = l.client.queues.Acquire(ctx, &l.spec, told)
 	} else {
-		got, err = l.client.queues.TryAcquire(ctx, &l.spec, t.forWaiter())
+		got, err = l.client.queues.TryAcquire(ctx, &l.spec, told)
 	}
-	t.onReturn(got, err)
+	if t != nil {
+		t.onReturn(got, err)
+	}
 	if l.spec.Slots != nil {
 		l.client.warnOfSize(l.spec.Slots)
 	}

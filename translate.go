@@ -140,8 +140,7 @@ func (t translator) CannotFollow(node string, err error) {
 	t.client.warn("quorumlock: cannot subscribe to Redisson's releases: waiters poll once a second", "node", node, "err", err)
 }
 
-// trace records one acquiring call for the hook Acquisition. It is nil unless that hook is set: a
-// nil trace records nothing.
+// trace records one acquiring call for the hook Acquisition.
 //
 // A call returns before the slower nodes have voted, and the trace ends when all have.
 type trace struct {
@@ -157,22 +156,11 @@ type trace struct {
 // maxTraceVotes bounds the votes that a trace keeps, as a caller may wait for long.
 const maxTraceVotes = 128
 
-// newTrace starts the trace of a call if the hook is set.
+// newTrace starts the trace of a call.
 func (l *Lock) newTrace(ctx context.Context) *trace {
-	if l.client.cfg.Hooks.Acquisition == nil {
-		return nil
-	}
 	c := l.client.clock
 	t := &trace{client: l.client, began: c.Now(), open: 1}
 	t.event = AcquisitionEvent{Context: ctx, Names: l.Names(), Reads: l.spec.Reads, Began: c.Wall()}
-	return t
-}
-
-// forWaiter returns the trace as package wait takes it: nil for a nil trace.
-func (t *trace) forWaiter() wait.Trace {
-	if t == nil {
-		return nil
-	}
 	return t
 }
 
@@ -186,9 +174,6 @@ func (t *trace) Attempted(took time.Duration) {
 
 // onReturn records the outcome of the call.
 func (t *trace) onReturn(r wait.Result, err error) {
-	if t == nil {
-		return
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := &t.event

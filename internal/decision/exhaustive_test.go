@@ -163,8 +163,8 @@ func (w *world) key() string {
 	for o := range w.owners {
 		p := &w.owners[o]
 		head = append(head, byte(p.phase), flagOf(p.renewed), flagOf(p.proposal.won), flagOf(p.proposal.renewed), p.proposal.rounds)
-		head = binary.AppendUvarint(head, p.proposal.token)
-		head = binary.AppendUvarint(head, p.proposal.end)
+		head = binary.AppendUvarint(head, p.proposal.Token)
+		head = binary.AppendUvarint(head, p.proposal.End)
 		head = binary.AppendVarint(head, int64(p.validUntil))
 	}
 	columns := make([]string, modelNodes)
@@ -175,7 +175,7 @@ func (w *world) key() string {
 		for o := range w.owners {
 			p := &w.owners[o]
 			if p.phase != idle {
-				b = append(b, byte(p.proposal.votes.Vote(i)), byte(p.proposal.taken.Vote(i)), flagOf(p.proposal.exposed.Has(i)), flagOf(p.proposal.unanswered.Has(i)), flagOf(p.proposal.grown.Has(i)))
+				b = append(b, byte(p.proposal.votes.Vote(i)), byte(p.proposal.taken.Vote(i)), flagOf(p.proposal.Exposed.Has(i)), flagOf(p.proposal.Unanswered.Has(i)), flagOf(p.proposal.grown.Has(i)))
 				b = binary.AppendUvarint(b, p.proposal.fence(i))
 				b = binary.AppendVarint(b, int64(p.claims.Expiry(i)))
 			}
@@ -404,7 +404,7 @@ func (w *world) begin(o int, s scope) {
 func (w *world) propose(o int) {
 	p := &w.owners[o]
 	for i := range p.proposal.Begin().All() {
-		p.send(i, request{acquires, p.proposal.Token(), w.now})
+		p.send(i, request{acquires, p.proposal.Token, w.now})
 		p.proposal.Sent(i)
 	}
 }
@@ -422,15 +422,15 @@ func (w *world) conclude(t *testing.T, o int) {
 		return
 	}
 	p.phase, p.validUntil = held, p.claims.ValidUntil(modelNeed)
-	require.Greater(t, p.proposal.Token(), w.lastToken, "tokens grow: %v", w.steps)
-	w.lastToken = p.proposal.Token()
+	require.Greater(t, p.proposal.Token, w.lastToken, "tokens grow: %v", w.steps)
+	w.lastToken = p.proposal.Token
 }
 
 func (w *world) rollBack(o int) {
 	p := &w.owners[o]
 	p.phase = ended
-	for i := range p.proposal.Exposed().All() {
-		if !p.proposal.Unanswered().Has(i) {
+	for i := range p.proposal.Exposed.All() {
+		if !p.proposal.Unanswered.Has(i) {
 			p.send(i, request{kind: releases})
 		}
 	}
@@ -439,7 +439,7 @@ func (w *world) rollBack(o int) {
 func (w *world) release(o int) {
 	p := &w.owners[o]
 	p.phase = ended
-	for i := range p.proposal.Exposed().All() {
+	for i := range p.proposal.Exposed.All() {
 		p.send(i, request{kind: releases})
 	}
 }
@@ -448,7 +448,7 @@ func (w *world) renew(o int) {
 	p := &w.owners[o]
 	p.renewed = true
 	for i := range w.nodes {
-		p.send(i, request{renews, p.proposal.Token(), w.now})
+		p.send(i, request{renews, p.proposal.Token, w.now})
 		p.proposal.Renews(Set(0).With(i))
 	}
 }
@@ -530,7 +530,7 @@ func (w *world) hear(t *testing.T, o, i int) {
 	case p.phase == acquiring && p.proposal.NeedsHigherToken():
 		p.proposal.Raise(func(above uint64) uint64 { return NextToken(w.clockToken(), above) })
 		w.propose(o)
-	case p.phase == ended && !p.proposal.won && p.proposal.Exposed().Has(i):
+	case p.phase == ended && !p.proposal.won && p.proposal.Exposed.Has(i):
 		p.send(i, request{kind: releases})
 	}
 }

@@ -28,20 +28,20 @@ type Proposal struct {
 	won, renewed bool
 	// rounds counts the fan-outs: 1, and 1 more for each higher token or write-back.
 	rounds uint8
-	// token is the last proposed token. Nodes keep end instead, the last token of the block that
-	// begins with token.
-	token, end uint64
-	// readToken is the token under which a reader acts; 0 until it is known.
-	readToken uint64
+	// Token is the last proposed token. Nodes keep End instead, the last token of the block that
+	// begins with Token. After Win, they are the token and the end of the lease.
+	Token, End uint64
+	// ReadToken is the token under which a reader acts; 0 until it is known.
+	ReadToken uint64
 	// fences has the largest known token of each node. It is nil until a node reports one, and has no
 	// tokens that nodes took before.
 	fences []uint64
 	// failed are the nodes that failed a fan-out of a reader. grown are the nodes whose fence has
 	// grown since they told it: they rejected a token above that one.
 	failed, grown Set
-	// exposed are the nodes that may have something of this owner. unanswered are the nodes with an
-	// acquisition in flight.
-	exposed, unanswered Set
+	// Exposed are the nodes that may have something of this owner: a release must reach them. Unanswered are the nodes with
+	// an acquisition in flight. If the acquisition was lost, release each when it answers.
+	Exposed, Unanswered Set
 }
 
 // Answer is the answer of a node to an acquisition, or the failure of the operation.
@@ -64,22 +64,12 @@ type Answer struct {
 func NewProposal(nodes, need int, reads bool, token, end uint64) Proposal {
 	return Proposal{
 		votes: NewTally(nodes, need), taken: NewTally(nodes, need),
-		reads: reads, token: token, end: end,
+		reads: reads, Token: token, End: end,
 	}
 }
 
-// Token returns the last proposed token, and End the last token of its block. After Win, they are
-// the token and the end of the lease.
-func (p *Proposal) Token() uint64 { return p.token }
-
-// End returns the last token of the block that begins with Token.
-func (p *Proposal) End() uint64 { return p.end }
-
 // Rounds returns how many fan-outs have begun.
 func (p *Proposal) Rounds() int { return int(p.rounds) }
-
-// ReadToken returns the token under which the reader acts, or 0 if it is not known yet.
-func (p *Proposal) ReadToken() uint64 { return p.readToken }
 
 // Votes returns the votes on the acquisition, whatever tokens were proposed.
 func (p *Proposal) Votes() *Tally { return &p.votes }
@@ -96,21 +86,21 @@ func (p *Proposal) Begin() Set {
 
 // Sent records that the acquisition is in flight to node i.
 func (p *Proposal) Sent(i int) {
-	p.exposed, p.unanswered = p.exposed.With(i), p.unanswered.With(i)
-	if p.readToken != 0 {
+	p.Exposed, p.Unanswered = p.Exposed.With(i), p.Unanswered.With(i)
+	if p.ReadToken != 0 {
 		p.recount() // the node may yet take the reader's token
 	}
 }
 
 // Answered records that the operation in flight to node i has ended. Call Answer next.
-func (p *Proposal) Answered(i int) { p.unanswered = p.unanswered.Without(i) }
+func (p *Proposal) Answered(i int) { p.Unanswered = p.Unanswered.Without(i) }
 
 // Withdrawn records that the operation to node i is not sent, once the acquisition was lost. It reports whether no
 // other operation of the acquisition can have reached the node, which then has nothing to undo.
 func (p *Proposal) Withdrawn(i int) (never bool) {
 	p.Answered(i)
 	if p.rounds == 1 {
-		p.exposed = p.exposed.Without(i)
+		p.Exposed = p.Exposed.Without(i)
 	}
 	return p.rounds == 1
 }
@@ -118,7 +108,7 @@ func (p *Proposal) Withdrawn(i int) (never bool) {
 // Answer counts the answer of node i, or the failure of the operation.
 func (p *Proposal) Answer(i int, a Answer) {
 	if a.Unsent && p.rounds == 1 && !p.won {
-		p.exposed = p.exposed.Without(i) // no other round can have reached it
+		p.Exposed = p.Exposed.Without(i) // no other round can have reached it
 	}
 	p.votes.Record(i, a.Vote)
 	if a.Known > 0 && !p.reads && !a.Repeated && p.fence(i) != 0 && p.fence(i) < a.Proposed {
@@ -133,15 +123,15 @@ func (p *Proposal) Answer(i int, a Answer) {
 		p.recount()
 	case a.Vote != Granted:
 		p.taken.Record(i, Unknown)
-	case a.Proposed != p.token: // the token has been raised since
+	case a.Proposed != p.Token: // the token has been raised since
 	case a.Known == 0:
 		p.taken.Record(i, Granted)
 	default:
 		p.taken.Record(i, Denied)
 	}
-	if a.Vote == Denied && a.Proposed == p.token && !p.renewed && !a.Repeated {
+	if a.Vote == Denied && a.Proposed == p.Token && !p.renewed && !a.Repeated {
 		// The node has nothing of this owner: everything sent earlier was answered earlier.
-		p.exposed = p.exposed.Without(i)
+		p.Exposed = p.Exposed.Without(i)
 	}
 }
 
@@ -155,7 +145,7 @@ func (p *Proposal) recordFence(i int, a Answer) {
 	}
 	fence := a.Fence
 	if a.Vote == Granted && !p.reads {
-		fence = max(fence, p.end)
+		fence = max(fence, p.End)
 	}
 	p.fences[i] = max(p.fences[i], fence)
 }
@@ -215,8 +205,8 @@ func (p *Proposal) Raise(next func(above uint64) uint64) {
 	for i := range without.All() {
 		fences[i] = math.MaxUint64 // it takes nothing
 	}
-	p.token = next(max(p.end, TokenToBeat(fences, need)))
-	p.end = p.token // a proposal that outbids others reserves no block
+	p.Token = next(max(p.End, TokenToBeat(fences, need)))
+	p.End = p.Token // a proposal that outbids others reserves no block
 }
 
 // WriteBack starts a fan-out in which nodes keep the reader's token. It returns the nodes to ask:
@@ -244,8 +234,8 @@ func (p *Proposal) recount() {
 		}
 	}
 	token := ReadToken(told, n) // whatever this reader's rule needs: the rule of a writer may be another one
-	if len(told) >= need && (p.readToken == 0 || token < p.readToken) {
-		p.readToken = token
+	if len(told) >= need && (p.ReadToken == 0 || token < p.ReadToken) {
+		p.ReadToken = token
 	}
 	p.taken = NewTally(n, need)
 	for i := range n {
@@ -257,15 +247,15 @@ func (p *Proposal) recount() {
 // be asked to.
 func (p *Proposal) readVote(i int) Vote {
 	switch vote := p.votes.Vote(i); {
-	case vote == Missing, vote == Granted && p.readToken == 0:
+	case vote == Missing, vote == Granted && p.ReadToken == 0:
 		return Missing
 	case vote != Granted:
 		return Unknown
-	case p.fence(i) >= p.readToken:
+	case p.fence(i) >= p.ReadToken:
 		return Granted
 	case p.failed.Has(i):
 		return Unknown
-	case p.unanswered.Has(i):
+	case p.Unanswered.Has(i):
 		return Missing
 	default:
 		return Denied
@@ -275,33 +265,21 @@ func (p *Proposal) readVote(i int) Vote {
 // Win turns the acquisition into a lease, and reports whether it did. It needs need nodes that
 // granted, took the token, and have a claim that is active now.
 func (p *Proposal) Win(c *Claims, now time.Duration) bool {
-	if p.taken.Result() != Won || p.activeTaken(c, now) < p.taken.Need() {
+	active := 0
+	for i := range c.Nodes() {
+		if c.Expiry(i) > now && p.taken.Vote(i) == Granted {
+			active++
+		}
+	}
+	if p.taken.Result() != Won || active < p.taken.Need() {
 		return false
 	}
 	p.won = true
 	if p.reads {
-		p.token, p.end = p.readToken, p.readToken
+		p.Token, p.End = p.ReadToken, p.ReadToken
 	}
 	return true
 }
 
-// activeTaken counts the nodes that took the token and have a claim that is active now.
-func (p *Proposal) activeTaken(c *Claims, now time.Duration) int {
-	n := 0
-	for i := range c.Nodes() {
-		if c.Expiry(i) > now && p.taken.Vote(i) == Granted {
-			n++
-		}
-	}
-	return n
-}
-
 // Renews records that a renewal of this owner is in flight to these nodes.
-func (p *Proposal) Renews(nodes Set) { p.renewed, p.exposed = true, p.exposed|nodes }
-
-// Exposed returns the nodes that may have something of this owner: a release must reach them.
-func (p *Proposal) Exposed() Set { return p.exposed }
-
-// Unanswered returns the nodes with an acquisition in flight. If the acquisition was lost, release
-// each when it answers.
-func (p *Proposal) Unanswered() Set { return p.unanswered }
+func (p *Proposal) Renews(nodes Set) { p.renewed, p.Exposed = true, p.Exposed|nodes }

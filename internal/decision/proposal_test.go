@@ -26,7 +26,7 @@ func TestRaisePrefersNodesWhoseFencesStayTheSame(t *testing.T) {
 				for i := range p.Begin().All() {
 					p.Sent(i)
 					p.Answered(i)
-					answers[i].Proposed, answers[i].Fence = p.Token(), answers[i].Known
+					answers[i].Proposed, answers[i].Fence = p.Token, answers[i].Known
 					p.Answer(i, answers[i])
 				}
 				require.True(t, p.NeedsHigherToken())

@@ -51,8 +51,9 @@ func (s *sender) ask(why asking) bool {
 	if why == connecting {
 		timeout = s.shared.env.ConnectTimeout
 	}
-	f := s.flights.make()
-	s.beginLocked(f, s.shared.env.Clock.Now(), timeout)
+	f, now := s.flights.make(), s.shared.env.Clock.Now()
+	s.flights.begin(f, now, timeout)
+	s.timeout.arm(now, f.deadline)
 	s.mu.Unlock()
 
 	err := s.node.Probe(context.Background())

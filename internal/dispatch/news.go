@@ -42,7 +42,12 @@ func newServer(common *shared, place int, nd node.Node) server {
 func (v *server) inspect(f *flight, now time.Duration) {
 	before, recovery := "", v.of.env.Recovery
 	if failureOf(f.replies) == nil {
-		identity, process := v.present()
+		var identity, process string // of the server now
+		if v.host != nil {
+			identity, process = v.host.Server()
+		} else {
+			identity = v.node.Identity()
+		}
 		if f.identity != "" && f.identity != identity {
 			v.identify(f.identity)
 			before = v.twin
@@ -74,14 +79,6 @@ func (v *server) inspect(f *flight, now time.Duration) {
 			*r = wire.Reply{Err: &node.Error{Node: v.node.Name(), Op: kind.String(), Reason: node.ErrSameServer, Err: sameServerError(twin)}}
 		}
 	}
-}
-
-// present returns the identity of the server now, and its process if that is known.
-func (v *server) present() (identity, process string) {
-	if v.host != nil {
-		return v.host.Server()
-	}
-	return v.node.Identity(), ""
 }
 
 // sameServerError is the name of the node that has the vote.

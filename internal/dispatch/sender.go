@@ -204,14 +204,9 @@ func (s *sender) take() *flight {
 	if s.flights.pipeliner != nil {
 		f.identity = s.node.Identity()
 	}
-	s.beginLocked(f, now, s.health.timeout)
-	return f
-}
-
-// beginLocked begins a flight, with its timeout.
-func (s *sender) beginLocked(f *flight, now, timeout time.Duration) {
-	s.flights.begin(f, now, timeout)
+	s.flights.begin(f, now, s.health.timeout)
 	s.timeout.arm(now, f.deadline)
+	return f
 }
 
 // settle passes the answers of the batch on, and reports whether to go on. The flight holds

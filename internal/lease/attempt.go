@@ -50,6 +50,10 @@ type Retry struct {
 //
 // Before the first attempt, and after a pause, it waits until the nodes that answer have noted the client's list of nodes.
 func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry, error) {
+	if r.Trace != nil {
+		began := e.Clock.Now()
+		defer func(t Trace) { t.Attempted(e.Clock.Now() - began) }(r.Trace)
+	}
 	if now, ok := e.Nodes.Enlist(r.Began, s.Need, ctx.Done(), e.Closing); ok {
 		r.Began = now
 	} else if ctx.Err() != nil {
@@ -143,7 +147,12 @@ func (a *attempt) start() {
 // by itself: its ticket must not be stamped if it is not asked. Requires a.grant.mu.
 func (a *attempt) proposeTo(calls *dispatch.Calls, nodes decision.Set) {
 	g := a.grant
-	calls.Aim(g.engine.Nodes.Len(), a.acquireOp())
+	op := g.operation(wire.Acquire)
+	op.TTL = g.spec.firstTTL()
+	op.Token, op.Reserve = a.proposal.Token, a.proposal.End-a.proposal.Token
+	op.Floor = a.proposal.ReadToken
+	op.Fair = g.ticket == nil && !g.spec.Spins
+	calls.Aim(g.engine.Nodes.Len(), op)
 	for i := range nodes.All() {
 		c := calls.To(i)
 		c.To, c.Deadline = a, g.engine.deadline(g.spec, a.sentAt)
@@ -156,7 +165,7 @@ func (a *attempt) proposeTo(calls *dispatch.Calls, nodes decision.Set) {
 			c.Op = &op
 		}
 		if err := g.engine.Nodes.Submit(i, c); err != nil {
-			a.countVote(i, 0, a.proposal.Token(), &wire.Reply{Err: err, Unsent: true})
+			a.countVote(i, 0, a.proposal.Token, &wire.Reply{Err: err, Unsent: true})
 		} else {
 			a.proposal.Sent(i)
 		}
@@ -164,16 +173,6 @@ func (a *attempt) proposeTo(calls *dispatch.Calls, nodes decision.Set) {
 			return
 		}
 	}
-}
-
-func (a *attempt) acquireOp() wire.Op {
-	g := a.grant
-	op := g.operation(wire.Acquire)
-	op.TTL = g.spec.firstTTL()
-	op.Token, op.Reserve = a.proposal.Token(), a.proposal.End()-a.proposal.Token()
-	op.Floor = a.proposal.ReadToken()
-	op.Fair = g.ticket == nil && !g.spec.Spins
-	return op
 }
 
 // Answer counts a node's vote on the acquisition.
@@ -192,7 +191,7 @@ func (a *attempt) Answer(c *dispatch.Call, r *wire.Reply) {
 		a.proposeTo(a.nextCalls(), a.proposal.WriteBack())
 	case g.state == stateAcquiring && a.proposal.NeedsHigherToken():
 		a.proposeHigher()
-	case g.state == stateEnded && g.lease == nil && a.proposal.Exposed().Has(i):
+	case g.state == stateEnded && g.lease == nil && a.proposal.Exposed.Has(i):
 		// The undo goes to the front: the same waiter may have queued another attempt since. Nothing of this owner
 		// must follow it.
 		a.withdrawFrom(i)
@@ -309,8 +308,8 @@ func (a *attempt) becomeHeld() bool {
 	}
 	g.state = stateHeld
 	g.validUntil = g.claims.ValidUntil(g.spec.Need)
-	g.engine.Tokens.Observe(a.proposal.End(), g.spec.Names...)
-	g.firstLease.start(g, g.spec, a.proposal.Token(), now)
+	g.engine.Tokens.Observe(a.proposal.End, g.spec.Names...)
+	g.firstLease.start(g, g.spec, a.proposal.Token, now)
 	if !g.spec.Fixed {
 		g.nextRenewalAt = g.nextRenewal(a.sentAt)
 	}
@@ -335,7 +334,7 @@ func (a *attempt) rollBack(gaveUp bool) {
 	defer g.mu.Unlock()
 	g.state = stateEnded
 	if gaveUp {
-		asked := a.proposal.Unanswered()
+		asked := a.proposal.Unanswered
 		if len(a.more) > 0 { // an answer to an earlier fan-out says nothing about the last one
 			asked = g.engine.Nodes.All()
 		}
@@ -347,7 +346,7 @@ func (a *attempt) rollBack(gaveUp bool) {
 		g.engine.Tokens.Unfollow()
 	}
 	g.engine.Tokens.Observe(a.proposal.FenceToBeat(), g.spec.Names...)
-	if answered := a.proposal.Exposed() &^ a.proposal.Unanswered(); answered != 0 {
+	if answered := a.proposal.Exposed &^ a.proposal.Unanswered; answered != 0 {
 		a.rollBackOn(answered, false)
 	}
 	g.spec.returnSlots(false)
@@ -435,7 +434,7 @@ func (a *attempt) permanentlyRefused() bool {
 		}
 		// The end of a token block lies ahead of the clock, so a clock error about it proves
 		// nothing.
-		timely := a.proposal.End() == a.proposal.Token() && g.engine.Tokens.IsCurrent(a.proposal.Token())
+		timely := a.proposal.End == a.proposal.Token && g.engine.Tokens.IsCurrent(a.proposal.Token)
 		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && timely { //nolint:errorlint // a reason is never wrapped
 			permanent++
 		}

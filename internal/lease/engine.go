@@ -72,12 +72,9 @@ func New(env Env) *Engine {
 		// The bunches of no TTL are further apart than MaxTTL.
 		renewalPhase: time.Duration(env.Jitter() * float64(env.Limits.MaxTTL)),
 	}
-	e.scheduler = scheduler{clock: env.Clock, capacity: e.renewalRoom, starved: make([]taskHeap, env.Nodes.Len()+1)}
+	e.scheduler = scheduler{clock: env.Clock, capacity: e.renewalRoom, starved: make([]grantHeap, env.Nodes.Len()+1)}
 	return e
 }
-
-// OnCapacity makes the scheduler look whether nodes have capacity for more renewals.
-func (e *Engine) OnCapacity() { e.scheduler.onCapacity() }
 
 // Close ends all leases with ErrClosed, and releases them. No attempt may be under way.
 func (e *Engine) Close() {
@@ -90,7 +87,7 @@ func (e *Engine) Close() {
 // once enough nodes have sent one to deny the lease its quorum, a renewal asks all nodes. Each further node
 // causes one more renewal, since the messages may overtake the forced release on other nodes.
 func (e *Engine) OnForced(i int, owner string) {
-	for _, g := range e.scheduler.tasks() {
+	for _, g := range e.scheduler.grants() {
 		g.onForced(i, owner)
 	}
 }
@@ -182,6 +179,8 @@ type Trace interface {
 	// Asked says that a node is asked to vote, Voted how it voted.
 	Asked()
 	Voted(g *Grant, v Vote)
+	// Attempted says how long an attempt took. It is called without that mutex.
+	Attempted(took time.Duration)
 }
 
 // HeldBy returns the error of a waiter to which the nodes named these holders, one for each node. It is nil if

@@ -78,8 +78,8 @@ func newGrant(e *Engine, s *Spec, t Ticket) *Grant {
 // dropProposal forgets the attempt of a held grant once all nodes have voted. The waiter for permits
 // needs the votes; see WithVotes. Requires g.mu.
 func (g *Grant) dropProposal() {
-	if p := g.proposal; p != nil && p.Unanswered() == 0 && g.spec.Slots == nil {
-		g.tokenEnd, g.exposed, g.proposal = p.End(), p.Exposed(), nil
+	if p := g.proposal; p != nil && p.Unanswered == 0 && g.spec.Slots == nil {
+		g.tokenEnd, g.exposed, g.proposal = p.End, p.Exposed, nil
 	}
 }
 
@@ -87,7 +87,7 @@ func (g *Grant) dropProposal() {
 // lease has ended: neither field changes after that.
 func (g *Grant) endOfTokens() uint64 {
 	if g.proposal != nil {
-		return g.proposal.End()
+		return g.proposal.End
 	}
 	return g.tokenEnd
 }
@@ -96,7 +96,7 @@ func (g *Grant) endOfTokens() uint64 {
 // Requires g.mu.
 func (g *Grant) exposedNodes() decision.Set {
 	if g.proposal != nil {
-		return g.proposal.Exposed()
+		return g.proposal.Exposed
 	}
 	return g.exposed
 }
@@ -109,9 +109,6 @@ func (g *Grant) expose(nodes decision.Set) {
 	}
 	g.exposed |= nodes
 }
-
-// dueEntry implements task.
-func (g *Grant) dueEntry() *due { return &g.due }
 
 // Spec returns the spec of the attempt.
 func (g *Grant) Spec() *Spec { return g.spec }

@@ -65,8 +65,8 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 func TestQuorumAfterTheTTLIsNoLease(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		a := c.attempt()
-		a.countVote(0, 0, a.proposal.Token(), granted())
-		a.countVote(1, 0, a.proposal.Token(), granted())
+		a.countVote(0, 0, a.proposal.Token, granted())
+		a.countVote(1, 0, a.proposal.Token, granted())
 		time.Sleep(testTTL + time.Second)
 		require.False(t, a.becomeHeld())
 		_, err := a.lossError()
@@ -79,9 +79,9 @@ func TestQuorumAfterTheTTLIsNoLease(t *testing.T) {
 func TestVerdictNeedsAnswersToBeHeld(t *testing.T) {
 	inside(t, 5, func(t *testing.T, c *client) {
 		a := c.attempt()
-		a.countVote(0, 0, a.proposal.Token(), denied())
+		a.countVote(0, 0, a.proposal.Token, denied())
 		for i := 1; i < 4; i++ {
-			a.countVote(i, 0, a.proposal.Token(), failed())
+			a.countVote(i, 0, a.proposal.Token, failed())
 		}
 		_, err := a.lossError()
 		var short *shortageError
@@ -180,7 +180,7 @@ func TestLostAttemptAsksNoFurtherNode(t *testing.T) {
 		synctest.Wait()
 		a := c.attempt()
 		a.start()
-		require.Zero(t, a.proposal.Exposed())
+		require.Zero(t, a.proposal.Exposed)
 		a.rollBack(false)
 	})
 }

@@ -34,7 +34,9 @@ func (l *Lease) releaseLocked(now time.Duration, before error) (over bool, r *Re
 	if before == nil && l.passLocked() {
 		return true, nil, nil
 	}
-	r = newRelease(l)
+	n, need := l.grant.claims.Nodes(), l.grant.spec.Need
+	r = &Release{lease: l, tally: decision.NewTally(n, need), gone: decision.NewTally(n, n-need+1)}
+	r.decided.Add(1)
 	switch over = l.grant.endLocked(now, ErrReleased, r); {
 	case !over:
 		return false, nil, l.overAt(now)
@@ -223,17 +225,6 @@ type Release struct {
 	forced bool
 	asked  decision.Set
 	lost   error
-}
-
-// newRelease makes the round for the caller that releases the last handle of a lease.
-func newRelease(l *Lease) *Release {
-	n, need := l.grant.claims.Nodes(), l.grant.spec.Need
-	r := &Release{
-		lease: l,
-		tally: decision.NewTally(n, need), gone: decision.NewTally(n, n-need+1),
-	}
-	r.decided.Add(1)
-	return r
 }
 
 // Answer counts a node's answer to the release. The caller may hold r.lease.grant.mu.

@@ -23,10 +23,10 @@ type scheduler struct {
 	capacity func(need int) time.Duration
 
 	mu    sync.Mutex
-	queue taskHeap
+	queue grantHeap
 	// starved has a heap for each number of nodes that renewals may need. Its grants wait for
 	// capacity, ordered by when other work is due for them. starvedCount counts them all.
-	starved      []taskHeap
+	starved      []grantHeap
 	starvedCount atomic.Int64
 	// capacityFreed is set if capacity may have become free since the last look.
 	capacityFreed bool
@@ -44,16 +44,7 @@ type scheduler struct {
 // noCapacity means that the nodes have no capacity for another renewal now.
 const noCapacity = decision.Never
 
-// task is a held grant, as the scheduler knows it.
-type task interface {
-	dueEntry() *due
-	// onDue does what is due. takes is how long a renewal takes if it is sent now, or noCapacity.
-	onDue(takes time.Duration)
-	onForced(i int, owner string)
-	end(cause error)
-}
-
-// due is when a task is due. scheduler.mu guards its fields, but need never changes.
+// due is when something is due for a grant. scheduler.mu guards its fields, but need never changes.
 type due struct {
 	at time.Duration
 	// index is its place in its heap, or -1.
@@ -66,22 +57,22 @@ type due struct {
 
 // schedule sets when the grant is due, in place of an earlier time. With waits, it is due earlier
 // once there is capacity for its renewal. It reports false once the scheduler is stopped: the grant must end.
-func (s *scheduler) schedule(t task, at time.Duration, waits bool) bool {
+func (s *scheduler) schedule(g *Grant, at time.Duration, waits bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
 		return false
 	}
-	s.placeLocked(t, at, waits)
+	s.placeLocked(g, at, waits)
 	s.armLocked()
 	return true
 }
 
 // placeLocked puts a grant into its heap, or moves it there. Requires s.mu.
-func (s *scheduler) placeLocked(t task, at time.Duration, waits bool) {
-	d := t.dueEntry()
+func (s *scheduler) placeLocked(g *Grant, at time.Duration, waits bool) {
+	d := &g.due
 	if d.index >= 0 && d.waits != waits {
-		s.removeLocked(t)
+		s.removeLocked(g)
 	}
 	d.at, d.waits = at, waits
 	q := s.queueOf(d)
@@ -89,22 +80,22 @@ func (s *scheduler) placeLocked(t task, at time.Duration, waits bool) {
 		heap.Fix(q, int(d.index))
 		return
 	}
-	heap.Push(q, t)
+	heap.Push(q, g)
 	if waits {
 		s.starvedCount.Add(1)
 	}
 }
 
 // removeLocked takes a grant out of its heap. Requires s.mu.
-func (s *scheduler) removeLocked(t task) {
-	d := t.dueEntry()
+func (s *scheduler) removeLocked(g *Grant) {
+	d := &g.due
 	heap.Remove(s.queueOf(d), int(d.index))
 	if d.waits {
 		s.starvedCount.Add(-1)
 	}
 }
 
-func (s *scheduler) queueOf(d *due) *taskHeap {
+func (s *scheduler) queueOf(d *due) *grantHeap {
 	if d.waits {
 		return &s.starved[d.need]
 	}
@@ -112,17 +103,18 @@ func (s *scheduler) queueOf(d *due) *taskHeap {
 }
 
 // remove forgets a grant that has ended.
-func (s *scheduler) remove(t task) {
+func (s *scheduler) remove(g *Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.dueEntry().index >= 0 {
-		s.removeLocked(t)
+	if g.due.index >= 0 {
+		s.removeLocked(g)
 	}
 }
 
-// onCapacity makes the scheduler look at the starved grants. A sender calls it when it has less to
+// OnCapacity makes the scheduler look at the starved grants. A sender calls it when it has less to
 // do, or has failed.
-func (s *scheduler) onCapacity() {
+func (e *Engine) OnCapacity() {
+	s := &e.scheduler
 	if s.starvedCount.Load() == 0 {
 		return // a grant that starves from now on looks at the capacity afterwards
 	}
@@ -220,11 +212,11 @@ func (s *scheduler) runDue(now time.Duration) bool {
 	if s.queue.first() > now {
 		return false
 	}
-	need, takes := s.queue[0].dueEntry().need, noCapacity
+	need, takes := s.queue[0].due.need, noCapacity
 	if len(s.starved[need]) == 0 && s.capacityFor(int(need)) != noCapacity { // starved grants go first
 		takes = 0 // no other grant could use the capacity
 	}
-	if s.queue.first() <= now && s.queue[0].dueEntry().need == need { // unchanged while s.mu was unlocked
+	if s.queue.first() <= now && s.queue[0].due.need == need { // unchanged while s.mu was unlocked
 		s.runOne(s.queue[0], takes)
 	}
 	return true
@@ -259,20 +251,20 @@ func (s *scheduler) capacityFor(need int) time.Duration {
 
 // runOne calls one grant without s.mu, as the grant locks its own mutex first. The grant may renew
 // if there is capacity. Requires s.mu.
-func (s *scheduler) runOne(t task, takes time.Duration) {
+func (s *scheduler) runOne(g *Grant, takes time.Duration) {
 	// The grant stays in its heap, so that stop finds it. onDue sets its next due time.
-	d := t.dueEntry()
+	d := &g.due
 	before := *d
 	s.mu.Unlock()
-	t.onDue(takes)
+	g.onDue(takes)
 	s.mu.Lock()
 	if d.index >= 0 && d.at == before.at && d.waits == before.waits {
-		s.placeLocked(t, decision.Never, false)
+		s.placeLocked(g, decision.Never, false)
 	}
 }
 
-// stop ends all scheduling, waits for the current run, and returns the tasks that are left.
-func (s *scheduler) stop() []task {
+// stop ends all scheduling, waits for the current run, and returns the grants that are left.
+func (s *scheduler) stop() []*Grant {
 	s.mu.Lock()
 	s.stopped = true
 	if s.timer != nil {
@@ -283,46 +275,46 @@ func (s *scheduler) stop() []task {
 	if running != nil {
 		<-running
 	}
-	return s.tasks()
+	return s.grants()
 }
 
-// tasks returns all tasks.
-func (s *scheduler) tasks() []task {
+// grants returns all grants.
+func (s *scheduler) grants() []*Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Concat(append(s.starved, s.queue)...)
 }
 
-// taskHeap is a heap of tasks by due time.
-type taskHeap []task
+// grantHeap is a heap of grants by due time.
+type grantHeap []*Grant
 
-func (q taskHeap) Len() int           { return len(q) }
-func (q taskHeap) Less(i, j int) bool { return q[i].dueEntry().at < q[j].dueEntry().at }
+func (q grantHeap) Len() int           { return len(q) }
+func (q grantHeap) Less(i, j int) bool { return q[i].due.at < q[j].due.at }
 
 // first returns the earliest due time, or Never.
-func (q taskHeap) first() time.Duration {
+func (q grantHeap) first() time.Duration {
 	if len(q) == 0 {
 		return decision.Never
 	}
-	return q[0].dueEntry().at
+	return q[0].due.at
 }
 
-func (q taskHeap) Swap(i, j int) {
+func (q grantHeap) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].dueEntry().index, q[j].dueEntry().index = int32(i), int32(j) //nolint:gosec // memory bounds the number of leases
+	q[i].due.index, q[j].due.index = int32(i), int32(j) //nolint:gosec // memory bounds the number of leases
 }
 
-func (q *taskHeap) Push(x any) {
-	t := x.(task)                       //nolint:forcetypeassert // by construction
-	t.dueEntry().index = int32(len(*q)) //nolint:gosec // as above
-	*q = append(*q, t)
+func (q *grantHeap) Push(x any) {
+	g := x.(*Grant)              //nolint:forcetypeassert // by construction
+	g.due.index = int32(len(*q)) //nolint:gosec // as above
+	*q = append(*q, g)
 }
 
-func (q *taskHeap) Pop() any {
+func (q *grantHeap) Pop() any {
 	old := *q
-	t := old[len(old)-1]
+	g := old[len(old)-1]
 	old[len(old)-1] = nil
 	*q = old[:len(old)-1]
-	t.dueEntry().index = -1
-	return t
+	g.due.index = -1
+	return g
 }

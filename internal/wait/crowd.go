@@ -32,7 +32,9 @@ type seat struct {
 	index    int
 }
 
-func (c *crowd) onCapacity() {
+// OnCapacity wakes parked waiters. A sender calls it with its mutex held, when it has less to do or has failed.
+func (qs *Queues) OnCapacity() {
+	c := &qs.crowd
 	if c.count.Load() == 0 {
 		return // a waiter that is parked from now on looks at the nodes afterwards
 	}

@@ -160,20 +160,6 @@ func (qs *Queues) forgetIfEmpty(key queueKey, q *localQueue) {
 	}
 }
 
-// push appends a waiter to its queue.
-func (qs *Queues) push(w *waiter) {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	q := qs.queueFor(keyOf(w.spec))
-	w.queue, w.prev = q, q.tail
-	if q.tail == nil {
-		q.head = w
-	} else {
-		q.tail.next = w
-	}
-	q.tail = w
-}
-
 // removeIfQueued removes a waiter if it is still queued. The next waiter then has its turn.
 func (qs *Queues) removeIfQueued(w *waiter) {
 	qs.mu.Lock()

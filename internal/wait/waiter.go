@@ -16,7 +16,7 @@ type waiter struct {
 	queues *Queues
 	spec   *lease.Spec
 	// trace records the call, or is nil.
-	trace Trace
+	trace lease.Trace
 	// began is when the waiter came. number is the same by the wall clock, in microseconds.
 	began    time.Duration
 	number   int64
@@ -54,21 +54,22 @@ type waiter struct {
 // waiterPool reuses waiters that never had to wait: no other goroutine knows them.
 var waiterPool = sync.Pool{New: func() any { return &waiter{} }}
 
-func (qs *Queues) newWaiter(s *lease.Spec, trace Trace) *waiter {
+// newWaiter appends a waiter to its local queue.
+func (qs *Queues) newWaiter(s *lease.Spec, trace lease.Trace) *waiter {
 	c := qs.engine.Clock
 	w := waiterPool.Get().(*waiter) //nolint:forcetypeassert // by construction
 	*w = waiter{queues: qs, spec: s, trace: trace, began: c.Now(), number: c.Wall().UnixMicro()}
-	qs.push(w)
-	return w
-}
-
-// now returns the time. For a waiter that did not have to wait yet, its arrival is close enough,
-// and saves a clock read.
-func (w *waiter) now() time.Duration {
-	if w.signals == nil && w.attempts < 2 {
-		return w.began
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.queueFor(keyOf(s))
+	w.queue, w.prev = q, q.tail
+	if q.tail == nil {
+		q.head = w
+	} else {
+		q.tail.next = w
 	}
-	return w.queues.engine.Clock.Now()
+	q.tail = w
+	return w
 }
 
 // signal makes the waiter look again. Requires the mutex of Queues, or that ensureSignals has
@@ -131,14 +132,17 @@ func (w *waiter) attempt(ctx context.Context) (*lease.Lease, lease.Retry, error)
 	if w.ticket == nil && !w.spec.Spins && w.queues.subscriptions.Open() && w.needsTicket() {
 		w.takeTicket() // a denial then queues it at once
 	}
-	r := lease.Request{Began: w.now(), Reserve: w.spec.HandOver && !w.noBlock && w.followed}
+	r := lease.Request{Began: w.began, Reserve: w.spec.HandOver && !w.noBlock && w.followed, Trace: w.trace}
+	if w.signals != nil || w.attempts > 1 { // otherwise its arrival is close enough, and saves a clock read
+		r.Began = w.queues.engine.Clock.Now()
+	}
 	if w.ticket != nil {
 		r.Ticket = w.ticket
 		if w.spec.Slots != nil {
 			r.Hints = w.ticket.takeHints()
 		}
 	}
-	l, again, err := w.queues.attempt(ctx, w.spec, r, w.trace)
+	l, again, err := w.queues.engine.Attempt(ctx, w.spec, r)
 	w.queues.mu.Lock()
 	defer w.queues.mu.Unlock()
 	open := again.TokenRejected && !w.noBlock // nodes may take a single token next
