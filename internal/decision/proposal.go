@@ -235,22 +235,28 @@ func (p *Proposal) fence(i int) uint64 {
 
 // recount determines the reader's token from the fences, and which nodes keep it.
 func (p *Proposal) recount() {
-	var buf [quorum.MaxNodes]uint64
-	told := buf[:0]
 	n, need := p.votes.Nodes(), p.votes.Need()
-	for i := range n {
-		if p.votes.Vote(i) == Granted {
-			told = append(told, p.fence(i))
-		}
-	}
-	token := ReadToken(told, n) // whatever this reader's rule needs: the rule of a writer may be another one
-	if len(told) >= need && (p.readToken == 0 || token < p.readToken) {
+	token, told := p.readTokenBy(nil, 0)
+	if told >= need && (p.readToken == 0 || token < p.readToken) {
 		p.readToken = token
 	}
 	p.taken = NewTally(n, need)
 	for i := range n {
 		p.taken.Record(i, p.readVote(i))
 	}
+}
+
+// readTokenBy returns the token by what the nodes have told that granted, and how many these are. With claims, only nodes on
+// which these are active now count.
+func (p *Proposal) readTokenBy(c *Claims, now time.Duration) (token uint64, told int) {
+	var buf [quorum.MaxNodes]uint64
+	fences := buf[:0]
+	for i := range p.votes.Nodes() {
+		if p.votes.Vote(i) == Granted && (c == nil || c.Expiry(i) > now) {
+			fences = append(fences, p.fence(i))
+		}
+	}
+	return ReadToken(fences, p.votes.Nodes()), len(fences) // whatever this reader's rule needs: a writer's may be another one
 }
 
 // readVote is the vote of node i on the reader's token: whether the node keeps one as large, or may
@@ -273,15 +279,19 @@ func (p *Proposal) readVote(i int) Vote {
 }
 
 // Win turns the acquisition into a lease, and reports whether it did. It needs need nodes that
-// granted, took the token, and have a claim that is active now.
+// granted, took the token, and have a claim that is active now. A writer may have got a larger token on nodes where the claims
+// of a reader have run out.
 func (p *Proposal) Win(c *Claims, now time.Duration) bool {
 	if p.taken.Result() != Won || p.activeTaken(c, now) < p.taken.Need() {
 		return false
 	}
-	p.won = true
 	if p.reads {
+		if token, _ := p.readTokenBy(c, now); token > p.readToken {
+			return false
+		}
 		p.token, p.end = p.readToken, p.readToken
 	}
+	p.won = true
 	return true
 }
 
