@@ -236,8 +236,8 @@ func (p *Proposal) fence(i int) uint64 {
 // recount determines the reader's token from the fences, and which nodes keep it.
 func (p *Proposal) recount() {
 	n, need := p.votes.Nodes(), p.votes.Need()
-	token, told := p.readTokenBy(nil, 0)
-	if told >= need && (p.readToken == 0 || token < p.readToken) {
+	token := p.readTokenBy(nil, 0) // whatever this reader's rule needs: the rule of a writer may be another one
+	if p.votes.Granted() >= need && (p.readToken == 0 || token < p.readToken) {
 		p.readToken = token
 	}
 	p.taken = NewTally(n, need)
@@ -246,9 +246,8 @@ func (p *Proposal) recount() {
 	}
 }
 
-// readTokenBy returns the token by what the nodes have told that granted, and how many these are. With claims, only nodes on
-// which these are active now count.
-func (p *Proposal) readTokenBy(c *Claims, now time.Duration) (token uint64, told int) {
+// readTokenBy returns the token by the fences of the nodes that granted; with claims, only of those where these are active now.
+func (p *Proposal) readTokenBy(c *Claims, now time.Duration) uint64 {
 	var buf [quorum.MaxNodes]uint64
 	fences := buf[:0]
 	for i := range p.votes.Nodes() {
@@ -256,7 +255,7 @@ func (p *Proposal) readTokenBy(c *Claims, now time.Duration) (token uint64, told
 			fences = append(fences, p.fence(i))
 		}
 	}
-	return ReadToken(fences, p.votes.Nodes()), len(fences) // whatever this reader's rule needs: a writer's may be another one
+	return ReadToken(fences, p.votes.Nodes())
 }
 
 // readVote is the vote of node i on the reader's token: whether the node keeps one as large, or may
@@ -282,16 +281,13 @@ func (p *Proposal) readVote(i int) Vote {
 // granted, took the token, and have a claim that is active now. A writer may have got a larger token on nodes where the claims
 // of a reader have run out.
 func (p *Proposal) Win(c *Claims, now time.Duration) bool {
-	if p.taken.Result() != Won || p.activeTaken(c, now) < p.taken.Need() {
+	if p.taken.Result() != Won || p.activeTaken(c, now) < p.taken.Need() || p.reads && p.readTokenBy(c, now) > p.readToken {
 		return false
 	}
+	p.won = true
 	if p.reads {
-		if token, _ := p.readTokenBy(c, now); token > p.readToken {
-			return false
-		}
 		p.token, p.end = p.readToken, p.readToken
 	}
-	p.won = true
 	return true
 }
 

@@ -129,19 +129,3 @@ func TestFreeAfterTwin(t *testing.T) {
 		require.Equal(t, given, told, "the argument is left as it was")
 	})
 }
-
-func TestFreeAfterIsMonotone(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		told := rapid.SliceOfN(anyDuration(), 1, 9).Draw(t, "told")
-		free := rapid.IntRange(0, 9).Draw(t, "free")
-		need := rapid.IntRange(0, 12).Draw(t, "need")
-		after := decision.FreeAfter(told, free, need)
-		require.GreaterOrEqual(t, after, time.Duration(0))
-		require.LessOrEqual(t, after, decision.FreeAfter(told, free, need+1), "a stricter rule")
-		require.GreaterOrEqual(t, after, decision.FreeAfter(told, free+1, need), "a free node more")
-
-		i := rapid.IntRange(0, len(told)-1).Draw(t, "node")
-		told[i] = max(told[i], anyDuration().Draw(t, "longer"))
-		require.LessOrEqual(t, after, decision.FreeAfter(told, free, need), "a longer TTL")
-	})
-}
