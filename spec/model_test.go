@@ -512,7 +512,7 @@ func (m *model) runAcquisition(s *state, o, n, i int, emit emit[state]) {
 	}
 	switch {
 	case d.recovering > s.now, m.ahead(token) > s.now+m.skew, m.blocked(s, d, o, m.reads(o)), m.beyond(w, d, o),
-		token+m.ttl <= s.now && m.has(oldTokensAreRefused) && !(m.reads(o) && i > 0):
+		token+m.ttl <= s.now && m.has(oldTokensAreRefused) && (!m.reads(o) || i == 0):
 		return
 	}
 	m.writeAgain(d, o)
@@ -628,7 +628,7 @@ func (m *model) count(s *state, o, n int, renewal bool, i int, second bool) {
 		}
 		return
 	}
-	if w.proposed[i] == w.token && !(m.tokens && m.reads(o)) && (!second || !m.has(majorityTakesTheToken)) {
+	if w.proposed[i] == w.token && (!m.tokens || !m.reads(o)) && (!second || !m.has(majorityTakesTheToken)) {
 		d.took |= 1 << o
 	}
 	m.confirm(s, o, n, w.acquiredAt[i], m.acquireTTL)
