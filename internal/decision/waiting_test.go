@@ -72,20 +72,6 @@ func TestBackoffTwin(t *testing.T) {
 	})
 }
 
-func TestBackoffIsMonotone(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		fewer, more := ordered(rapid.Int().Draw(t, "fewer"), rapid.Int().Draw(t, "more"))
-		least := anyDuration().Draw(t, "least")
-		most, higher := ordered(anyDuration().Draw(t, "most"), anyDuration().Draw(t, "higher"))
-		low, high := ordered(rapid.Float64Range(0, 1).Draw(t, "low"), rapid.Float64Range(0, 1).Draw(t, "high"))
-
-		wait := decision.Backoff(fewer, least, most, low)
-		require.LessOrEqual(t, wait, decision.Backoff(more, least, most, low), "a later attempt")
-		require.LessOrEqual(t, wait, decision.Backoff(fewer, least, higher, low), "a higher bound")
-		require.LessOrEqual(t, wait, decision.Backoff(fewer, least, most, high), "more jitter")
-	})
-}
-
 func TestFreeAfter(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
