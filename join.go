@@ -77,7 +77,7 @@ func (j *Joined) TryAcquire(ctx context.Context) (*JointLease, error) { return j
 
 // Acquire takes all of the locks, one step after the other, and waits for each as long as ctx
 // allows. If it loses one while it waits for the next, it releases all and begins anew, after a pause
-// that grows from the client's RetryMin to its RetryMax.
+// that grows from the client's RetryMin to its RetryMax. A MaxOutage then counts anew.
 //
 // It returns the errors that [Lock.Acquire] does. After an error it holds nothing: it releases its
 // locks before it returns, even if ctx has ended, bounded by the timeouts of the nodes. For locks

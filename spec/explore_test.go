@@ -140,7 +140,7 @@ func (m *model) canonical(s *state) state {
 			e.took, e.shared, e.savedShared = 0, 0, 0
 			for to, from := range order {
 				e.until[to], e.savedUntil[to] = d.until[from], d.savedUntil[from]
-				e.claim[to], e.answers[to] = d.claim[from], d.answers[from]
+				e.claim[to], e.answers[to], e.told[to] = d.claim[from], d.answers[from], d.told[from]
 				e.took |= d.took >> from & 1 << to
 				e.shared |= d.shared >> from & 1 << to
 				e.savedShared |= d.savedShared >> from & 1 << to

@@ -5,10 +5,11 @@ package spec
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // This file has what the other kinds of locks add to the model: permits and sizes of a semaphore, leases that are handed
-// over, and writers that become readers.
+// over, writers that become readers, and the tokens of readers.
 
 func (m *model) slotsOf(o int) uint8 {
 	if m.slots == nil {
@@ -209,4 +210,87 @@ func (m *model) writeAgain(d *node, o int) {
 		}
 	}
 	d.shared = 0
+}
+
+// fenceForReader is the fence of a node after a reader's request. The first request carries the reader's clock, and the second
+// one a token that the node must have. A node that has forgotten its fence takes one that is as large as all that it may have
+// forgotten, and smaller than any token that it still accepts.
+func (m *model) fenceForReader(s *state, d *node, w *owner, i int) uint8 {
+	fence, clock := d.fence, w.proposed[0]
+	if fence == 0 {
+		if fence = 1; m.has(forgottenTokensCount) {
+			fence = max(min(clock, clock+m.skew-m.ttl), s.now-m.ttl)
+		}
+	}
+	if i > 0 {
+		fence = max(fence, w.proposed[i])
+	}
+	return fence
+}
+
+// hear lets a reader hear the fence of a node, and know its token once enough nodes have told theirs.
+func (m *model) hear(s *state, o, n int) {
+	w := &s.owners[o]
+	s.nodes[n].told[o] = max(s.nodes[n].told[o], s.nodes[n].fence)
+	if token := m.tokenOf(s, o, false); token > 0 && (w.readToken == 0 || token < w.readToken) {
+		w.readToken = token
+	}
+}
+
+// tokenOf is the token that a reader would have by the fences that it was told, or by those of the nodes on which it has a claim;
+// 0 if these are too few. A writer's token is on half of the nodes of a reader's list at least, which may have one node more.
+func (m *model) tokenOf(s *state, o int, claimed bool) uint8 {
+	var told []uint8
+	nodes := 0
+	for k := range m.nodes() {
+		d := &s.nodes[k]
+		if m.uses(o, k) {
+			nodes++
+		}
+		if d.told[o] > 0 && (!claimed || d.claim[o] > s.owners[o].clock) {
+			told = append(told, d.told[o])
+		}
+	}
+	if len(told) < m.need(o) {
+		return 0
+	}
+	slices.Sort(told)
+	if !m.has(readersFollowWriters) {
+		return told[0]
+	}
+	return told[nodes/2]
+}
+
+// have counts the nodes that have told a reader a fence as large as its token.
+func (m *model) have(s *state, o int, claimed bool) (n int) {
+	w := &s.owners[o]
+	for k := range m.nodes() {
+		if d := &s.nodes[k]; w.readToken > 0 && d.told[o] >= w.readToken && (!claimed || d.claim[o] > w.clock) {
+			n++
+		}
+	}
+	return n
+}
+
+// writeBack asks the nodes to keep a reader's token, if too few have it.
+func (m *model) writeBack(s *state, o int, emit emit[state]) {
+	w := &s.owners[o]
+	if w.phase != asks || w.readToken == 0 || w.acquisitions != 1 || m.have(s, o, false) >= m.need(o) {
+		return
+	}
+	t := *s
+	v := &t.owners[o]
+	v.acquiredAt[1], v.proposed[1], v.acquisitions = v.clock, v.readToken, 2
+	emit(t, "", "owner %d writes token %d back", o, v.readToken)
+}
+
+// winToken decides the token of a reader, or names the promise that it breaks.
+func (m *model) winToken(s *state, o int) (broken string) {
+	w := &s.owners[o]
+	w.token = w.readToken
+	if w.token < max(s.written, w.before) {
+		broken = "tokens grow: a reader has a smaller one than a lease before"
+	}
+	s.largest = max(s.largest, w.token)
+	return broken
 }

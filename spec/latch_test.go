@@ -689,8 +689,7 @@ var latches = []struct {
 }
 
 // TestForgottenLatchCountsAsNotSet shows the exception. One of three nodes misses the Set, another one forgets it and recovers,
-// and the third does not answer. Nodes cannot know more: if they waited for the third, no latch could be set after a
-// majority was restarted.
+// and the third does not answer. README.md has the mends that were tried.
 func TestForgottenLatchCountsAsNotSet(t *testing.T) {
 	for _, c := range latches {
 		if c.exception {

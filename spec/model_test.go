@@ -94,6 +94,11 @@ const (
 	downgradesTakeNothing rule = "a downgrade does not take the lock of another writer"
 	readersStayReaders    rule = "a late request of a writer that became a reader does not take the lock from readers"
 	readersWaitForWriters rule = "a reader waits for a writer"
+
+	readersFollowWriters  rule = "the token of a reader is as large as that of each writer before"
+	majorityHasReadTokens rule = "a majority has the token of a reader"
+	fencesNeedAClaim      rule = "a reader counts what a node told it only while its claim there is active"
+	forgottenTokensCount  rule = "a node that has forgotten its fence tells a reader what it may have forgotten"
 )
 
 type phase uint8
@@ -124,6 +129,8 @@ type node struct {
 	took uint8
 	// answers has the answers on their way to each owner, as bits: see answerBit.
 	answers [maxOwners]uint8
+	// told is the largest fence that the node has told each reader.
+	told [maxOwners]uint8
 	// confirmed has the sizes that the node has confirmed, as bits.
 	confirmed uint8
 }
@@ -160,6 +167,8 @@ type owner struct {
 	passed uint8
 	// shared is one more than the renewals that the owner sent before it became a reader; 0 if it did not.
 	shared uint8
+	// readToken is the token of a reader, once enough nodes have told theirs. before is the largest token when it began.
+	readToken, before uint8
 	// version is the number of the size that the owner knows. settled is the one that counted when it asked.
 	version, settled uint8
 }
@@ -171,8 +180,8 @@ type state struct {
 	now, losses, writes, lags uint8
 	// fresh says that since the last tick nothing has happened but answers that arrived.
 	fresh uint8
-	// largest is the largest token of a lease so far.
-	largest uint8
+	// largest is the largest token of a lease so far, and written that of a writer; only readers need the second.
+	largest, written uint8
 	// resizes is how many sizes were set. settled is the last that counts: a call has returned, and so many nodes know the
 	// size or a later one that the others are no majority.
 	resizes, settled uint8
@@ -270,6 +279,9 @@ func (m *model) answered(t state, o, n int, renewal bool, i int, second bool, em
 		emit(t, "", step, i, o, n)
 		return
 	}
+	if m.tokens && m.reads(o) { // one that has heard fewer fences acts under a larger token
+		emit(t, "", step+", and its answer is lost", i, o, n)
+	}
 	if m.lateAnswers {
 		waiting := t
 		waiting.nodes[n].answers[o] |= answerBit(renewal, i, second)
@@ -298,6 +310,7 @@ func (m *model) next(s *state, emit emit[state]) {
 	m.resize(s, emit)
 	for o := range m.lists {
 		m.propose(s, o, emit)
+		m.writeBack(s, o, emit)
 		m.sendRenewal(s, o, emit)
 		m.downgrade(s, o, emit)
 		m.handOver(s, o, emit)
@@ -430,7 +443,7 @@ func (m *model) propose(s *state, o int, emit emit[state]) {
 		return
 	}
 	least, most := s.now-m.skew-m.behind, s.now+m.skew
-	if !m.tokens || m.reads(o) {
+	if !m.tokens {
 		least = most
 	}
 	for token := least; token <= most; token++ {
@@ -448,6 +461,9 @@ func (m *model) proposeToken(s *state, o int, again bool, token uint8, emit emit
 		v := &t.owners[o]
 		if !again {
 			v.phase, v.clock, v.version, v.settled = asks, start, version, s.settled
+			if m.reads(o) {
+				v.before = s.largest
+			}
 		}
 		v.acquiredAt[v.acquisitions], v.proposed[v.acquisitions] = v.clock, token
 		v.acquisitions++
@@ -496,11 +512,14 @@ func (m *model) runAcquisition(s *state, o, n, i int, emit emit[state]) {
 	}
 	switch {
 	case d.recovering > s.now, m.ahead(token) > s.now+m.skew, m.blocked(s, d, o, m.reads(o)), m.beyond(w, d, o),
-		token+m.ttl <= s.now && m.has(oldTokensAreRefused):
+		token+m.ttl <= s.now && m.has(oldTokensAreRefused) && (!m.reads(o) || i == 0):
 		return
 	}
 	m.writeAgain(d, o)
 	d.version = max(d.version, w.version)
+	if m.tokens && m.reads(o) {
+		d.fence = m.fenceForReader(s, d, w, i)
+	}
 	until := s.now + m.acquireTTL
 	if m.has(acquisitionsKeepTheLife) {
 		until = max(until, d.until[o])
@@ -609,10 +628,13 @@ func (m *model) count(s *state, o, n int, renewal bool, i int, second bool) {
 		}
 		return
 	}
-	if w.proposed[i] == w.token && (!second || !m.has(majorityTakesTheToken)) {
+	if w.proposed[i] == w.token && (!m.tokens || !m.reads(o)) && (!second || !m.has(majorityTakesTheToken)) {
 		d.took |= 1 << o
 	}
 	m.confirm(s, o, n, w.acquiredAt[i], m.acquireTTL)
+	if m.tokens && m.reads(o) {
+		m.hear(s, o, n)
+	}
 }
 
 // confirm counts a node's answer. A valid lease becomes longer, never shorter.
@@ -663,6 +685,14 @@ func (m *model) win(s *state, o int, emit emit[state]) {
 	if !m.has(majorityTakesTheToken) {
 		needTook = 1
 	}
+	if m.tokens && m.reads(o) {
+		if took = m.have(s, o, true); !m.has(majorityHasReadTokens) {
+			needTook = 1
+		}
+		if m.has(fencesNeedAClaim) && m.tokenOf(s, o, true) > w.readToken {
+			return
+		}
+	}
 	if granted < m.need(o) || took < needTook {
 		return
 	}
@@ -674,7 +704,9 @@ func (m *model) win(s *state, o int, emit emit[state]) {
 		if v.token <= s.largest {
 			broken = "tokens grow"
 		}
-		t.largest = max(s.largest, v.token)
+		t.largest, t.written = max(s.largest, v.token), max(s.written, v.token)
+	} else if m.tokens {
+		broken = m.winToken(&t, o)
 	}
 	emit(t, broken, "owner %d holds the lock with token %d", o, v.token)
 }
@@ -702,7 +734,7 @@ func (m *model) end(s *state, o int, emit emit[state]) {
 	}
 	for n := range t.nodes {
 		d := &t.nodes[n]
-		d.claim[o], d.answers[o] = 0, 0
+		d.claim[o], d.answers[o], d.told[o] = 0, 0, 0
 		d.took &^= 1 << o
 	}
 	emit(t, "", "owner %d releases, or gives up", o)

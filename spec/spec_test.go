@@ -178,6 +178,20 @@ var configurations = []struct {
 		downgraded("a downgrade that runs late", func(c *config) { c.readers, c.late, c.horizon = 0, true, 2 }),
 		[]rule{downgradesKeepTheLife, downgradesTakeNothing},
 	},
+	{
+		read("the tokens of a reader that lists a node less", func(c *config) {
+			c.lists, c.ttl, c.acquireTTL, c.horizon = []uint8{two, three}, 2, 2, 4
+		}),
+		[]rule{readersFollowWriters, fencesNeedAClaim},
+	},
+	{
+		read("the tokens of two readers", func(c *config) { c.lists, c.readers, c.horizon = []uint8{three, three, three}, 2, 1 }),
+		[]rule{majorityHasReadTokens},
+	},
+	{
+		read("the tokens of a reader, and a loss", func(c *config) { c.losses, c.skew, c.horizon = 1, 1, 2 }),
+		[]rule{forgottenTokensCount},
+	},
 }
 
 // semaphore has permits: what each owner asks for, and the sizes that are set one after the other.
@@ -204,6 +218,14 @@ func handedOver(name string, change func(*config)) config {
 func downgraded(name string, change func(*config)) config {
 	return with(name, func(c *config) {
 		c.downgrades, c.readers, c.renewals, c.ttl, c.acquireTTL, c.drift, c.skew = true, 1, 1, 2, 2, 0, 0
+		change(c)
+	})
+}
+
+// read has a reader with a token.
+func read(name string, change func(*config)) config {
+	return with(name, func(c *config) {
+		c.readers, c.tokens, c.ttl, c.acquireTTL, c.drift, c.skew = 1, true, 1, 1, 0, 0
 		change(c)
 	})
 }
@@ -265,7 +287,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			})
 		}
 	}
-	require.Len(t, needed, 39, "a rule of the model is in no configuration, or in two")
+	require.Len(t, needed, 43, "a rule of the model is in no configuration, or in two")
 }
 
 // TestListsThatDifferByTwoSteps shows why the list of nodes changes by one node at a time: two majorities of lists

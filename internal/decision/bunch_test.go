@@ -17,7 +17,7 @@ func TestBunch(t *testing.T) {
 		{999 * time.Millisecond, 0, 0},
 		{time.Second, 0, time.Second},
 		{1999 * time.Millisecond, 0, time.Second},
-		{1999 * time.Millisecond, 500 * time.Millisecond, 1500 * time.Millisecond},
+		{1999 * time.Millisecond, 400 * time.Millisecond, 1400 * time.Millisecond},
 		{1499 * time.Millisecond, 500 * time.Millisecond, 500 * time.Millisecond},
 		{100 * time.Millisecond, 500 * time.Millisecond, -500 * time.Millisecond},
 	} {

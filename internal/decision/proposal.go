@@ -225,22 +225,27 @@ func (p *Proposal) fence(i int) uint64 {
 
 // recount determines the reader's token from the fences, and which nodes keep it.
 func (p *Proposal) recount() {
-	var buf [quorum.MaxNodes]uint64
-	told := buf[:0]
 	n, need := p.votes.Nodes(), p.votes.Need()
-	for i := range n {
-		if p.votes.Vote(i) == Granted {
-			told = append(told, p.fence(i))
-		}
-	}
-	token := ReadToken(told, n) // whatever this reader's rule needs: the rule of a writer may be another one
-	if len(told) >= need && (p.ReadToken == 0 || token < p.ReadToken) {
+	token := p.readTokenBy(nil, 0) // whatever this reader's rule needs: the rule of a writer may be another one
+	if p.votes.Granted() >= need && (p.ReadToken == 0 || token < p.ReadToken) {
 		p.ReadToken = token
 	}
 	p.taken = NewTally(n, need)
 	for i := range n {
 		p.taken.Record(i, p.readVote(i))
 	}
+}
+
+// readTokenBy returns the token by the fences of the nodes that granted; with claims, only of those where these are active now.
+func (p *Proposal) readTokenBy(c *Claims, now time.Duration) uint64 {
+	var buf [quorum.MaxNodes]uint64
+	fences := buf[:0]
+	for i := range p.votes.Nodes() {
+		if p.votes.Vote(i) == Granted && (c == nil || c.Expiry(i) > now) {
+			fences = append(fences, p.fence(i))
+		}
+	}
+	return ReadToken(fences, p.votes.Nodes())
 }
 
 // readVote is the vote of node i on the reader's token: whether the node keeps one as large, or may
@@ -263,7 +268,8 @@ func (p *Proposal) readVote(i int) Vote {
 }
 
 // Win turns the acquisition into a lease, and reports whether it did. It needs need nodes that
-// granted, took the token, and have a claim that is active now.
+// granted, took the token, and have a claim that is active now. A writer may have got a larger token on nodes where the claims
+// of a reader have run out.
 func (p *Proposal) Win(c *Claims, now time.Duration) bool {
 	active := 0
 	for i := range c.Nodes() {
@@ -271,7 +277,7 @@ func (p *Proposal) Win(c *Claims, now time.Duration) bool {
 			active++
 		}
 	}
-	if p.taken.Result() != Won || active < p.taken.Need() {
+	if p.taken.Result() != Won || active < p.taken.Need() || p.reads && p.readTokenBy(c, now) > p.ReadToken {
 		return false
 	}
 	p.won = true

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -41,4 +42,37 @@ func TestRaisePrefersNodesWhoseFencesStayTheSame(t *testing.T) {
 			require.Equal(t, c.above, round(Answer{Vote: Granted}, c.second, c.last))
 		})
 	}
+}
+
+// A reader is frozen in the middle of its acquisition, until its first claims have run out. A writer gets a token from three of
+// the nodes meanwhile. What these told the reader before does not count.
+func TestReaderCountsFencesOfActiveClaimsOnly(t *testing.T) {
+	const ttl = time.Second
+	p, claims := NewProposal(5, 3, true, 0, 0), NewClaims(5)
+	answer := func(i int, sent time.Duration, fence uint64) {
+		p.Answered(i)
+		claims.Confirm(i, sent, ttl, sent, false)
+		p.Answer(i, Answer{Vote: Granted, Known: fence, Fence: fence})
+	}
+	for i := range p.Begin().All() {
+		p.Sent(i)
+	}
+	answer(0, 0, 8)
+	answer(1, 0, 8)
+	answer(2, 0, 9)
+	p.Answered(3)
+	p.Answer(3, Answer{Vote: Unknown})
+	require.True(t, p.NeedsHigherToken())
+	again := p.WriteBack()
+	require.Equal(t, Set(0).With(0).With(1), again)
+	for i := range again.All() {
+		p.Sent(i)
+	}
+	// The writer has token 11, on nodes 2, 3 and 4. Then the requests that the reader had queued reach their nodes.
+	answer(0, ttl, 9)
+	answer(1, ttl, 9)
+	answer(4, ttl, 11)
+	require.EqualValues(t, 9, p.ReadToken())
+	require.Equal(t, 3, claims.Backing(ttl))
+	require.False(t, p.Win(&claims, ttl))
 }

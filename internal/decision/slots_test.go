@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"pgregory.net/rapid"
 
 	"github.com/quorumlock/quorumlock/internal/decision"
 )
@@ -63,40 +62,4 @@ func TestChooseSlots(t *testing.T) {
 		chosen := decision.ChooseSlots(c.want, c.size, c.need, c.start, c.reports, c.likely, c.barred)
 		assert.Equal(t, c.chosen, chosen, c.what)
 	}
-}
-
-// The choice has as many slots as possible, each once, none barred, and no better slot is left.
-func TestChooseSlotsTwin(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		size, want, need := rapid.IntRange(1, 40).Draw(t, "size"), rapid.IntRange(1, 12).Draw(t, "want"), rapid.IntRange(1, 4).Draw(t, "need")
-		bytes := rapid.Custom(func(t *rapid.T) decision.Slots { return rapid.SliceOfN(rapid.Byte(), 0, 6).Draw(t, "set") })
-		reports := rapid.SliceOfN(bytes, 0, 5).Draw(t, "reports")
-		likely, barred := bytes.Draw(t, "likely"), bytes.Draw(t, "barred")
-		chosen := decision.ChooseSlots(want, size, need, rapid.Int().Draw(t, "start"), reports, likely, barred)
-		score := func(i int) int {
-			n := 0
-			for _, r := range reports {
-				if r.Has(i) {
-					n++
-				}
-			}
-			score := 2 * min(n, need)
-			if likely.Has(i) {
-				score++
-			}
-			return score
-		}
-		assert.Len(t, chosen, min(want, size-barred.Count(size)))
-		worst := 1 << 30
-		for k, i := range chosen {
-			assert.False(t, i < 0 || i >= size || barred.Has(i), "%d", i)
-			assert.NotContains(t, chosen[:k], i)
-			worst = min(worst, score(i))
-		}
-		for i := range size {
-			if !barred.Has(i) && !slices.Contains(chosen, i) {
-				assert.LessOrEqual(t, score(i), worst)
-			}
-		}
-	})
 }

@@ -118,7 +118,7 @@ func (q *localQueue) recordAttempt(began time.Duration, err error, open bool) {
 	case err == nil || errors.Is(err, lease.ErrHeld):
 		h.outage = 0
 	case h.outage == 0 && !open:
-		h.outage = began
+		h.outage = max(began, 1) // a clock may begin at 0, which is none
 		for w := q.head; w != nil; w = w.next {
 			if w.spec.MaxOutage != 0 && w.signals != nil {
 				w.signal() // so that it gives up in time

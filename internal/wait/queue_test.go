@@ -212,3 +212,10 @@ func (p *queueTwin) empty() {
 		}
 	}
 }
+
+func TestOutageMayBeginAtTheBeginningOfTheClock(t *testing.T) {
+	q := &localQueue{}
+	q.recordAttempt(0, lease.ErrClosed, false)
+	q.recordAttempt(time.Second, lease.ErrClosed, false)
+	require.LessOrEqual(t, q.history.outage, time.Nanosecond)
+}

@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // A late denial of an earlier attempt says nothing about a node that has granted since. That node
@@ -154,4 +156,54 @@ func TestOnlyUsefulMessagesWakeTheWaiter(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A waiter leaves while a beat is about to tell a node of it. So the node makes its entry again, and the waiter leaves once more.
+func TestBeatBehindALeaverKeepsNoEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var node0 node.Node
+		qs, e := newQueues(t, 1, func(n node.Node) node.Node { node0 = n; return n })
+		holder, err := qs.Acquire(t.Context(), specOf(1, "a", "b"), nil)
+		require.NoError(t, err)
+		leaver, other := qs.newWaiter(specOf(1, "a"), nil), qs.newWaiter(specOf(1, "b"), nil)
+		for _, w := range []*waiter{leaver, other} {
+			w.takeTicket()
+			qs.router.onDenied(w.ticket)
+			synctest.Wait() // the node's messages arrive
+			w.ticket.Begin(e.Clock.Now())
+			w.ticket.dueAt = time.Hour
+		}
+		h, l := &qs.heart, leaver.ticket
+		h.untold[0] = []*ticket{l, other.ticket}
+		// The beat collects the waiters one by one, and then sends the operation.
+		other.ticket.mu.Lock()
+		go func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.tellLocked(0)
+		}()
+		for collected := false; !collected; runtime.Gosched() {
+			l.mu.Lock()
+			collected = l.asked == 1
+			l.mu.Unlock()
+		}
+		leaver.finish(nil)
+		other.ticket.mu.Unlock()
+		synctest.Wait()
+		waiters := func(name string) int {
+			last := wire.Waiting{Waiter: wire.Waiter{ID: "me:last", Ticket: 1 << 52}, Names: []string{name}}
+			replies := make([]wire.Reply, 1)
+			node0.Do(t.Context(), []wire.Op{{Kind: wire.Refresh, TTL: time.Second, Names: last.Names, Waiting: []wire.Waiting{last}}}, replies)
+			return replies[0].Standings[0].Rank
+		}
+		require.Zero(t, waiters("a"))
+		require.Equal(t, 1, waiters("b"), "the beat has run")
+		other.finish(nil)
+		synctest.Wait()
+		require.Zero(t, waiters("b"), "it leaves the queue that only the beat has entered it into")
+		require.NoError(t, holder.Lease.Err())
+		qs.Close()
+		e.Close()
+		e.Nodes.Close()
+	})
 }

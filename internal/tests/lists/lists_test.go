@@ -820,6 +820,28 @@ func TestNodesThatComeBackBetweenTheListAndTheAttempt(t *testing.T) {
 	}
 }
 
+// A node forgets the list in the round in which it has noted that, and then notes another program's. A client that hears of the
+// loss within the round trusts its list only after the next one.
+func TestListForgottenInTheRoundThatNotesIt(t *testing.T) {
+	fleet.InVirtualTime(t, 7, func(t *testing.T, f *fleet.Fleet) {
+		client, wires := f.SpiedClient(on(f, 1, 2, 3, 4, 5))
+		lease := fleet.MustAcquire(t, client.RedLock("other"))
+		forget := func() {
+			f.Nodes[4].Flush()
+			require.NoError(t, lease.Extend(t.Context())) // the client hears of it
+		}
+		wires[0].Slow.Store(int64(200 * time.Millisecond)) // each round lasts as long
+		forget()                                           // so the client asks the nodes, and then makes them note its list
+		time.Sleep(250 * time.Millisecond)
+		forget()
+		second := fleet.MustAcquire(t, f.Client(on(f, 5, 6, 7)).RedLock("job"))
+		time.Sleep(200 * time.Millisecond) // the third round is under way
+		_, err := client.RedLock("job").TryAcquire(t.Context())
+		require.ErrorIs(t, err, node.ErrLists)
+		require.NoError(t, second.Err())
+	})
+}
+
 // Programs whose limits differ, and fit, begin together: each round brings the list of another one. All are served at the first
 // try, because the nodes work, and no list speaks against another.
 func TestManyProgramsBeginTogether(t *testing.T) {
