@@ -24,31 +24,6 @@ type Lock struct {
 	invalid *[]string
 }
 
-// RedLock describes a lock that needs a majority of the nodes: q = N/2 + 1. It survives the loss of
-// the other nodes, also while it is held.
-//
-// The name is also the Redis key, a hash with the layout of Redisson's RLock. It must not be empty,
-// longer than MaxNameLength, or start with "quorumlock:". Every method of the lock reports an
-// invalid name, as an [*InvalidError].
-//
-// The lock is a description: it costs nothing, holds nothing, and can be made anew for every use.
-func (c *Client) RedLock(name string) *Lock {
-	return newLock(c, []string{name}, quorum.Majority())
-}
-
-// MultiLock describes a lock on one or more names at once, all or none, that needs every node.
-// While a node is down it cannot be acquired. A lease ends when its time on any node does. Use it
-// where stopping is better than going on with fewer nodes. For several names with a majority, use
-//
-//	client.MultiLock(names...).With(quorumlock.LockOptions{Rule: quorum.Majority()})
-//
-// All names are taken in one round trip, with one script per node. Their order does not matter: two
-// MultiLocks cannot deadlock. The rules of RedLock hold for each name. Every method reports a
-// repeated name, no name, or more than MaxNames, as an [*InvalidError].
-func (c *Client) MultiLock(names ...string) *Lock {
-	return newLock(c, names, quorum.All())
-}
-
 // problems lists the invalid names and options.
 func (l *Lock) problems() []string {
 	switch {

@@ -72,7 +72,7 @@ func TestReaderCountsFencesOfActiveClaimsOnly(t *testing.T) {
 	answer(0, ttl, 9)
 	answer(1, ttl, 9)
 	answer(4, ttl, 11)
-	require.EqualValues(t, 9, p.ReadToken())
+	require.EqualValues(t, 9, p.ReadToken)
 	require.Equal(t, 3, claims.Backing(ttl))
 	require.False(t, p.Win(&claims, ttl))
 }
