@@ -112,9 +112,6 @@ type Config struct {
 	// tag. Default: none.
 	Prefix string
 
-	// Waiting is how Acquire waits for a lock that another owner holds. It can be set per lock.
-	// Default: WaitQueued.
-	Waiting Waiting
 	// Handover bounds how a lease passes among the waiters of this client. It can be turned off per
 	// lock.
 	Handover Handover
@@ -148,7 +145,7 @@ type Config struct {
 }
 
 // LockOptions are the settings of one lock. A field that is zero changes nothing: without any With, the
-// TTL, MaxHold and Waiting are those of the client's Config.
+// TTL and MaxHold are those of the client's Config.
 type LockOptions struct {
 	// TTL is how long nodes keep the lock without renewal. Fractions of a millisecond are dropped.
 	TTL time.Duration
@@ -167,8 +164,12 @@ type LockOptions struct {
 	// Fixed turns renewal off. The lease ends TTL after its grant, less an allowance for drift,
 	// unless Extend is called.
 	Fixed bool
-	// Waiting is how Acquire waits for a lock that another owner holds.
-	Waiting Waiting
+	// Spin makes Acquire poll the lock at growing, jittered intervals between Config.RetryMin and RetryMax. Nodes keep no
+	// queue and wake no waiter. It is for very many locks that are held for a very short time. Without it, Acquire queues on
+	// each node, in the order of arrival, and a release wakes one waiter at a time. Within a client, the lock may pass from
+	// one waiter to the next without the network; see [Handover]. So the order across clients is the order of their turns,
+	// not of single waiters; with NoHandover, each turn is a single lease.
+	Spin bool
 	// NoHandover excludes this lock from hand-overs within the client: its leases are not handed
 	// over, and its waiters get none.
 	NoHandover bool
@@ -191,7 +192,6 @@ func (c Config) withDefaults() Config {
 	c.ConnectTimeout = orDefault(c.ConnectTimeout, max(4*c.NodeTimeoutMax, time.Second))
 	c.RetryMax = orDefault(c.RetryMax, max(200*time.Millisecond, c.RetryMin))
 	c.RetryMin = orDefault(c.RetryMin, min(10*time.Millisecond, c.RetryMax))
-	c.Waiting = cmp.Or(c.Waiting, WaitQueued)
 	c.Holder = cmp.Or(c.Holder, here())
 	c.Handover = c.Handover.withDefaults()
 	if c.Clock == nil {
@@ -258,7 +258,6 @@ func (c Config) problems() []string {
 	add(c.RetryMax < 0, "RetryMax %v is negative", c.RetryMax)
 	add(c.RetryMin > c.RetryMax, "RetryMin %v is over RetryMax %v", c.RetryMin, c.RetryMax)
 	add(c.MaxHold < 0, "MaxHold %v is negative", c.MaxHold)
-	add(c.Waiting != WaitQueued && c.Waiting != WaitSpin, "unknown Waiting %q", c.Waiting)
 	add(c.Handover.MaxCount < 0, "Handover.MaxCount %d is negative", c.Handover.MaxCount)
 	add(c.Handover.MaxTime < 0, "Handover.MaxTime %v is negative", c.Handover.MaxTime)
 	if problem := checkLabel("Holder", c.Holder, maxHolderLength, false); problem != "" {
@@ -345,23 +344,6 @@ func duplicateProblems(nodes []node.Node) []string {
 	}
 	return p
 }
-
-// Waiting says how Acquire waits for a lock that is held.
-type Waiting string
-
-const (
-	// WaitDefault is the setting of the client's Config. In a Config it means WaitQueued.
-	WaitDefault Waiting = ""
-	// WaitQueued queues the waiter on each node, in the order of arrival. A release wakes one
-	// waiter at a time. Within a client, the lock may pass from one waiter to the next without the
-	// network; see [Handover]. So the order across clients is the order of their turns, not of
-	// single waiters. LockOptions.NoHandover makes each turn a single lease.
-	WaitQueued Waiting = "queued"
-	// WaitSpin is for very many locks that are held for a very short time. Nodes keep no queue and
-	// wake no waiter. The client polls the lock at growing, jittered intervals between RetryMin and
-	// RetryMax.
-	WaitSpin Waiting = "spin"
-)
 
 // Handover bounds how a lease passes from one waiter of a client to the next. A hand-over takes no
 // message to any node, so it is far faster than a release and an acquisition. While hand-overs go

@@ -20,7 +20,7 @@ type Hooks struct {
 	// asked have voted. Slow nodes vote after the call has returned. So this event may come after
 	// Acquired, and even after Ended.
 	//
-	// These calls are not reported: calls that return a nested lease, ErrOverlap or ErrUpgrade;
+	// These calls are not reported: calls that return a nested lease or ErrOverlap;
 	// calls with invalid arguments or a context that has ended, and calls on a closed client.
 	Acquisition func(AcquisitionEvent)
 	// Voted: a node has voted on an acquisition or a renewal, or it is certain that it will

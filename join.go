@@ -212,7 +212,7 @@ func (l *Lock) withNames(names []string) *Lock {
 func (l *Lock) sameOptions(m *Lock) bool {
 	return !l.spec.Reads && !m.spec.Reads && l.client == m.client && l.spec.Need == m.spec.Need && l.spec.TTL == m.spec.TTL &&
 		l.spec.MinHold == m.spec.MinHold && l.spec.MaxHold == m.spec.MaxHold && l.spec.MaxOutage == m.spec.MaxOutage &&
-		l.spec.Fixed == m.spec.Fixed && l.spec.Label == m.spec.Label && l.waitMode == m.waitMode && l.spec.HandOver == m.spec.HandOver
+		l.spec.Fixed == m.spec.Fixed && l.spec.Label == m.spec.Label && l.spec.Spins == m.spec.Spins && l.spec.HandOver == m.spec.HandOver
 }
 
 // joinStep is the parts that are taken at once.

@@ -169,7 +169,7 @@ func (s settings) config() quorumlock.Config {
 func (s settings) differ(cfg *quorumlock.Config) {
 	switch s.Number % 3 {
 	case 1:
-		cfg.TTL, cfg.Waiting, cfg.Holder = cfg.TTL*3/4, quorumlock.WaitSpin, "host"
+		cfg.TTL, cfg.Holder = cfg.TTL*3/4, "host"
 		cfg.Handover, cfg.Redisson = quorumlock.Handover{MaxCount: 3, MaxTime: s.TTL / 20}, true
 	case 2:
 		cfg.MaxHold, cfg.Handover = 2*s.TTL, quorumlock.Handover{Off: true}

@@ -119,7 +119,7 @@ func (w *worker) options(u workload.Use) workload.Use {
 	if !w.Every {
 		return u
 	}
-	u.Waiting = workload.Pick(w.Drawer, quorumlock.WaitDefault, quorumlock.WaitDefault, quorumlock.WaitQueued, quorumlock.WaitSpin)
+	u.Spin = w.One(4) || w.Number%3 == 1
 	u.NoHandover, u.Try = w.One(8), w.One(8)
 	switch w.IntN(8) {
 	case 0, 1:

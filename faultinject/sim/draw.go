@@ -32,7 +32,7 @@ func (c *Case) settingsOf(s Settings) quorumlock.Config {
 	own := cmp.Or(s.Limits, limits)
 	return quorumlock.Config{
 		Holder: cmp.Or(s.Holder, quorumlock.NoHolder),
-		TTL:    cmp.Or(s.TTL, own.MaxTTL), MaxHold: s.MaxHold, Waiting: s.Waiting,
+		TTL:    cmp.Or(s.TTL, own.MaxTTL), MaxHold: s.MaxHold,
 		MaxTTL: own.MaxTTL, MaxClockSkew: own.MaxClockSkew, Recovery: own.Longer,
 		NodeTimeoutMin: c.Timeout - 70*time.Millisecond, NodeTimeoutMax: c.Timeout,
 		RetryMin: 5 * time.Millisecond, RetryMax: 100 * time.Millisecond,
@@ -235,7 +235,9 @@ func (d drawer) options(c *Case) {
 		if d.One(6) {
 			s.MaxHold = d.Between(ttl, 3*ttl)
 		}
-		s.Waiting = workload.Pick(d.Drawer, quorumlock.WaitDefault, quorumlock.WaitDefault, quorumlock.WaitQueued, quorumlock.WaitSpin)
+		if d.One(4) && !c.orderly() {
+			c.spin(i)
+		}
 		s.Holder = workload.Pick(d.Drawer, "", "host")
 	}
 	if d.One(2) {
@@ -512,8 +514,7 @@ func (d drawer) quiet(c *Case) {
 
 // waits draws how all tasks wait: mostly in one way, or each in its own.
 func (d drawer) waits(c *Case) {
-	modes := []quorumlock.Waiting{quorumlock.WaitDefault, quorumlock.WaitQueued, quorumlock.WaitQueued, quorumlock.WaitSpin}
-	all, mixed := modes[d.IntN(len(modes))], d.IntN(4) == 0
+	all, mixed := d.One(4), d.One(4)
 	c.Handover = quorumlock.Handover{
 		Off:      d.IntN(4) == 0,
 		MaxCount: []int{0, 0, 1, 3}[d.IntN(4)],
@@ -521,15 +522,22 @@ func (d drawer) waits(c *Case) {
 	}
 	inTurn := c.undisturbed() && !c.overlapping() && d.IntN(2) == 0
 	if inTurn {
-		all, mixed, c.Handover.Off = quorumlock.WaitQueued, false, true
+		all, mixed, c.Handover.Off = false, false, true
 	}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		t.Try = t.Try && !inTurn
-		t.Waiting, t.NoHandover = all, d.IntN(8) == 0
+		t.Spin, t.NoHandover = all, d.IntN(8) == 0
 		if mixed {
-			t.Waiting = modes[d.IntN(len(modes))]
+			t.Spin = d.One(4)
 		}
+	}
+}
+
+// spin makes all tasks of a client poll.
+func (c *Case) spin(client int) {
+	for i := range c.Tasks {
+		c.Tasks[i].Spin = c.Tasks[i].Spin || c.Tasks[i].Client == client
 	}
 }
 

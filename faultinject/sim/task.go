@@ -80,7 +80,7 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 		patience, cancel = context.WithTimeout(context.Background(), min(t.Patience, span-w.now()+taskOffset(index)))
 	}
 	defer cancel()
-	w.note("%s wants %v (reads %t, tries %t, waits %v, handed over %t)", p.label, t.Names, t.Reads, t.Try, t.Waiting, !t.NoHandover)
+	w.note("%s wants %v (reads %t, tries %t, spins %t, handed over %t)", p.label, t.Names, t.Reads, t.Try, t.Spin, !t.NoHandover)
 	var one *waiting
 	switch {
 	case t.Try:

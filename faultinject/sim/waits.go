@@ -257,7 +257,7 @@ const mostLate = 250 * time.Millisecond
 // orderly reports whether nothing goes wrong in a run, and all tasks want one lock in FIFO order, one lease a turn.
 func (c *Case) orderly() bool {
 	return c.undisturbed() && c.Handover.Off && !c.overlapping() && !c.keepsLocks() && !slices.ContainsFunc(c.Tasks, func(t Task) bool {
-		return cmp.Or(t.Waiting, c.Settings[t.Client].Waiting) == quorumlock.WaitSpin || t.Try || t.Form != "" || !slices.Equal(t.Names, c.Tasks[0].Names)
+		return t.Spin || t.Try || t.Form != "" || !slices.Equal(t.Names, c.Tasks[0].Names)
 	})
 }
 

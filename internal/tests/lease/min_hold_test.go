@@ -22,7 +22,7 @@ func TestMinHoldKeepsAReleasedLock(t *testing.T) {
 			"the same client": func(_ *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock { return same.RedLock("job") },
 			"another client":  func(f *fleet.Fleet, _ *quorumlock.Client) *quorumlock.Lock { return f.Client().RedLock("job") },
 			"a spinning waiter": func(f *fleet.Fleet, _ *quorumlock.Client) *quorumlock.Lock {
-				return f.Client().RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
+				return f.Client().RedLock("job").With(quorumlock.LockOptions{Spin: true})
 			},
 			"with a MinHold too": func(_ *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock {
 				return same.RedLock("job").With(atLeast(time.Second))

@@ -375,7 +375,7 @@ func TestHandoverNeedsMatchingOptions(t *testing.T) {
 // A spinning waiter accepts a hand-over.
 func TestSpinningWaiterAcceptsHandover(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		job := f.Client().RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
+		job := f.Client().RedLock("job").With(quorumlock.LockOptions{Spin: true})
 		line := fleet.LineUp(t, job, job)
 		require.NoError(t, line[0].Has().Release(t.Context()))
 		require.Equal(t, line[0].Has().Token()+1, line[1].Has().Token())
