@@ -21,10 +21,10 @@ const (
 	// DefaultTTL is the default of TTL and MaxTTL. It is short because it bounds how long a dead
 	// holder blocks others.
 	DefaultTTL = 10 * time.Second
-	// DefaultMaxClockSkew is the default of MaxClockSkew.
-	DefaultMaxClockSkew = time.Second
-	// MinTTL is the smallest TTL. A smaller one would be used up by drift and scheduling.
-	MinTTL = 10 * time.Millisecond
+	// defaultMaxClockSkew is the default of MaxClockSkew.
+	defaultMaxClockSkew = time.Second
+	// minTTL is the smallest TTL. A smaller one would be used up by drift and scheduling.
+	minTTL = 10 * time.Millisecond
 	// MaxNameLength is the longest name of a lock, in bytes.
 	MaxNameLength = 512
 	// MaxNames is the most names that one MultiLock can take.
@@ -97,7 +97,7 @@ type Config struct {
 	RetryMin, RetryMax time.Duration
 
 	// Holder identifies this client to people, in the ids of its leases. It must be printable,
-	// without spaces, at most 64 bytes. See [ParseOwner]. Default: host/pid. NoHolder
+	// without spaces, at most 64 bytes. See [ParseOwner]. Default: host/pid. "-"
 	// leaves it out.
 	Holder string
 
@@ -184,7 +184,7 @@ type LockOptions struct {
 // withDefaults fills in the defaults. It keeps invalid values, which problems reports.
 func (c Config) withDefaults() Config {
 	c.MaxTTL = orDefault(c.MaxTTL, DefaultTTL)
-	c.MaxClockSkew = orDefault(c.MaxClockSkew, min(DefaultMaxClockSkew, (c.MaxTTL/2).Truncate(time.Millisecond)))
+	c.MaxClockSkew = orDefault(c.MaxClockSkew, min(defaultMaxClockSkew, (c.MaxTTL/2).Truncate(time.Millisecond)))
 	c.TTL = wholeTTL(orDefault(c.TTL, min(DefaultTTL, c.MaxTTL)))
 	c.timeoutMinSet, c.timeoutMaxSet = c.NodeTimeoutMin != 0, c.NodeTimeoutMax != 0
 	c.NodeTimeoutMax = orDefault(c.NodeTimeoutMax, min(500*time.Millisecond, max(c.TTL/10, 100*time.Millisecond)))
@@ -207,9 +207,9 @@ func (c Config) withDefaults() Config {
 }
 
 // wholeTTL drops the fraction of a millisecond, which nodes do not keep. It keeps a TTL below
-// MinTTL as it was set, so that the error can name it.
+// minTTL as it was set, so that the error can name it.
 func wholeTTL(ttl time.Duration) time.Duration {
-	if ttl < MinTTL {
+	if ttl < minTTL {
 		return ttl
 	}
 	return ttl.Truncate(time.Millisecond)
@@ -239,7 +239,7 @@ func (c Config) problems() []string {
 		}
 	}
 	p = append(p, c.nodeProblems()...)
-	add(c.MaxTTL < MinTTL, "MaxTTL %v is under %v", c.MaxTTL, MinTTL)
+	add(c.MaxTTL < minTTL, "MaxTTL %v is under %v", c.MaxTTL, minTTL)
 	add(c.MaxTTL > maxMaxTTL, "MaxTTL %v is over %v", c.MaxTTL, maxMaxTTL)
 	add(c.MaxTTL%time.Millisecond != 0, "MaxTTL %v is not a whole number of milliseconds", c.MaxTTL)
 	add(c.MaxClockSkew < 0, "MaxClockSkew %v is negative", c.MaxClockSkew)
@@ -272,8 +272,8 @@ func (c Config) ttlProblems(ttl time.Duration) []string {
 	switch {
 	case ttl <= 0:
 		return []string{fmt.Sprintf("TTL %v is not positive", ttl)}
-	case ttl < MinTTL:
-		return []string{fmt.Sprintf("TTL %v is under %v", ttl, MinTTL)}
+	case ttl < minTTL:
+		return []string{fmt.Sprintf("TTL %v is under %v", ttl, minTTL)}
 	case ttl > c.MaxTTL:
 		return []string{fmt.Sprintf("TTL %v is over MaxTTL %v (raise MaxTTL in all clients of these nodes alike)", ttl, c.MaxTTL)}
 	case c.timeoutMaxSet && c.NodeTimeoutMax > ttl/3:

@@ -15,10 +15,6 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// MaxPermits is the largest number of permits of a semaphore, 1024. One Acquire takes at most MaxNames of
-// them.
-const MaxPermits = slots.MaxPermits
-
 // Semaphore describes a semaphore with a number of permits. Any client may hold some of them, and
 // at most that many are held at once. It is made by [Client.Semaphore]. It is immutable, and safe
 // for concurrent use.
@@ -33,7 +29,8 @@ type Semaphore struct {
 	lock *Lock
 }
 
-// Semaphore describes a semaphore with the given number of permits, from 1 to MaxPermits. Each
+// Semaphore describes a semaphore with the given number of permits, from 1 to 1024. One Acquire takes at most
+// MaxNames of them. Each
 // permit needs a majority of the nodes. The rules for names are as for [Client.RedLock]. A
 // semaphore and a lock of the same name are independent.
 //
@@ -48,8 +45,8 @@ func (c *Client) Semaphore(name string, permits int) *Semaphore {
 	l.spec.Names = l.spec.Queue[:]
 	l.spec.HandOver = false
 	l.spec.Slots = &slots.Request{Pool: p, Semaphore: name, Want: 1, Permits: permits}
-	if permits < 1 || permits > MaxPermits {
-		l.addProblems(fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits))
+	if permits < 1 || permits > slots.MaxPermits {
+		l.addProblems(fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", slots.MaxPermits, permits))
 	}
 	return &Semaphore{client: c, name: name, lock: l}
 }
@@ -149,7 +146,7 @@ func (s *Semaphore) acquirable(ctx context.Context, n int) (*Lock, error) {
 		return nil, err
 	}
 	if size, _ := l.spec.Slots.Size(); l.permitsHeldBy(ctx)+n > size {
-		if _, err := s.Permits(ctx); err != nil {
+		if _, err := s.permits(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -242,7 +239,7 @@ func (l *Lock) permitsHeldBy(ctx context.Context) int {
 // maxSizeAttempts bounds how often SetPermits tries again after a concurrent call.
 const maxSizeAttempts = 5
 
-// SetPermits sets how many permits the semaphore has, from 1 to MaxPermits, until it is set again.
+// SetPermits sets how many permits the semaphore has, from 1 to 1024, until it is set again.
 // The number counts for all programs, whatever number they were configured with. Of several
 // concurrent calls, the last one counts.
 //
@@ -260,8 +257,8 @@ const maxSizeAttempts = 5
 // for ErrClosed.
 func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 	l := s.lockFor(1)
-	if permits < 1 || permits > MaxPermits {
-		return invalid(fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits))
+	if permits < 1 || permits > slots.MaxPermits {
+		return invalid(fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", slots.MaxPermits, permits))
 	}
 	if err := l.beginInspect(ctx); err != nil {
 		return err
@@ -302,9 +299,9 @@ func (r *sizeRound) overtaken(c *Client) error {
 	return r.short
 }
 
-// Permits returns how many permits there are, as the nodes know it: the number that was set last,
+// permits returns how many permits there are, as the nodes know it: the number that was set last,
 // or this semaphore's configured number if none was. It fails as [Lock.Inspect] does.
-func (s *Semaphore) Permits(ctx context.Context) (int, error) {
+func (s *Semaphore) permits(ctx context.Context) (int, error) {
 	l := s.lockFor(1)
 	if err := l.beginInspect(ctx); err != nil {
 		return 0, err
@@ -361,7 +358,7 @@ func (l *Lock) askSize(ctx context.Context, p wire.Pool) (*sizeRound, error) {
 type SemaphoreStatus struct {
 	// Name is the name of the semaphore.
 	Name string
-	// Permits is the number of permits.
+	// Permits is the number of permits that was set last, or this semaphore's configured number if none was.
 	Permits int
 	// Need is how many nodes must grant a permit.
 	Need int
@@ -435,7 +432,7 @@ func (l *Lock) heldSlots(permits int) int {
 	if _, version := l.spec.Slots.Size(); version == 0 {
 		return permits
 	}
-	return max(permits, MaxPermits)
+	return max(permits, slots.MaxPermits)
 }
 
 // Inspect asks every node for the number of permits and their holders. It changes nothing. It takes
@@ -445,7 +442,7 @@ func (l *Lock) heldSlots(permits int) int {
 // With an error it still returns the answers it has, unless it does not know the number of permits.
 // The error is a [*NoQuorumError] if fewer nodes answered than a permit needs, or ctx's error.
 func (s *Semaphore) Inspect(ctx context.Context) (*SemaphoreStatus, error) {
-	permits, err := s.Permits(ctx)
+	permits, err := s.permits(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -459,14 +456,4 @@ func (s *Semaphore) Inspect(ctx context.Context) (*SemaphoreStatus, error) {
 		return nil, err
 	}
 	return &SemaphoreStatus{Name: s.name, Permits: permits, Need: status.Need, Nodes: status.Nodes}, err
-}
-
-// Available returns how many permits are free now, from [Semaphore.Inspect]. The number may have
-// changed by the time it returns.
-func (s *Semaphore) Available(ctx context.Context) (int, error) {
-	status, err := s.Inspect(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return status.Available(), nil
 }

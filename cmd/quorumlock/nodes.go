@@ -120,7 +120,7 @@ func (a *app) watcher(c *cobra.Command, names []string, scan int) (*watch.Watche
 	}
 	return watch.New(watch.Config{
 		Nodes: options, Limits: parsed.Limits(), Patience: cmp.Or(a.nodes.nodeTimeout, surveyTimeout),
-		Prefix: parsed.Prefix, Names: names, MostPermits: quorumlock.MaxPermits, Scan: scan,
+		Prefix: parsed.Prefix, Names: names, MostPermits: watch.MostPermits, Scan: scan,
 	})
 }
 

@@ -199,7 +199,7 @@ func (w *worker) latchTurn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, (generation+1)*w.TTL-now-offset)
 	defer cancel()
 	name := fmt.Sprintf("latch-%d-%d", w.number%w.Workers, generation)
-	err := w.useLatch(ctx, workload.LatchOf(w.client, name, quorumlock.LatchOptions{TTL: quorumlock.MinLatchTTL}))
+	err := w.useLatch(ctx, workload.LatchOf(w.client, name, quorumlock.LatchOptions{TTL: 10 * time.Second}))
 	<-ctx.Done()
 	return err
 }

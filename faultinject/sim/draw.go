@@ -31,7 +31,7 @@ func (c *Case) settingsOf(s Settings) quorumlock.Config {
 	}
 	own := cmp.Or(s.Limits, limits)
 	return quorumlock.Config{
-		Holder: cmp.Or(s.Holder, quorumlock.NoHolder),
+		Holder: cmp.Or(s.Holder, "-"),
 		TTL:    cmp.Or(s.TTL, own.MaxTTL), MaxHold: s.MaxHold,
 		MaxTTL: own.MaxTTL, MaxClockSkew: own.MaxClockSkew, Recovery: own.Longer,
 		NodeTimeoutMin: c.Timeout - 70*time.Millisecond, NodeTimeoutMax: c.Timeout,
@@ -577,9 +577,9 @@ func drawPermits(seed uint64) *Case {
 		d.Permits(&t.Use, c.Permits)
 		t.Names, t.Nested = wanted[0], false
 		if t.Asks != "" {
-			t.Asks = workload.Pick(d, workload.InspectPermits, workload.CountPermits, workload.CountFree, workload.Resize)
+			t.Asks = workload.Pick(d, workload.InspectPermits, workload.InspectPermits, workload.InspectPermits, workload.Resize)
 			if t.Asks == workload.Resize && (c.forgets() || len(c.Moves) > 0) { // the next list but one does not know it
-				t.Asks = workload.CountPermits
+				t.Asks = workload.InspectPermits
 			}
 		}
 		if t.Endless {

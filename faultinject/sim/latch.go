@@ -226,7 +226,7 @@ func (w *world) call(ctx context.Context, p *process, worker int, do workload.La
 	w.latch.begins(do.Kind)
 	var options quorumlock.LatchOptions
 	if worker%2 == 0 {
-		options.TTL = quorumlock.MinLatchTTL
+		options.TTL = 10 * time.Second
 	}
 	left, err := do.Make(ctx, workload.LatchOf(p.client, latchName, options), p.recorder, worker)
 	if do.Kind == history.Count && err == nil {
