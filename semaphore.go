@@ -1,7 +1,6 @@
 package quorumlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -367,24 +366,15 @@ type SemaphoreStatus struct {
 	Nodes []NodeStatus
 }
 
-// PermitHolder is an owner that holds permits on enough nodes.
-type PermitHolder struct {
-	// Owner is the id of the lease; see [Lease.Owner].
-	Owner string
-	// Slots are the slot numbers of its permits. They can be beyond the number of permits, if that
-	// was reduced since.
-	Slots []int
-}
-
-// Holders returns all owners that have permits on enough nodes, sorted by owner id.
-func (s *SemaphoreStatus) Holders() []PermitHolder {
+// Holders returns the slot numbers that each owner has on enough nodes, by its id; see [Lease.Owner] and [Lease.Slots]. They
+// can be beyond the number of permits, if that was reduced since.
+func (s *SemaphoreStatus) Holders() map[string][]int {
 	pool := wire.PoolName(s.Name)
-	slots := make(map[string][]int)
 	type claim struct {
 		owner string
 		slot  int
 	}
-	nodes := make(map[claim]int)
+	nodes, slots := make(map[claim]int), make(map[string][]int)
 	for _, n := range s.Nodes {
 		for _, h := range n.Holders {
 			c := claim{h.Owner, wire.SlotOf(pool, h.Name)}
@@ -393,13 +383,10 @@ func (s *SemaphoreStatus) Holders() []PermitHolder {
 			}
 		}
 	}
-	holders := make([]PermitHolder, 0, len(slots))
-	for owner, numbers := range slots {
+	for _, numbers := range slots {
 		slices.Sort(numbers)
-		holders = append(holders, PermitHolder{Owner: owner, Slots: numbers})
 	}
-	slices.SortFunc(holders, func(a, b PermitHolder) int { return cmp.Compare(a.Owner, b.Owner) })
-	return holders
+	return slots
 }
 
 // Available returns how many permits are free on enough of the nodes that answered.

@@ -56,7 +56,7 @@ func Config(o Options) quorumlock.Config {
 		NodeTimeoutMax: o.NodeTimeout,
 	}
 	if o.Renewed != nil {
-		cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { o.Renewed() }
+		cfg.Hooks.Renewed = func(quorumlock.RenewalEvent) { o.Renewed() }
 	}
 	return cfg
 }

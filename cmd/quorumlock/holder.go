@@ -69,7 +69,7 @@ func (r *rounds) hooks() quorumlock.Hooks {
 			}
 			r.failed <- e // hooks are called one after another, so there is room
 		},
-		Renewed:       func(quorumlock.RenewedEvent) { r.renewal.Store(nil) },
-		RenewalFailed: func(e quorumlock.RenewalFailedEvent) { r.renewal.Store(&e.Err) },
+		Renewed:       func(quorumlock.RenewalEvent) { r.renewal.Store(nil) },
+		RenewalFailed: func(e quorumlock.RenewalEvent) { r.renewal.Store(&e.Err) },
 	}
 }

@@ -78,7 +78,7 @@ func (s *stage) stillWaits() {
 
 // renews waits for the next renewal of the lease, and prints it. Nodes that are stopped may still back the lease.
 func (s *stage) renews() {
-	var e quorumlock.RenewedEvent
+	var e quorumlock.RenewalEvent
 	for e.Owner != s.held.Owner() {
 		e = receive(s, s.holder.renewed, "the holder renews")
 	}

@@ -97,8 +97,8 @@ type granted struct {
 type actor struct {
 	*quorumlock.Client
 	tell    func(format string, args ...any)
-	renewed chan quorumlock.RenewedEvent
-	failed  chan quorumlock.RenewalFailedEvent
+	renewed chan quorumlock.RenewalEvent
+	failed  chan quorumlock.RenewalEvent
 }
 
 func newStage(ctx context.Context, w io.Writer, log *slog.Logger) (*stage, error) {
@@ -122,12 +122,12 @@ func (s *stage) newActor(name string, cfg quorumlock.Config) (*actor, error) {
 	a := &actor{
 		tell: func(format string, args ...any) { s.tell(name, format, args...) },
 		// The capacity exceeds the renewals of the demo, because hooks must not block.
-		renewed: make(chan quorumlock.RenewedEvent, 1000),
-		failed:  make(chan quorumlock.RenewalFailedEvent, 1000),
+		renewed: make(chan quorumlock.RenewalEvent, 1000),
+		failed:  make(chan quorumlock.RenewalEvent, 1000),
 	}
 	cfg.Hooks = quorumlock.Hooks{
-		Renewed:       func(e quorumlock.RenewedEvent) { a.renewed <- e },
-		RenewalFailed: func(e quorumlock.RenewalFailedEvent) { a.failed <- e },
+		Renewed:       func(e quorumlock.RenewalEvent) { a.renewed <- e },
+		RenewalFailed: func(e quorumlock.RenewalEvent) { a.failed <- e },
 	}
 	var err error
 	a.Client, err = quorumlock.New(cfg)

@@ -151,8 +151,8 @@ func TestHooksOfMinHold(t *testing.T) {
 		renewals := 0
 		client := f.Client(func(cfg *quorumlock.Config) {
 			cfg.Hooks.Ended = func(e quorumlock.EndedEvent) { ended = append(ended, e) }
-			cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { renewals++ }
-			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { renewals++ }
+			cfg.Hooks.Renewed = func(quorumlock.RenewalEvent) { renewals++ }
+			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalEvent) { renewals++ }
 			cfg.Hooks.LossFound = func(quorumlock.LossFoundEvent) { t.Error("a loss was reported") }
 			cfg.Hooks.BackingChanged = func(quorumlock.BackingEvent) { t.Error("a change of the backing was reported") }
 		})

@@ -105,7 +105,7 @@ func TestRenewalsKeepPaceWithNodes(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var failed atomic.Int64
 		c, nodes := slowNodesClient(f, each, func(cfg *quorumlock.Config) {
-			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { failed.Add(1) }
+			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalEvent) { failed.Add(1) }
 		})
 		leases := acquireAll(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
 		short := quorumlock.LockOptions{TTL: pacedTTL / 5} // These leases cannot wait as long as the others.
@@ -297,7 +297,7 @@ func TestLeasesOfAllTTLsAreRenewedOnTime(t *testing.T) {
 					cfg.NodeTimeoutMax = 3 * time.Millisecond
 					cfg.MaxTTL = time.Hour
 					cfg.TTL = 10 * time.Second
-					cfg.Hooks.Renewed = func(e quorumlock.RenewedEvent) {
+					cfg.Hooks.Renewed = func(e quorumlock.RenewalEvent) {
 						mu.Lock()
 						defer mu.Unlock()
 						renewed[e.Owner]++

@@ -219,7 +219,7 @@ func TestLateRenewalKeepsShortLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var failed atomic.Int64
 		client, wires := f.SpiedClient(func(cfg *quorumlock.Config) {
-			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { failed.Add(1) }
+			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalEvent) { failed.Add(1) }
 		})
 		lease, err := client.RedLock("job").With(withTTL(shortTTL)).TryAcquire(t.Context())
 		require.NoError(t, err)

@@ -283,9 +283,7 @@ func TestSemaphoreStatus(t *testing.T) {
 		status, err := s.Inspect(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 20, status.Permits)
-		require.ElementsMatch(t, []quorumlock.PermitHolder{
-			{Owner: a.Owner(), Slots: a.Slots()}, {Owner: b.Owner(), Slots: b.Slots()},
-		}, status.Holders())
+		require.Equal(t, map[string][]int{a.Owner(): a.Slots(), b.Owner(): b.Slots()}, status.Holders())
 	})
 }
 
@@ -328,7 +326,7 @@ func TestSemaphoreHooksNameTheSemaphore(t *testing.T) {
 		c := f.Client(func(cfg *quorumlock.Config) {
 			cfg.Hooks.Acquired = func(e quorumlock.AcquiredEvent) { note(e.Names) }
 			cfg.Hooks.AttemptFailed = func(e quorumlock.AttemptFailedEvent) { note(e.Names) }
-			cfg.Hooks.Renewed = func(e quorumlock.RenewedEvent) { note(e.Names) }
+			cfg.Hooks.Renewed = func(e quorumlock.RenewalEvent) { note(e.Names) }
 			cfg.Hooks.Ended = func(e quorumlock.EndedEvent) { note(e.Names) }
 		})
 		s := c.Semaphore("jobs", 1)

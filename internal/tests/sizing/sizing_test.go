@@ -62,7 +62,7 @@ func TestRenewalsAndTimeouts(t *testing.T) {
 	var last, widest time.Duration
 	hooks := func(cfg *quorumlock.Config) {
 		now, last, widest = cfg.Clock.Now, cfg.Clock.Now(), 0
-		cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { widest, last = max(widest, now()-last), now() }
+		cfg.Hooks.Renewed = func(quorumlock.RenewalEvent) { widest, last = max(widest, now()-last), now() }
 	}
 	each(t, func(t *testing.T, f *fleet.Fleet, s sizes, c *quorumlock.Client) {
 		lease := fleet.MustAcquire(t, c.RedLock("job"))
