@@ -267,7 +267,6 @@ func (c Config) problems() []string {
 	return append(p, c.ttlProblems(c.TTL)...)
 }
 
-// ttlProblems lists the problems of a TTL under this Config.
 func (c Config) ttlProblems(ttl time.Duration) []string {
 	switch {
 	case ttl <= 0:
@@ -307,7 +306,6 @@ func tooSmall(ttl time.Duration, field string, timeout time.Duration) string {
 	return fmt.Sprintf("TTL %v is too small for %s %v, which is set: the TTL must be three times that, to leave time for a second try; without that setting, the lock waits for a third of its TTL", ttl, field, timeout)
 }
 
-// nodeProblems lists the problems of the set of nodes.
 func (c Config) nodeProblems() []string {
 	n := len(c.Nodes) + len(c.Addresses)
 	var p []string

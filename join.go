@@ -150,7 +150,6 @@ func (j *Joined) Do(ctx context.Context, fn func(ctx context.Context) error) err
 	return runWhileHeld(ctx, leaseContext{Context: ctx, lease: lease}, lease, fn)
 }
 
-// joinPart is one name of a joined lock.
 type joinPart struct {
 	// name, kind and nodes identify the part in every process. Locks of one kind exclude each
 	// other. name is a name on the nodes, which begins with a prefix of the client; nodes has the
@@ -173,7 +172,6 @@ func (p joinPart) compare(q joinPart) int {
 	return cmp.Or(strings.Compare(p.name, q.name), strings.Compare(p.kind, q.kind), strings.Compare(p.nodes, q.nodes))
 }
 
-// parts makes a Lock a Joinable.
 func (l *Lock) parts() ([]joinPart, error) {
 	if problems := l.problems(); problems != nil {
 		return nil, invalid(problems...)
@@ -244,7 +242,6 @@ func joinSteps(all []joinPart) []joinStep {
 	return steps
 }
 
-// canInclude reports whether the step can take a further part.
 func (s joinStep) canInclude(p joinPart) bool {
 	first := s.parts[0].lock
 	return first != nil && p.lock != nil && first.sameOptions(p.lock) && len(s.parts) < MaxNames
@@ -260,7 +257,6 @@ type semaphorePermits struct {
 	permits   int
 }
 
-// parts makes semaphorePermits a Joinable.
 func (p semaphorePermits) parts() ([]joinPart, error) {
 	if problems := p.semaphore.lockFor(p.permits).problems(); len(problems) > 0 {
 		return nil, invalid(problems...)

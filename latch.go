@@ -217,7 +217,6 @@ func (l *Latch) runCall(ctx context.Context, op Operation, id string, wrong []st
 	return o.Left, err
 }
 
-// outcomeError returns the error for how a call ended.
 func (l *Latch) outcomeError(ctx context.Context, op Operation, o *latch.Outcome) error {
 	err := l.resultError(op, o)
 	switch {
@@ -262,7 +261,6 @@ func (l *Latch) resultError(op Operation, o *latch.Outcome) error {
 	}
 }
 
-// newLatches returns the latches of a client.
 func newLatches(c *Client) *latch.Latches {
 	return latch.New(latch.Env{
 		Nodes:         c.nodes,

@@ -63,7 +63,6 @@ func (l *Lease) Context() context.Context {
 	return l.ctx.Load()
 }
 
-// endedContext returns a context that has ended.
 func endedContext(cause error) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(cause)

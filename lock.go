@@ -59,7 +59,6 @@ func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 	return newLockOnNodes(c, c.onNodes(names), rule)
 }
 
-// newLockOnNodes describes a lock by its names on the nodes.
 func newLockOnNodes(c *Client, names []string, rule quorum.Rule) *Lock {
 	l := &Lock{
 		client: c,
@@ -256,7 +255,6 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 	return runWhileHeld(ctx, leaseContext{Context: ctx, lease: lease}, lease, fn)
 }
 
-// heldLease is a lease or a joint lease.
 type heldLease interface {
 	Context() context.Context
 	// contextValue returns its own value for a context key, or nil.

@@ -203,7 +203,6 @@ type permitQuery struct {
 	innermost *lease.Lease
 }
 
-// count adds the permits of a lease.
 func (q *permitQuery) count(t *lease.Lease) {
 	s := t.Spec().Slots
 	if s == nil || t.Engine() != q.engine || s.Pool.Name() != q.pool {

@@ -25,7 +25,6 @@ type Striped struct {
 	problems []string
 }
 
-// maxStripes is the largest number of stripes.
 const maxStripes = 1 << 20
 
 // Striped describes a set of stripes, from 1 to 1,048,576, whose locks have names that begin with

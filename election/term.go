@@ -27,7 +27,6 @@ func nameOf(owner string) string {
 	return cmp.Or(info.Purpose, info.Holder)
 }
 
-// term is the state of a running term.
 type term struct {
 	Term
 	lease  *quorumlock.Lease

@@ -109,7 +109,6 @@ var kinds = map[Fault]struct {
 	Murder:      {scope: ofClient},
 }
 
-// check returns an error for an unknown fault.
 func (f Fault) check() error {
 	if _, ok := kinds[f]; !ok {
 		return fmt.Errorf("no fault is called %q", string(f))

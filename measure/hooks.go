@@ -68,7 +68,6 @@ func (m *meters) about(names []string, i *Instrument, value float64, labels ...L
 	m.aboutCall(background, names, i, value, labels...)
 }
 
-// aboutCall is about for a call with a context.
 func (m *meters) aboutCall(ctx context.Context, names []string, i *Instrument, value float64, labels ...Label) {
 	if group := m.groups.of(names); group != "" {
 		labels = append(labels, Label{keyGroup, group})
@@ -76,7 +75,6 @@ func (m *meters) aboutCall(ctx context.Context, names []string, i *Instrument, v
 	m.recorder.Record(ctx, i, value, labels...)
 }
 
-// failed returns the label of a failure.
 func failed(kind string) Label { return Label{keyError, kind} }
 
 // failure returns the label of a call that failed, and none for a nil error.
@@ -100,7 +98,6 @@ func (m *meters) open(names []string) {
 	m.about(names, leaseRenewals, 0, failed("no_quorum"))
 }
 
-// openNode does the same for a node.
 func (m *meters) openNode(node string) {
 	if !m.openedNodes.first(node) {
 		return

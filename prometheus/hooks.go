@@ -48,7 +48,6 @@ func NewHooks(to prometheus.Registerer, options ...Option) (quorumlock.Hooks, er
 
 var errNoRegisterer = errors.New("quorumprom: the registerer is nil; prometheus.DefaultRegisterer is the usual one")
 
-// recorder has the metric of each instrument.
 type recorder map[*measure.Instrument]vector
 
 // vector is a metric with labels.

@@ -270,7 +270,6 @@ func (s *sender) run(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// exchange sends a batch, and answers its calls.
 func (s *sender) exchange(ctx context.Context, batch []groupCall) {
 	s.commands = s.commands[:0]
 	for _, q := range batch {

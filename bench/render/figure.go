@@ -8,7 +8,6 @@ import (
 	"github.com/quorumlock/quorumlock/bench/cell"
 )
 
-// figure is one number of a result.
 type figure struct {
 	name string
 	// of is not a number if the figure was not measured.

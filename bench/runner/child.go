@@ -25,7 +25,6 @@ type child struct {
 	errors  bytes.Buffer
 }
 
-// startChild starts a worker and sends it its job.
 func startChild(job worker.Job) (*child, error) {
 	program, err := os.Executable()
 	if err != nil {

@@ -35,7 +35,6 @@ status' shows the owners.
 var errNotForced = errors.New("refused without --force: the holder may be alive, and would work beside the next holder until it notices the loss; " +
 	"if it is dead, the lock frees itself within its TTL. See who holds it with 'quorumlock status'")
 
-// releaser is one run of release.
 type releaser struct {
 	*app
 	watcher *watch.Watcher
@@ -120,7 +119,6 @@ func (r *releaser) releaseName(ctx context.Context, key string) error {
 	return r.answered(key, lock)
 }
 
-// answered returns an error if too few nodes answered.
 func (r *releaser) answered(key string, lock *report.Lock) error {
 	if lock.Answered >= lock.Need && lock.WrongType() <= len(lock.Nodes)-lock.Need {
 		return nil

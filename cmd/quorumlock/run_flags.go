@@ -169,7 +169,6 @@ func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 	}
 }
 
-// locks returns the locks that the flags describe.
 func (f *runFlags) locks(client *quorumlock.Client) *quorumlock.Joined {
 	options := quorumlock.LockOptions{Purpose: f.purpose, MinHold: f.minHold, MaxOutage: f.maxOutage}
 	switch {

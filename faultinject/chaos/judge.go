@@ -41,7 +41,6 @@ func (a *activeRun) judge(whole bool) error {
 	return nil
 }
 
-// blame reports the violations of the history.
 func (a *activeRun) blame(h *history.History, result *history.Result) {
 	for _, v := range result.Violations {
 		of := history.Object{Of: v.Of, Name: v.Name}

@@ -102,7 +102,6 @@ func (w *worker) use(ctx context.Context, got *holding) error {
 	}
 }
 
-// show shows the tokens of a holding to the resource.
 func (w *worker) show(ctx context.Context, got *holding) error {
 	for _, part := range got.Parts {
 		if err := w.resource.show(ctx, part); err != nil {

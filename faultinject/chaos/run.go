@@ -227,7 +227,6 @@ func (a *activeRun) move(ctx context.Context) error {
 	return nil
 }
 
-// named returns the names of nodes.
 func (a *activeRun) named(nodes []int) (names []string) {
 	for _, i := range nodes {
 		names = append(names, a.Servers[i].Name())

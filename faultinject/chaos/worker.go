@@ -146,7 +146,6 @@ func (w *worker) options(u workload.Use) workload.Use {
 	return u
 }
 
-// ttlOf returns the TTL of a use.
 func (w *worker) ttlOf(u workload.Use) time.Duration { return cmp.Or(u.TTL, w.config.TTL) }
 
 // habits are the habits of all workers. Holds are short mostly.

@@ -48,7 +48,6 @@ type driver struct {
 	maxMemory int64
 }
 
-// startServer starts a server that answers.
 func (g *group) startServer(ctx context.Context, name string) (faultinject.Server, error) {
 	d := &driver{name: name, group: g}
 	if err := d.launch(ctx); err != nil {

@@ -146,7 +146,6 @@ func (p *preceding) add(l *lease) {
 	}
 }
 
-// compare compares a grant with the leases before it.
 func (i *inspector) compare(before *preceding, l *lease) {
 	if before.asked != nil && before.asked.grant.Call > l.grant.Return {
 		i.disordered(l, before.asked)

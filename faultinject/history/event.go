@@ -54,7 +54,6 @@ const (
 	Delete Kind = "delete"
 )
 
-// kinds are the kinds that exist for each type.
 var kinds = map[Type][]Kind{
 	Lock:      {Acquire, Act, Release, Lost, Downgrade},
 	Semaphore: {Acquire, Act, Release, Lost, Resize},
@@ -200,7 +199,6 @@ func (e Event) ofLease() bool {
 // latest is far enough from the end of the range that nothing overflows.
 const latest = time.Duration(1) << 62
 
-// check validates the event by itself.
 func (e Event) check() error {
 	switch {
 	case e.Client == "" || !utf8.ValidString(e.Client):

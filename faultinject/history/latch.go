@@ -178,7 +178,6 @@ func quoted(ids []string) string {
 	return strings.Join(all, ", ")
 }
 
-// latchState is the state of the model of a latch.
 type latchState struct {
 	// set is the number that the latch is set to; 0 if it is not set.
 	set int

@@ -113,7 +113,6 @@ func (r *Recorder) Err() error {
 	return r.err
 }
 
-// errClosed is the error of recording after Close.
 var errClosed = errors.New("it is closed")
 
 // Close closes the file and returns the first write error. Later events are dropped. Closing again does nothing, and
@@ -267,7 +266,6 @@ func (h *Holding) Lost(cause error) {
 	h.recorder.record(e)
 }
 
-// during records an event around a call.
 func (r *Recorder) during(e Event, call func() error) error {
 	e.Call = r.now()
 	r.record(e)

@@ -363,7 +363,6 @@ func (d drawer) split(nodes, processes int) faultinject.Plan {
 	return plan
 }
 
-// memoryLosses makes nodes lose their memory one after the other.
 func (d drawer) memoryLosses(nodes, processes int) faultinject.Plan {
 	at, gap := d.when(span-2*ttl), d.UpTo(ttl/2)
 	var plan faultinject.Plan
@@ -503,7 +502,6 @@ func (d drawer) raceReleases(c *Case) {
 	}
 }
 
-// quiet removes all faults from a case.
 func (d drawer) quiet(c *Case) {
 	c.Opened, c.Faults = true, nil
 	c.Weather = Weather{Least: c.Weather.Least, Most: min(c.Weather.Most, mostPrompt*2/3)}
@@ -534,7 +532,6 @@ func (d drawer) waits(c *Case) {
 	}
 }
 
-// spin makes all tasks of a client poll.
 func (c *Case) spin(client int) {
 	for i := range c.Tasks {
 		c.Tasks[i].Spin = c.Tasks[i].Spin || c.Tasks[i].Client == client

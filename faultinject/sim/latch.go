@@ -180,7 +180,6 @@ func (d drawer) cutOffInTurn(c *Case, from, to time.Duration, n int) {
 	}
 }
 
-// countDown is a count-down with an id for each number.
 func countDown(id int) workload.LatchCall {
 	return workload.LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))}
 }
@@ -220,7 +219,6 @@ func (w *world) useLatch(index int, t Task) {
 	}
 }
 
-// call makes one call of the latch, and records it.
 func (w *world) call(ctx context.Context, p *process, worker int, do workload.LatchCall) error {
 	w.note("%s begins to %s", p.label, do)
 	w.latch.begins(do.Kind)
@@ -304,7 +302,6 @@ type latchMemory struct {
 	excused bool
 }
 
-// begins records the begin of a call.
 func (l *latchMemory) begins(kind history.Kind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -444,7 +441,6 @@ type unreadablePeriod struct {
 	from, to time.Duration
 }
 
-// knows records a node's knowledge from now on.
 func (l *latchMemory) knows(server int, n latchNode, now time.Duration) {
 	l.nodes[server] = n
 	last := len(l.unreadable) - 1

@@ -320,7 +320,6 @@ func newPaths(servers int) []*path {
 	return paths
 }
 
-// applyFault begins or ends a fault.
 func (w *path) applyFault(step faultinject.Step, begin bool) {
 	switch step.Fault {
 	case faultinject.Part:

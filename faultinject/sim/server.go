@@ -63,7 +63,6 @@ func (s *server) node() *memory.Node {
 	return s.at
 }
 
-// inspect returns what the server knows of some names.
 func (s *server) inspect(names ...string) wire.Reply {
 	found := make([]wire.Reply, 1)
 	s.node().Do(context.Background(), []wire.Op{{Kind: wire.Inspect, Names: names, Limits: limits}}, found)
@@ -258,7 +257,6 @@ func (s *server) end(fault faultinject.Fault) {
 	})
 }
 
-// inflict begins and ends one fault.
 func (w *world) inflict(step faultinject.Step) {
 	w.apart.Sleep(step.At)
 	w.note("begins: %v", step)

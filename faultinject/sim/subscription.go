@@ -193,7 +193,6 @@ func (b *inbox) ask(canceled <-chan struct{}, serve func() bool) error {
 	}
 }
 
-// connect returns a subscription that the server has confirmed.
 func (b *inbox) connect(canceled <-chan struct{}) (*subscription, error) {
 	s := newSubscription(b)
 	err := b.ask(canceled, func() bool { return s.server.admit(s) })
@@ -323,7 +322,6 @@ func (s *subscription) endByServer() {
 	s.dropByServer()
 }
 
-// dropByServer makes the server drop the subscription.
 func (s *subscription) dropByServer() {
 	s.mu.Lock()
 	remote, first := s.remote, !s.gone

@@ -86,7 +86,6 @@ func (l *tampering) excused(name, owner string) bool {
 	return ok && l.asked[owner] <= at+soonLost
 }
 
-// touched reports whether a name was ever tampered with.
 func (l *tampering) touched(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -43,7 +43,6 @@ func (w *world) perform(index int, t Task) {
 	}
 }
 
-// use uses a lease, up to its release.
 func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand, index int) {
 	if t.Nested {
 		lease = w.acquireNested(p, lease, t, index)

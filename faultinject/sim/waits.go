@@ -35,7 +35,6 @@ type waiters struct {
 	outages map[lack]outage
 }
 
-// waiting is one that waits.
 type waiting struct {
 	process *process
 	task    Task
@@ -59,7 +58,6 @@ type waiting struct {
 	cancel context.CancelFunc
 }
 
-// waits records that a task waits.
 func (w *world) waits(p *process, t Task, cancel context.CancelFunc) *waiting {
 	one := &waiting{process: p, task: t, need: w.needOf(t), began: w.now(), free: w.now(), cancel: cancel}
 	one.ticket = w.ticketNow(one)

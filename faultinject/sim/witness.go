@@ -41,7 +41,6 @@ type witness struct {
 	ids    map[string]string
 }
 
-// record is a lease that a process may act on.
 type record struct {
 	lease *quorumlock.Lease
 	// ctx is the context that the process got with the lease. One that is asked for later may end by
@@ -216,7 +215,6 @@ func (w *witness) backedLocked(r *record) {
 	}
 }
 
-// keysOf returns the names of a lease on the nodes.
 func keysOf(lease *quorumlock.Lease) []string {
 	if lease.Slots() == nil {
 		return lease.Names()

@@ -65,7 +65,6 @@ const (
 // Detaches reports whether the lock stays on the nodes although its lease is over.
 func (e Ending) Detaches() bool { return e == Detach || e == DetachAndRelease }
 
-// options returns the options of its lock or semaphore.
 func (u Use) options() quorumlock.LockOptions {
 	options := quorumlock.LockOptions{
 		Fixed: u.Fixed, TTL: u.TTL, MinHold: u.Keeps(), Spin: u.Spin, NoHandover: u.NoHandover, Purpose: u.Purpose,
@@ -111,7 +110,6 @@ func (u Use) Lock(c *quorumlock.Client) *quorumlock.Lock {
 	return c.RedLock(u.Names[0]).With(u.options())
 }
 
-// semaphore returns its semaphore.
 func (u Use) semaphore(c *quorumlock.Client) *quorumlock.Semaphore {
 	Called("Semaphore.With")
 	return c.Semaphore(u.Names[0], u.Size).With(u.options())

@@ -2,12 +2,10 @@ package decision_test
 
 import (
 	"math"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/quorumlock/quorumlock/internal/decision"
 )
@@ -90,21 +88,4 @@ func TestForecast(t *testing.T) {
 	}
 	f := decision.NewForecast(3, 2)
 	require.Zero(t, f.NextAttempt(), "the first attempt is worthwhile at once")
-}
-
-// The need-th expected time counts, in any order.
-func TestForecastTwin(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 9).Draw(t, "nodes")
-		need := rapid.IntRange(1, n).Draw(t, "need")
-		f := decision.NewForecast(n, need)
-		f.StartAttempt(time.Millisecond)
-		free := make([]time.Duration, n)
-		for i := range free {
-			free[i] = time.Duration(rapid.Int64Range(0, 3000).Draw(t, "free"))
-			f.Denied(i, free[i], 0)
-		}
-		slices.Sort(free)
-		require.Equal(t, free[need-1], f.NextAttempt())
-	})
 }

@@ -73,21 +73,6 @@ func TestNextRenewalTwin(t *testing.T) {
 	})
 }
 
-func TestNextRenewalIsMonotone(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		sent, later := ordered(anyTTL().Draw(t, "sent"), anyTTL().Draw(t, "later"))
-		ttl, longer := ordered(anyTTL().Draw(t, "ttl"), anyTTL().Draw(t, "longer"))
-		failed := rapid.IntRange(1, 80).Draw(t, "failed")
-		low, high := ordered(rapid.Float64Range(0, 1).Draw(t, "low"), rapid.Float64Range(0, 1).Draw(t, "high"))
-
-		at := decision.NextRenewal(sent, ttl, failed, low)
-		require.LessOrEqual(t, at, decision.NextRenewal(later, ttl, failed, low), "sent later")
-		require.LessOrEqual(t, at, decision.NextRenewal(sent, longer, failed, low), "a longer TTL")
-		require.LessOrEqual(t, at, decision.NextRenewal(sent, ttl, failed+1, low), "one more failure")
-		require.GreaterOrEqual(t, at, decision.NextRenewal(sent, ttl, failed, high), "more jitter")
-	})
-}
-
 // A lease whose renewals get no answer is retried several times before its end.
 func TestNextRenewalLeavesRoomForRetries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -70,69 +70,6 @@ func TestNewTallyPanics(t *testing.T) {
 	require.PanicsWithValue(t, "quorum: no tally for 0 of 3 nodes", func() { decision.NewTally(3, 0) })
 }
 
-func TestTallyCopyIsASnapshot(t *testing.T) {
-	tally := decision.NewTally(3, 2)
-	snapshot := tally
-	tally.Record(0, decision.Granted)
-	require.Zero(t, snapshot.Granted())
-	require.Equal(t, 1, tally.Granted())
-}
-
-// For up to four nodes, every state of a round is compared with all its continuations. It is
-// decided exactly when they all end alike.
-func TestTallyDecidesAsEarlyAsItCan(t *testing.T) {
-	for n := 1; n <= 4; n++ {
-		for need := 1; need <= n+1; need++ {
-			var cast []decision.Vote
-			var walk func()
-			walk = func() {
-				if len(cast) == n {
-					requireEarliest(t, need, cast)
-					return
-				}
-				for _, v := range votes {
-					cast = append(cast, v)
-					walk()
-					cast = cast[:len(cast)-1]
-				}
-			}
-			walk()
-		}
-	}
-}
-
-func requireEarliest(t *testing.T, need int, cast []decision.Vote) {
-	tally := decision.NewTally(len(cast), need)
-	for i, v := range cast {
-		tally.Record(i, v)
-	}
-	granted, missing := 0, 0
-	for _, v := range cast {
-		switch v {
-		case decision.Granted:
-			granted++
-		case decision.Missing:
-			missing++
-		}
-	}
-	won, lost := false, false
-	for more := 0; more <= missing; more++ { // grants still to come
-		if granted+more >= need {
-			won = true
-		} else {
-			lost = true
-		}
-	}
-	want := decision.Pending
-	switch {
-	case !lost:
-		want = decision.Won
-	case !won:
-		want = decision.Lost
-	}
-	require.Equal(t, want, tally.Result(), "%s", &tally)
-}
-
 // tallyTwin is a tally that is too simple to be wrong.
 type tallyTwin struct {
 	nodes, need int
@@ -207,31 +144,5 @@ func TestTallyTwin(t *testing.T) {
 			}
 			decided = tally.Result()
 		}
-	})
-}
-
-// FuzzTally reads the number of nodes, the need and then one byte for each
-// vote: the upper six bits are the node, the lower two the vote.
-func FuzzTally(f *testing.F) {
-	vote := func(node int, v decision.Vote) byte { return byte(node)<<2 | byte(v) }
-	f.Add([]byte{3, 2, vote(0, decision.Granted), vote(1, decision.Unknown), vote(2, decision.Granted)})
-	f.Add([]byte{3, 2, vote(0, decision.Denied), vote(0, decision.Granted), vote(1, decision.Denied)})
-	f.Add([]byte{5, 5, vote(4, decision.Granted), vote(3, decision.Missing), vote(2, decision.Unknown)})
-	f.Add([]byte{64, 33, vote(63, decision.Denied), vote(62, decision.Granted)})
-	f.Add([]byte{2, 3})
-	f.Add([]byte{0, 1, vote(0, decision.Granted)})
-	f.Fuzz(func(t *testing.T, script []byte) {
-		if len(script) < 2 {
-			t.Skip("no round")
-		}
-		n := int(script[0]) % (quorum.MaxNodes + 1)
-		need := max(int(script[1]), 1)
-		tally := decision.NewTally(n, need)
-		twin := &tallyTwin{nodes: n, need: need, votes: map[int]decision.Vote{}}
-		for _, b := range script[2:] {
-			node, v := int(b>>2), decision.Vote(b&3)
-			require.Equal(t, twin.record(node, v), tally.Record(node, v))
-		}
-		requireTwins(t, &tally, twin)
 	})
 }

@@ -72,20 +72,6 @@ func TestBackoffTwin(t *testing.T) {
 	})
 }
 
-func TestBackoffIsMonotone(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		fewer, more := ordered(rapid.Int().Draw(t, "fewer"), rapid.Int().Draw(t, "more"))
-		least := anyDuration().Draw(t, "least")
-		most, higher := ordered(anyDuration().Draw(t, "most"), anyDuration().Draw(t, "higher"))
-		low, high := ordered(rapid.Float64Range(0, 1).Draw(t, "low"), rapid.Float64Range(0, 1).Draw(t, "high"))
-
-		wait := decision.Backoff(fewer, least, most, low)
-		require.LessOrEqual(t, wait, decision.Backoff(more, least, most, low), "a later attempt")
-		require.LessOrEqual(t, wait, decision.Backoff(fewer, least, higher, low), "a higher bound")
-		require.LessOrEqual(t, wait, decision.Backoff(fewer, least, most, high), "more jitter")
-	})
-}
-
 func TestFreeAfter(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
@@ -127,21 +113,5 @@ func TestFreeAfterTwin(t *testing.T) {
 		}
 		require.Equal(t, want, decision.FreeAfter(told, free, need))
 		require.Equal(t, given, told, "the argument is left as it was")
-	})
-}
-
-func TestFreeAfterIsMonotone(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		told := rapid.SliceOfN(anyDuration(), 1, 9).Draw(t, "told")
-		free := rapid.IntRange(0, 9).Draw(t, "free")
-		need := rapid.IntRange(0, 12).Draw(t, "need")
-		after := decision.FreeAfter(told, free, need)
-		require.GreaterOrEqual(t, after, time.Duration(0))
-		require.LessOrEqual(t, after, decision.FreeAfter(told, free, need+1), "a stricter rule")
-		require.GreaterOrEqual(t, after, decision.FreeAfter(told, free+1, need), "a free node more")
-
-		i := rapid.IntRange(0, len(told)-1).Draw(t, "node")
-		told[i] = max(told[i], anyDuration().Draw(t, "longer"))
-		require.LessOrEqual(t, after, decision.FreeAfter(told, free, need), "a longer TTL")
 	})
 }

@@ -176,7 +176,6 @@ func (s *Set) subscribeLocked() {
 	}
 }
 
-// open opens the subscription on one node.
 func (s *Set) open(i int) {
 	s.mu.Lock()
 	sub := &s.subscriptions[i]

@@ -286,7 +286,6 @@ func (s *scheduler) stop() []task {
 	return s.tasks()
 }
 
-// tasks returns all tasks.
 func (s *scheduler) tasks() []task {
 	s.mu.Lock()
 	defer s.mu.Unlock()

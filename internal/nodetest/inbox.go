@@ -55,7 +55,6 @@ func (x *trial) listen(args []word, follows bool) error {
 	return nil
 }
 
-// next returns the next message.
 func (b *box) next() (wire.Message, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

@@ -105,7 +105,6 @@ func (x *trial) run(steps []step) error {
 	return nil
 }
 
-// line runs a line with the steps below it.
 func (x *trial) line(verb word, args []word, body []step) error {
 	switch text := texts(args); verb.text {
 	case "limits": // of the following operations: MaxTTL,MaxClockSkew
@@ -189,7 +188,6 @@ func (x *trial) line(verb word, args []word, body []step) error {
 	return nil
 }
 
-// ask runs lines of text.
 func (x *trial) ask(lines ...string) error {
 	var steps []step
 	for _, line := range lines {
@@ -198,7 +196,6 @@ func (x *trial) ask(lines ...string) error {
 	return x.run(steps)
 }
 
-// each runs a line for each name.
 func (x *trial) each(names []string, line string) error {
 	for _, name := range names {
 		if err := x.ask(fmt.Sprintf(line, name)); err != nil {

@@ -58,7 +58,6 @@ func withText(results []lua.Value) []lua.Value {
 	return results
 }
 
-// runScript runs a script that is loaded.
 func (s *Server) runScript(digest string, keys, args []string) Value {
 	script, _ := scripts.Load(digest)
 	clear(s.declared)

@@ -148,7 +148,6 @@ func (s *Server) run(args []string) Value {
 	}
 }
 
-// eval runs a script by its text or its digest.
 func (s *Server) eval(verb string, args []string) Value {
 	n, _ := strconv.Atoi(args[2]) // callers count their keys
 	var digest string
@@ -177,7 +176,6 @@ func (s *Server) key(name string) *key {
 	return k
 }
 
-// isOther reports whether a key has another type.
 func (s *Server) isOther(name string, kind byte) bool {
 	k := s.key(name)
 	return k != nil && k.kind != kind

@@ -28,7 +28,6 @@ func scoreText(score float64) string {
 	}
 }
 
-// zaddOptions are the options of ZADD.
 type zaddOptions struct{ NX, XX, GT, LT bool }
 
 func (s *Server) zadd(args []string) Value {

@@ -390,7 +390,6 @@ func (c *Cluster) awaitTakeover(slot int, by *Server) {
 	c.awaitOwner(slot, func(s *Server, votes, _ int) bool { return s == by && votes > len(c.servers)/2 })
 }
 
-// find returns a server of which INFO replication tells this.
 func (c *Cluster) find(what string, told func(s *Server, is map[string]string) bool) *Server {
 	for _, s := range c.servers {
 		if is, err := s.info(c.ctx, "replication"); err == nil && told(s, is) {

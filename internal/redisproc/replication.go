@@ -162,7 +162,6 @@ func (s *Server) awaitInfo(section string, told func(is map[string]string) bool)
 	return fmt.Errorf("not as it should be after %v: %v", startTimeout, is)
 }
 
-// info returns the fields of a section of INFO.
 func (s *Server) info(ctx context.Context, section string) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()

@@ -164,7 +164,6 @@ func (m *messages) confirm(v verb) error {
 	return nil
 }
 
-// end ends an outermost value.
 func (m *messages) end() error {
 	if m.message {
 		m.message = false

@@ -160,7 +160,6 @@ func (qs *Queues) forgetIfEmpty(key queueKey, q *localQueue) {
 	}
 }
 
-// push appends a waiter to its queue.
 func (qs *Queues) push(w *waiter) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()

@@ -113,7 +113,6 @@ func (n *Node) danger() Severity {
 	return Warning
 }
 
-// setting returns a setting that is a number.
 func (n *Node) setting(name string) (int64, error) {
 	s := n.Settings[name]
 	if !s.Known() {

@@ -86,7 +86,6 @@ func (j *judge) persistence(n *Node) {
 	}
 }
 
-// snapshot judges a server whose last snapshot failed.
 func (j *judge) snapshot(n *Node) {
 	severity, found := Warning, "the last snapshot failed"
 	switch stop := n.Settings["stop-writes-on-bgsave-error"]; {

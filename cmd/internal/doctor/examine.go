@@ -134,7 +134,6 @@ func parseMarker(fields []string, now time.Time, recovery time.Duration) *Marker
 	return m
 }
 
-// samples is the number of measured round trips.
 const samples = 30
 
 // offset returns the offset of a server's clock that was told within a round trip. The server read it at some time

@@ -101,7 +101,6 @@ func briefly(ms *float64) string {
 
 type printer struct {
 	strings.Builder
-	// nodes is the number of nodes.
 	nodes int
 }
 

@@ -204,7 +204,6 @@ func (l *Lock) foremost() (owner string) {
 	return owner
 }
 
-// count counts the nodes for which is returns true.
 func (l *Lock) count(is func(Answer) bool) (count int) {
 	for _, a := range l.Nodes {
 		if is(a) {

@@ -13,7 +13,6 @@ import (
 // batch is the number of names in one script call, and of commands in one exchange.
 const batch = 200
 
-// asker asks one node.
 type asker struct {
 	*Peer
 	limits node.Limits
@@ -58,7 +57,6 @@ func HoldersOf(r wire.Reply) (holders []node.Holder) {
 	return holders
 }
 
-// inspect asks for the holders of the names.
 func (a *asker) inspect(ctx context.Context, names []string) {
 	for few := range slices.Chunk(names, batch) {
 		a.inspectSome(ctx, few)

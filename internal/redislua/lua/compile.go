@@ -77,7 +77,6 @@ type local struct {
 // cell holds a variable that functions share.
 type cell struct{ value Value }
 
-// frame is one call of a function.
 type frame struct {
 	machine  *Machine
 	slots    []Value
@@ -127,7 +126,6 @@ func (f *frame) declare(l *local, v Value) {
 	}
 }
 
-// compiler compiles one function.
 type compiler struct {
 	outer    *compiler
 	body     *body
@@ -171,7 +169,6 @@ func (c *compiler) upvalue(name string) int {
 	return len(c.body.upvalues) - 1
 }
 
-// function compiles a function expression.
 func (c *compiler) function(e *ast.FunctionExpr) expression {
 	inner := &compiler{outer: c, body: &body{variadic: e.ParList.HasVargs}, variadic: e.ParList.HasVargs}
 	inner.scopes = []map[string]*local{{}}

@@ -26,7 +26,6 @@ func acquisitions(into *[]quorumlock.AcquisitionEvent) func(*quorumlock.Config) 
 	}
 }
 
-// describe lists each vote with the name of its node.
 func describe(votes []quorumlock.VoteEvent) []string {
 	texts := make([]string, 0, len(votes))
 	for _, v := range votes {

@@ -11,7 +11,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// atLeast are the options of a lock with this MinHold.
 func atLeast(d time.Duration) quorumlock.LockOptions { return quorumlock.LockOptions{MinHold: d} }
 
 // A waiter gets the lock when the MinHold of the released lease has passed, and not before: a waiter of the

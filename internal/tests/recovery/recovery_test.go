@@ -507,7 +507,6 @@ func (s *lossyOpener) Do(ctx context.Context, ops []wire.Op, replies []wire.Repl
 	}
 }
 
-// lateOpener is a node at which an Open arrives late.
 type lateOpener struct {
 	node.Node
 	checked, proceed chan struct{}

@@ -54,7 +54,6 @@ func each(t *testing.T, test func(t *testing.T, f *fleet.Fleet, s sizes, c *quor
 	}
 }
 
-// everyNode are the numbers of all nodes.
 var everyNode = fleet.FirstNodes(5)
 
 func TestRenewalsAndTimeouts(t *testing.T) {
