@@ -330,7 +330,6 @@ func (c Config) nodeProblems() []string {
 	return p
 }
 
-// duplicateProblems lists nodes that are in the set twice.
 func duplicateProblems(nodes []node.Node) []string {
 	var p []string
 	seen := make(map[string]bool, len(nodes))

@@ -247,7 +247,6 @@ type reporter struct {
 	running chan struct{}
 }
 
-// enqueue queues a report.
 func (r *reporter) enqueue(report func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

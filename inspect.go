@@ -79,7 +79,6 @@ func (s *Status) Owners() []string {
 	return slices.Compact(owners)
 }
 
-// longest returns the longest TTL that any node reported.
 func (s *Status) longest() (ttl time.Duration) {
 	for _, n := range s.Nodes {
 		for _, h := range n.Holders {
@@ -223,7 +222,6 @@ func (l *Lock) beginInspect(ctx context.Context) error {
 	return l.client.begin(ctx)
 }
 
-// gather collects the replies of all nodes to one operation.
 type gather struct {
 	client *Client
 	calls  dispatch.Calls

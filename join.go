@@ -183,7 +183,6 @@ func (l *Lock) parts() ([]joinPart, error) {
 	return parts, nil
 }
 
-// sortedNodeNames returns the names of the nodes, sorted and joined.
 func (c *Client) sortedNodeNames() string {
 	names := make([]string, c.nodes.Len())
 	for i := range names {
@@ -213,7 +212,6 @@ func (l *Lock) sameOptions(m *Lock) bool {
 		l.spec.Fixed == m.spec.Fixed && l.spec.Label == m.spec.Label && l.spec.Spins == m.spec.Spins && l.spec.HandOver == m.spec.HandOver
 }
 
-// joinStep is the parts that are taken at once.
 type joinStep struct {
 	parts []joinPart
 	take  func(ctx context.Context, wait bool) (*Lease, error)
@@ -316,7 +314,6 @@ func (l *JointLease) add(part *Lease) bool {
 	return true
 }
 
-// leases returns the leases acquired so far.
 func (l *JointLease) leases() []*Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()

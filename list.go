@@ -76,7 +76,6 @@ var errStopped = errors.New("stopped")
 // listBatch is how many names a list inspects at once.
 const listBatch = 200
 
-// listing is one run of Locks.
 type listing struct {
 	client  *Client
 	pattern string

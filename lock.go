@@ -17,13 +17,11 @@ import (
 // [Client.MultiLock], [RWLock] or [Striped]. It is immutable, and safe for concurrent use.
 type Lock struct {
 	client *Client
-	// spec describes the lock to the engine.
-	spec lease.Spec
+	spec   lease.Spec
 	// invalid has the invalid names and options. It is nil for most locks.
 	invalid *[]string
 }
 
-// problems lists the invalid names and options.
 func (l *Lock) problems() []string {
 	switch {
 	case l.client == nil:

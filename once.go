@@ -291,7 +291,6 @@ func (o *Once) shortage(replies []timedReply, agreed, need int) error {
 	return e
 }
 
-// onceAnswers are the answers of nodes so far.
 type onceAnswers struct {
 	// done have the record, and lack have none. open are those of the latter that do not recover.
 	done, lack, open int

@@ -59,7 +59,6 @@ func (s *Semaphore) With(o LockOptions) *Semaphore {
 // Name returns the name of the semaphore.
 func (s *Semaphore) Name() string { return s.name }
 
-// lockFor returns the lock that acquires n permits.
 func (s *Semaphore) lockFor(n int) *Lock {
 	l := *orZero(s.lock)
 	if l.client == nil {
@@ -224,7 +223,6 @@ func (l *Lock) wouldSelfDeadlock(ctx context.Context) bool {
 	return has > 0 && has+l.spec.Slots.Want > size
 }
 
-// permitsHeldBy returns how many permits a context holds.
 func (l *Lock) permitsHeldBy(ctx context.Context) int {
 	if ctx.Value(anyKey{}) == nil {
 		return 0

@@ -184,7 +184,6 @@ func (t *trace) Attempted(took time.Duration) {
 	t.event.Asking += took
 }
 
-// onReturn records the outcome of the call.
 func (t *trace) onReturn(r wait.Result, err error) {
 	if t == nil {
 		return

@@ -70,7 +70,6 @@ const (
 	Murder Fault = "murder"
 )
 
-// scope is the kind of a fault's target.
 type scope uint8
 
 const (

@@ -146,7 +146,6 @@ func (n Nemesis) impossible(e Episode) bool {
 	}
 }
 
-// drawing is a plan in the making.
 type drawing struct {
 	Nemesis
 	rng  *rand.Rand

@@ -40,7 +40,6 @@ type Proxy struct {
 	changed chan struct{}
 }
 
-// conditions apply to one direction of all connections.
 type conditions struct {
 	latency time.Duration
 	cut     bool

@@ -46,7 +46,6 @@ func (c *credentials) forRueidis(rueidis.AuthCredentialsContext) (rueidis.AuthCr
 	return rueidis.AuthCredentials{Username: sentUser(user, password), Password: password}, nil
 }
 
-// get asks the provider.
 func (c *credentials) get() (user, password string, err error) {
 	switch {
 	case c.stream != nil:

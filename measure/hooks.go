@@ -46,7 +46,6 @@ func Hooks(r Recorder, group func(name string) string) quorumlock.Hooks {
 	}
 }
 
-// meters turns events into measurements.
 type meters struct {
 	recorder Recorder
 	groups   groups
@@ -63,7 +62,6 @@ type meters struct {
 // Events have no context of their own, except acquisitions, whose context links a measurement to a trace.
 var background = context.Background()
 
-// about records a value about a lock.
 func (m *meters) about(names []string, i *Instrument, value float64, labels ...Label) {
 	m.aboutCall(background, names, i, value, labels...)
 }

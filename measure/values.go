@@ -155,13 +155,11 @@ func (b *backing) move(owner string, to int) change {
 // seen is the set of nodes or groups for which something is known.
 type seen struct{ sync.Map }
 
-// first adds a name, and reports whether it is new.
 func (s *seen) first(name string) bool {
 	_, known := s.LoadOrStore(name, true)
 	return !known
 }
 
-// maxGroups bounds the number of lock groups.
 const maxGroups = 100
 
 // groups assigns locks to groups, if a function for that is set.

@@ -50,7 +50,6 @@ var errNoRegisterer = errors.New("quorumprom: the registerer is nil; prometheus.
 
 type recorder map[*measure.Instrument]vector
 
-// vector is a metric with labels.
 type vector struct {
 	prometheus.Collector
 	// record adds a value to the series with these values of the labels.

@@ -89,7 +89,6 @@ func machine() string {
 	return name
 }
 
-// versions names the programs that were measured.
 func (r *Report) versions() (versions []string) {
 	commit, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
 	if err == nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/internal/text"
 )
 
-// holder holds a lock for a command.
 type holder struct {
 	*app
 	flags   runFlags

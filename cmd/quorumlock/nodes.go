@@ -61,7 +61,6 @@ func (a *app) config(c *cobra.Command) (quorumlock.Config, error) {
 	return cfg, nil
 }
 
-// memoryNodes makes n nodes within this process.
 func memoryNodes(n int) []node.Node {
 	nodes := make([]node.Node, n)
 	for i := range nodes {

@@ -141,7 +141,6 @@ func (r *releaser) warnOf(owners []string, key string, lock *report.Lock) {
 	r.say("warning: if %s is alive, it may go on until its next renewal fails, and others can have %q %s", strings.Join(owners, " or "), key, when)
 }
 
-// evict takes a lock and permits from the chosen owner.
 func (r *releaser) evict(ctx context.Context, key string) error {
 	var failed error
 	nothing := true

@@ -10,12 +10,10 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
 )
 
-// wrongUsage returns an error about the command line.
 func wrongUsage(c *cobra.Command, err error) error {
 	return &exit.Usage{Command: c.CommandPath(), Err: err}
 }
 
-// wrongFlag returns an error about the command line.
 func wrongFlag(c *cobra.Command, format string, args ...any) error {
 	return wrongUsage(c, fmt.Errorf(format, args...))
 }

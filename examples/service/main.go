@@ -31,7 +31,6 @@ func main() {
 	}
 }
 
-// run serves until ctx ends.
 func run(ctx context.Context) (err error) {
 	var cfg quorumlock.Config
 	nodes := flag.String("nodes", "", "addresses of the nodes")

@@ -88,7 +88,6 @@ func (s settings) runUntil(ctx context.Context, mayClose <-chan struct{}) (err e
 	return errors.Join(err, closing.Err())
 }
 
-// work runs all workers until ctx ends.
 func (s settings) work(ctx context.Context, client *quorumlock.Client, cfg quorumlock.Config, recorder *history.Recorder) error {
 	var workers sync.WaitGroup
 	workers.Go(func() { s.crowd(ctx, client) })
@@ -148,7 +147,6 @@ type settings struct {
 // skew is how far clocks may be off, by the largest limits.
 func (c Config) skew() time.Duration { return c.TTL / 2 }
 
-// config returns the configuration of the client.
 func (s settings) config() quorumlock.Config {
 	wall := clock.NewSkewed(clock.System(), 1)
 	wall.StepWall(s.Wall)
@@ -179,7 +177,6 @@ func (s settings) differ(cfg *quorumlock.Config) {
 	}
 }
 
-// environment is the environment variable with the settings.
 const environment = "QUORUMLOCK_CHAOS_CLIENT"
 
 // crowdPatience is the longest time that a member of a crowd waits for a lock.

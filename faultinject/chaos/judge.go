@@ -16,7 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// judge checks the history.
 func (a *activeRun) judge(whole bool) error {
 	h, err := history.ReadDir(a.Dir)
 	if err != nil {

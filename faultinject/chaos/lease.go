@@ -28,7 +28,6 @@ func (h *holding) act() error { return h.Record((*history.Holding).Act, h.valid)
 // errDone ends what a worker records of a lease before the lease itself ends.
 var errDone = errors.New("the worker is done with it")
 
-// usesLease acquires a lease, uses it, and ends it.
 func (w *worker) usesLease(ctx context.Context, u workload.Use) error {
 	got, err := w.take(ctx, u)
 	if got == nil {

@@ -124,7 +124,6 @@ func (c *client) start() error {
 	return nil
 }
 
-// label is the name of the current process.
 func (c *client) label() string {
 	if c.lives > 1 {
 		return fmt.Sprintf("%s.%d", c.settings.Label, c.lives)

@@ -90,7 +90,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// activeRun is a run in progress.
 type activeRun struct {
 	Config
 	resource *resource
@@ -211,7 +210,6 @@ func (a *activeRun) act(ctx context.Context) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// move lets clients move to other lists and limits.
 func (a *activeRun) move(ctx context.Context) error {
 	for _, m := range a.Moves {
 		if !workload.Sleep(ctx, m.After) {

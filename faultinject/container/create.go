@@ -25,7 +25,6 @@ const (
 	logSize     = "1m"
 )
 
-// create makes the container, if there is none.
 func (d *driver) create(ctx context.Context) error {
 	if d.id != "" {
 		return nil

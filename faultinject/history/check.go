@@ -196,7 +196,6 @@ func (v Violation) Forgetful() bool {
 
 func (v Violation) subject() subject { return subject{v.Of, v.Name, v.slot} }
 
-// finder collects the violations of one subject.
 type finder struct {
 	subject subject
 	start   time.Duration

@@ -158,7 +158,6 @@ func (e Event) slots() string {
 	return fmt.Sprintf(", slots %v", e.Slots)
 }
 
-// result describes the outcome.
 func (e Event) result() string {
 	switch {
 	case !e.returned():
@@ -174,7 +173,6 @@ func (e Event) result() string {
 	}
 }
 
-// returned reports whether the return was seen.
 func (e Event) returned() bool { return e.Return != 0 }
 
 // Succeeded reports whether the call returned without an error.
@@ -260,7 +258,6 @@ func (e Event) checkType() error {
 	return nil
 }
 
-// repeated reports whether a number occurs twice.
 func repeated(numbers []int) bool {
 	sorted := slices.Sorted(slices.Values(numbers))
 	return len(slices.Compact(sorted)) < len(numbers)

@@ -110,7 +110,6 @@ func sameThing(a, b Event) bool {
 	return a.Of == b.Of && a.Name == b.Name && a.Reads == b.Reads && a.Permits == b.Permits && a.Size == b.Size
 }
 
-// history finishes the history.
 func (b *builder) history() (*History, error) {
 	ops := make([]placed, 0, len(b.ops))
 	for _, p := range b.ops {

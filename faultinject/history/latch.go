@@ -182,12 +182,10 @@ type latchState struct {
 	// set is the number that the latch is set to; 0 if it is not set.
 	set int
 	// ids has a bit for each id that has counted down since.
-	ids string
-	// counted is the number of these ids.
+	ids     string
 	counted int
 }
 
-// left returns how many ids have not counted down yet.
 func (s latchState) left() int { return max(0, s.set-s.counted) }
 
 // count counts down for an id. A repetition changes nothing.

@@ -29,7 +29,6 @@ func (s subject) String() string {
 	return text
 }
 
-// subject returns the subject of an event as a whole.
 func (e Event) subject() subject { return subject{e.Of, e.Name, none} }
 
 // exclusive returns the subjects that the event's lease holds exclusively: locks, and numbered permits.

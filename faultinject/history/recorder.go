@@ -222,7 +222,6 @@ type Holding struct {
 	grant    Event
 }
 
-// begin creates an event about the lease.
 func (h *Holding) begin(kind Kind) Event {
 	e := h.grant
 	e.Op, e.Kind, e.Lease = h.recorder.begin(kind, e.Worker, e.Name).Op, kind, e.Op

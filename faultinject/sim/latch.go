@@ -184,7 +184,6 @@ func countDown(id int) workload.LatchCall {
 	return workload.LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))}
 }
 
-// calls adds a task of any client.
 func (d drawer) calls(c *Case, at time.Duration, l workload.LatchCall) {
 	d.callsOf(c, d.IntN(len(c.Clients)), at, l)
 }

@@ -309,7 +309,6 @@ func (l *link) carry(t trip, serve func(alive bool), answered func()) {
 	})
 }
 
-// path is the network between one client and one server.
 type path struct{ there, back direction }
 
 func newPaths(servers int) []*path {
@@ -335,7 +334,6 @@ func (w *path) applyFault(step faultinject.Step, begin bool) {
 	}
 }
 
-// direction is one direction of a path.
 type direction struct {
 	mu    sync.Mutex
 	cuts  int

@@ -21,11 +21,9 @@ import (
 // A frozen process sends nothing, and sees no answer and no timer; its clock runs on. A process has no other contact
 // with the world, so nothing else needs to stop.
 type process struct {
-	label  string
-	client *quorumlock.Client
-	// listed is how many nodes it lists.
-	listed int
-	// recorder writes the history of the process.
+	label    string
+	client   *quorumlock.Client
+	listed   int
 	recorder *history.Recorder
 	dead     chan struct{}
 

@@ -56,7 +56,6 @@ func (s *server) who() (identity, process string) {
 	return s.at.Identity(), fmt.Sprintf("%s/%d", s.name, s.process)
 }
 
-// node returns the node that answers.
 func (s *server) node() *memory.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +107,6 @@ func (s *server) arrive(run func(alive bool)) {
 	run(alive)
 }
 
-// runs reports whether the server answers.
 func (s *server) runs() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +223,6 @@ func (s *server) readdress() {
 	s.life++
 }
 
-// flush deletes all data of the server.
 func (s *server) flush() {
 	s.node().Flush()
 	s.world.latch.lost(s.world, s.index)
@@ -297,7 +294,6 @@ func (w *world) killOnRequest(step faultinject.Step) {
 	w.note("%s starts", w.process(step.Client).label)
 }
 
-// applyFault starts a fault on its paths, or ends it.
 func (w *world) applyFault(step faultinject.Step, begin bool) {
 	for client, paths := range w.paths {
 		for server, path := range paths {

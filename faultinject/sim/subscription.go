@@ -135,14 +135,12 @@ func (b *inbox) receive(s *subscription, m wire.Message) {
 	}
 }
 
-// trip draws a trip.
 func (b *inbox) trip() trip {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return newTrip(b.rng, b.link.server.world.weather())
 }
 
-// draw returns a random duration.
 func (b *inbox) draw(most time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -359,7 +357,6 @@ func (s *server) has(sub *subscription) bool {
 	return slices.Contains(s.subscribers(), sub)
 }
 
-// subscribers returns the receivers of the server's messages.
 func (s *server) subscribers() []*subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()

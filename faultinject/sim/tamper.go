@@ -62,7 +62,6 @@ func drawTampering(seed uint64) *Case {
 	return c
 }
 
-// tampering watches leases that were taken away.
 type tampering struct {
 	mu sync.Mutex
 	// tampered is the time of the last intervention for each name.
@@ -93,7 +92,6 @@ func (l *tampering) touched(name string) bool {
 	return ok
 }
 
-// tamper executes one intervention of the case.
 func (w *world) tamper(t Tamper) {
 	w.apart.Sleep(t.At)
 	w.note("%v", t)

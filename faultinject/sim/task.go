@@ -71,7 +71,6 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 	w.leaves(p, lease, t, rng, index)
 }
 
-// take waits for the lock, and records the grant.
 func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	// Not derived from ctx, whose end would wake all waiters in random order.
 	patience, cancel := context.WithCancel(context.Background())

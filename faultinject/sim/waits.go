@@ -175,7 +175,6 @@ func (w *world) blocked(one *waiting, states func() map[int]wire.Reply) bool {
 	return leased || grants != before || freeOn(one.task.Names, states()) < one.need
 }
 
-// examine checks whether a waiter waits for too long.
 func (w *world) examine(one *waiting, states func() map[int]wire.Reply) {
 	now := w.now()
 	if w.blocked(one, states) {

@@ -16,7 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// names are the names of all locks.
 var names = []string{"a", "b", neighbour}
 
 // witness watches every lease in true time: it knows more than any process. It records its observations in a history
@@ -155,7 +154,6 @@ func (r *record) has(names []string) bool {
 // excused reports whether nothing is promised to an owner about a name, since that was tampered with.
 func (w *witness) excused(name, owner string) bool { return w.world.tampering.excused(name, owner) }
 
-// confirm records that a lease is valid.
 func (w *witness) confirm(r *record) {
 	_ = w.partsOf(r).Record((*history.Holding).Act, func() error { return nil })
 }

@@ -44,7 +44,6 @@ func Run(t *testing.T, c *Case, traced bool) Verdict {
 	}
 }
 
-// world is the state of one run.
 type world struct {
 	sync.WaitGroup
 	c *Case
@@ -71,7 +70,6 @@ type world struct {
 	calls     int // of the latch that succeeded
 }
 
-// newWorld creates the nodes of a case.
 func newWorld(c *Case, traced bool) *world {
 	base := newApart()
 	w := &world{c: c, apart: base, clock: testkit.ThisCentury(base), began: time.Now(), clients: make(map[string]int), tampering: newTampering()}
@@ -143,7 +141,6 @@ func (w *world) open(nodes ...*memory.Node) {
 	}
 }
 
-// start starts a client's first process, or another one.
 func (w *world) start(client int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +155,6 @@ func (w *world) start(client int) {
 	w.processes[client] = newProcess(w, label, w.c.Clients[client], settings, w.paths[client], w.c.Seed+uint64(1000*w.started))
 }
 
-// kill ends a client's process, if it has one.
 func (w *world) kill(client int) (killed bool) {
 	w.mu.Lock()
 	p := w.processes[client]
@@ -178,7 +174,6 @@ func (w *world) process(client int) *process {
 	return w.processes[client]
 }
 
-// living returns the current processes.
 func (w *world) living() []*process {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -63,13 +63,11 @@ type Set struct {
 	mu            sync.Mutex
 	subscriptions []subscription
 	// users counts the calls of Use without a Done.
-	users int
-	// idle closes the subscriptions.
+	users  int
 	idle   clock.Timer
 	closed bool
 }
 
-// subscription is the subscription on one node.
 type subscription struct {
 	// opening is set while it is being opened, lost while it is there but broken.
 	opening, lost bool

@@ -14,7 +14,6 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// box is an inbox with its received messages.
 type box struct {
 	wire.Inbox
 	x        *trial
@@ -122,7 +121,6 @@ func matches(got, want wire.Message) bool {
 	return got == want
 }
 
-// expected returns the inbox and the messages of a line.
 func (x *trial) expected(args []word) (b *box, messages []wire.Message) {
 	name := "c"
 	if label, ok := strings.CutSuffix(args[0].text, ":"); ok && args[0].plain {

@@ -30,7 +30,6 @@ var limits = wire.Limits{MaxTTL: 2 * time.Minute, MaxClockSkew: 30 * time.Second
 // attempts bounds how often a test repeats a step that must be quick on a real clock.
 const attempts = 1000
 
-// trial is one subtest with its subject.
 type trial struct {
 	*testing.T
 	Subject
@@ -88,7 +87,6 @@ func (x *trial) malformed(format string, args ...any) {
 	x.Fatalf("%s: "+format, append([]any{x.at}, args...)...)
 }
 
-// run runs steps until one fails.
 func (x *trial) run(steps []step) error {
 	for _, s := range steps {
 		x.at = s.at + ": " + s.text

@@ -10,7 +10,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redislua/lua"
 )
 
-// scripts holds the compiled scripts of all servers, by digest.
 var scripts sync.Map
 
 // load compiles a script, unless that was done before.

@@ -74,7 +74,6 @@ func (s *Server) Do(args ...string) Value {
 	return s.run(args)
 }
 
-// command is one command of Redis.
 type command struct {
 	run func(s *Server, args []string) Value
 	// least is the minimum of arguments, with the name of the command.

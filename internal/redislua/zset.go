@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// parseScore reads a score as Redis does.
 func parseScore(text string) (float64, bool) {
 	score, err := strconv.ParseFloat(text, 64)
 	return score, err == nil && !math.IsNaN(score)
@@ -179,7 +178,6 @@ func ranked(members []member, from, to int) []member {
 	return members[from : to+1]
 }
 
-// scoreBound is the end of a range of scores.
 type scoreBound struct {
 	score float64
 	open  bool

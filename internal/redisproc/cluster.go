@@ -151,7 +151,6 @@ func launchCluster(ctx context.Context, opts []Option) (*Cluster, error) {
 	return c, nil
 }
 
-// options are the options of one server.
 func (c *members) options(i int, ports []int) []Option {
 	return []Option{
 		func(conf *config) { conf.member = &member{port: ports[i], file: c.file(i, ports)} },
@@ -341,7 +340,6 @@ func (c *Cluster) seenBy(s *Server) map[*Server]sight {
 	return seen
 }
 
-// owns reports whether the server has a slot.
 func (of sight) owns(slot int) bool {
 	return slices.ContainsFunc(of.slots, func(slots string) bool {
 		var from, to int
@@ -534,7 +532,6 @@ func (c *members) forward(i int, conn net.Conn, target string) {
 	}, Copy)
 }
 
-// isCutOff reports whether a message must not pass.
 func (c *members) isCutOff(sender, receiver string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

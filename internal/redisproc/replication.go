@@ -146,7 +146,6 @@ func (s *Server) awaitSync(master *Server) error {
 	})
 }
 
-// awaitInfo waits until a section of INFO is as told.
 func (s *Server) awaitInfo(section string, told func(is map[string]string) bool) error {
 	var is map[string]string
 	var err error

@@ -75,7 +75,6 @@ func (h *heart) dueLocked(interval time.Duration) time.Duration {
 	return h.lastAt + interval - time.Duration(h.jitter*float64(interval/4))
 }
 
-// stop stops the timer.
 func (h *heart) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -159,7 +159,6 @@ func (w *waiter) outageEnd() time.Duration {
 	return max(since, w.began) + max(w.spec.MaxOutage, 0)
 }
 
-// planNext schedules the next attempt after a failed one.
 func (w *waiter) planNext(again lease.Retry, err error) {
 	qs := w.queues
 	now := qs.engine.Clock.Now()

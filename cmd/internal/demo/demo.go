@@ -67,12 +67,11 @@ Next: quorumlock run --help, for locks on your own servers; README.md and docs/,
 
 // stage is the state of the demo. Its methods are steps, and end the attempt if anything unexpected happens.
 type stage struct {
-	w     io.Writer
-	began time.Time
-	ctx   context.Context //nolint:containedctx // it lives as long as the demo, whose context it is
-	nodes []*memory.Node
-	a, b  *actor
-	// stopped counts the nodes that do not answer.
+	w       io.Writer
+	began   time.Time
+	ctx     context.Context //nolint:containedctx // it lives as long as the demo, whose context it is
+	nodes   []*memory.Node
+	a, b    *actor
 	stopped int
 
 	// held is the current lease of the lock, and holder has it. waiting receives the result of B's wait for the next.
@@ -86,7 +85,6 @@ type stage struct {
 	handOver, early time.Duration
 }
 
-// granted is the result of B's wait.
 type granted struct {
 	lease *quorumlock.Lease
 	at    time.Time
@@ -182,7 +180,6 @@ func receive[T any](s *stage, events <-chan T, what string) (event T) {
 	return event
 }
 
-// eventually polls until a condition holds.
 func (s *stage) eventually(what string, is func() bool) {
 	for !is() {
 		receive(s, time.After(time.Millisecond), what)

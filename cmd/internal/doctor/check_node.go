@@ -279,7 +279,6 @@ func (n *Node) rules(purpose string, v Verdict) (rules []string) {
 	return rules
 }
 
-// commandsOf formats rules as the commands that they permit.
 func commandsOf(rules []string) string {
 	names := make([]string, len(rules))
 	for i, r := range rules {

@@ -27,7 +27,6 @@ func Examine(ctx context.Context, cfg Config) *Facts {
 	return f
 }
 
-// examine collects the facts about one node.
 func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 	n := Node{User: cmp.Or(opt.Username, "default"), Sentinel: opt.MasterName != "", Tag: opt.Tag, AllowEviction: opt.AllowEviction}
 	peer, err := watch.NewPeer(opt, cfg.Patience, "quorumlock-doctor")

@@ -77,7 +77,6 @@ func Print(w io.Writer, f *Facts, r *Report) error {
 	return err
 }
 
-// row is the node's row of the table.
 func (d nodeReport) row() []string {
 	clock := "-"
 	if d.Clock != nil {

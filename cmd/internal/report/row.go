@@ -42,7 +42,6 @@ func (a age) text() string {
 	return time.Duration(a.Held).Truncate(time.Second).String()
 }
 
-// rows makes the rows of one look.
 type rows struct {
 	now   time.Time
 	facts *watch.Facts

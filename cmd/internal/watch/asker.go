@@ -18,7 +18,6 @@ type asker struct {
 	limits node.Limits
 	prefix string
 
-	// said is the node's answer.
 	said Node
 	// found are the locks that were found. searched is set unless some keys were not searched for locks.
 	found    []string
@@ -28,7 +27,6 @@ type asker struct {
 // absentLock is a name without a holder, which every user may read.
 const absentLock = "quorumlock:top"
 
-// greet checks whether the node answers.
 func (a *asker) greet(ctx context.Context) {
 	a.said, a.found = Node{Name: a.Name(), Locks: make(map[string]Lock), Kinds: make(map[string]Kinds)}, nil
 	// The first exchange connects, so its time is no measure of a round trip.

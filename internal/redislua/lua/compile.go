@@ -50,7 +50,6 @@ func (u unsupported) Error() string {
 	return fmt.Sprintf("line %d: %T is not supported", u.line, u.what)
 }
 
-// body is the code of a function.
 type body struct {
 	slots      int // variables and parameters, of all blocks
 	parameters []*local
