@@ -91,7 +91,7 @@ type Config struct {
 	// the connection. An address can have its own dial_timeout. Default: max(1s, 4*NodeTimeoutMax).
 	ConnectTimeout time.Duration
 	// RetryMin and RetryMax bound the backoff between two attempts when nodes cannot notify a
-	// waiter: with WaitSpin, or while too few nodes answer. The backoff grows from RetryMin to
+	// waiter: with Spin, or while too few nodes answer. The backoff grows from RetryMin to
 	// RetryMax, and jitter takes off up to half of it. The upper bound is at least eight times the
 	// latency of the nodes, so that contenders do not block each other. Defaults: 10 ms and 200 ms.
 	RetryMin, RetryMax time.Duration
@@ -183,15 +183,15 @@ type LockOptions struct {
 
 // withDefaults fills in the defaults. It keeps invalid values, which problems reports.
 func (c Config) withDefaults() Config {
-	c.MaxTTL = orDefault(c.MaxTTL, DefaultTTL)
-	c.MaxClockSkew = orDefault(c.MaxClockSkew, min(defaultMaxClockSkew, (c.MaxTTL/2).Truncate(time.Millisecond)))
-	c.TTL = wholeTTL(orDefault(c.TTL, min(DefaultTTL, c.MaxTTL)))
+	c.MaxTTL = cmp.Or(c.MaxTTL, DefaultTTL)
+	c.MaxClockSkew = cmp.Or(c.MaxClockSkew, min(defaultMaxClockSkew, (c.MaxTTL/2).Truncate(time.Millisecond)))
+	c.TTL = wholeTTL(cmp.Or(c.TTL, min(DefaultTTL, c.MaxTTL)))
 	c.timeoutMinSet, c.timeoutMaxSet = c.NodeTimeoutMin != 0, c.NodeTimeoutMax != 0
-	c.NodeTimeoutMax = orDefault(c.NodeTimeoutMax, min(500*time.Millisecond, max(c.TTL/10, 100*time.Millisecond)))
-	c.NodeTimeoutMin = orDefault(c.NodeTimeoutMin, c.NodeTimeoutMax/2)
-	c.ConnectTimeout = orDefault(c.ConnectTimeout, max(4*c.NodeTimeoutMax, time.Second))
-	c.RetryMax = orDefault(c.RetryMax, max(200*time.Millisecond, c.RetryMin))
-	c.RetryMin = orDefault(c.RetryMin, min(10*time.Millisecond, c.RetryMax))
+	c.NodeTimeoutMax = cmp.Or(c.NodeTimeoutMax, min(500*time.Millisecond, max(c.TTL/10, 100*time.Millisecond)))
+	c.NodeTimeoutMin = cmp.Or(c.NodeTimeoutMin, c.NodeTimeoutMax/2)
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, max(4*c.NodeTimeoutMax, time.Second))
+	c.RetryMax = cmp.Or(c.RetryMax, max(200*time.Millisecond, c.RetryMin))
+	c.RetryMin = cmp.Or(c.RetryMin, min(10*time.Millisecond, c.RetryMax))
 	c.Holder = cmp.Or(c.Holder, here())
 	c.Handover = c.Handover.withDefaults()
 	if c.Clock == nil {
@@ -213,13 +213,6 @@ func wholeTTL(ttl time.Duration) time.Duration {
 		return ttl
 	}
 	return ttl.Truncate(time.Millisecond)
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
 }
 
 // Limits returns the settings on which clients of the same nodes rely each for the others, with defaults filled
@@ -363,6 +356,6 @@ func (h Handover) withDefaults() Handover {
 	if h.MaxCount == 0 {
 		h.MaxCount = 256
 	}
-	h.MaxTime = orDefault(h.MaxTime, 100*time.Millisecond)
+	h.MaxTime = cmp.Or(h.MaxTime, 100*time.Millisecond)
 	return h
 }

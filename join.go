@@ -140,14 +140,7 @@ func (j *Joined) attempt(ctx context.Context, wait bool) (*JointLease, error) {
 // Do runs fn while it holds all of the locks. It waits for them as Acquire does. Otherwise it
 // behaves as [Lock.Do].
 func (j *Joined) Do(ctx context.Context, fn func(ctx context.Context) error) error {
-	if fn == nil {
-		return invalid("the function is nil")
-	}
-	lease, err := j.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return runWhileHeld(ctx, leaseContext{Context: ctx, lease: lease}, lease, fn)
+	return doHeld(ctx, j.Acquire, fn)
 }
 
 type joinPart struct {

@@ -243,16 +243,22 @@ func (l *Lock) acquire(ctx context.Context, waits bool) (*Lease, error) {
 // another holder may have had the lock meanwhile. Do does not report a release that too few nodes
 // confirmed: the lock frees itself within its TTL.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	return doHeld(ctx, l.Acquire, fn)
+}
+
+// doHeld runs fn with a lease that acquire returns.
+func doHeld[L heldLease](ctx context.Context, acquire func(context.Context) (L, error), fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return invalid("the function is nil")
 	}
-	lease, err := l.Acquire(ctx)
+	lease, err := acquire(ctx)
 	if err != nil {
 		return err
 	}
 	return runWhileHeld(ctx, leaseContext{Context: ctx, lease: lease}, lease, fn)
 }
 
+// heldLease is a lease or a joint lease.
 type heldLease interface {
 	Context() context.Context
 	// contextValue returns its own value for a context key, or nil.

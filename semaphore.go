@@ -117,14 +117,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 
 // Do runs fn while it holds n permits. It relates to Acquire as [Lock.Do] does to [Lock.Acquire].
 func (s *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context) error) error {
-	if fn == nil {
-		return invalid("the function is nil")
-	}
-	l, err := s.acquirable(ctx, n)
-	if err != nil {
-		return err
-	}
-	return l.Do(ctx, fn)
+	return doHeld(ctx, func(ctx context.Context) (*Lease, error) { return s.Acquire(ctx, n) }, fn)
 }
 
 // warnOfSize logs that another program has set the number of permits to another one than this program

@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject/history"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 // Client is the main function of a client process, if [Run] started this process as one; otherwise it returns at
@@ -148,7 +149,7 @@ type settings struct {
 func (c Config) skew() time.Duration { return c.TTL / 2 }
 
 func (s settings) config() quorumlock.Config {
-	wall := clock.NewSkewed(clock.System(), 1)
+	wall := testkit.NewSkewed(clock.System(), 1)
 	wall.StepWall(s.Wall)
 	most := s.Limits.MaxTTL
 	cfg := quorumlock.Config{

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -40,7 +41,7 @@ type server struct {
 }
 
 func newServer(w *world, index int, c Clock) *server {
-	skewed := clock.NewSkewed(w.clock, c.Rate)
+	skewed := testkit.NewSkewed(w.clock, c.Rate)
 	skewed.StepWall(c.Wall)
 	name := fmt.Sprintf("n%d", index+1)
 	return &server{

@@ -23,12 +23,6 @@ func longer[T any](short, whole T) T {
 	return short
 }
 
-// longest bounds the duration of a single test. It is many times longer than any test needs on an
-// idle machine. It still leaves time for the rest of the package.
-func longest() time.Duration {
-	return longer(5*time.Minute, time.Hour) + *soakSpan
-}
-
 // in returns the next value of a channel. If none comes in time, it fails the test.
 func in[T any](t testing.TB, channel <-chan T, what string) T {
 	t.Helper()

@@ -111,3 +111,20 @@ func (s *shared) SettleTime() time.Duration {
 // contenders for 2 latencies, until its grants are undone. Shorter pauses let a few contenders on
 // slow links block each other for seconds.
 func (s *shared) contentionPause() time.Duration { return 8 * s.engine.Nodes.MedianLatency() }
+
+// Result is a lease, and how it was acquired.
+type Result struct {
+	Lease *lease.Lease
+	// Attempts counts the attempts. Waited is the time from the call to the grant.
+	Attempts int
+	Waited   time.Duration
+	// HandedOver is set if another lease of this client was handed over.
+	HandedOver bool
+}
+
+// Trace follows a call that acquires.
+type Trace interface {
+	lease.Trace
+	// Attempted says how long an attempt took.
+	Attempted(took time.Duration)
+}

@@ -397,3 +397,58 @@ func (w *waiter) needsTicket() bool {
 	defer qs.mu.Unlock()
 	return qs.denials.recent(keyOf(w.spec), w.began)
 }
+
+// Acquire waits in the local queue until the lock is taken, or waiting cannot help. trace may be
+// nil.
+func (qs *Queues) Acquire(ctx context.Context, s *lease.Spec, trace Trace) (Result, error) {
+	w := qs.newWaiter(s, trace)
+	r, err := w.run(ctx)
+	w.finish(r.Lease)
+	return r, err
+}
+
+// maxSlotAttempts bounds how often a TryAcquire asks for slots that the nodes have just reported as
+// free.
+const maxSlotAttempts = 5
+
+// TryAcquire makes an attempt without the local queue. For a semaphore it makes a few, while nodes
+// report that other slots are free. trace may be nil.
+func (qs *Queues) TryAcquire(ctx context.Context, s *lease.Spec, trace Trace) (Result, error) {
+	if qs.Crowded(ctx, s) {
+		err := qs.engine.CrowdedError(s)
+		qs.env.Events.AttemptFailed(s, 1, err)
+		return Result{}, err
+	}
+	began := qs.engine.Clock.Now()
+	for tries, now := 1, began; ; tries, now = tries+1, qs.engine.Clock.Now() {
+		l, again, err := qs.attempt(ctx, s, lease.Request{Began: now}, trace)
+		switch {
+		case err == nil:
+			return Result{Lease: l, Attempts: tries, Waited: l.GrantedAt() - began}, nil
+		case ctx.Err() != nil:
+			err = lease.GaveUp(err, lease.ContextError(ctx))
+		}
+		qs.env.Events.AttemptFailed(s, tries, err)
+		if ctx.Err() != nil || tries == maxSlotAttempts || !again.OtherSlots {
+			return Result{}, err
+		}
+	}
+}
+
+// attempt makes one attempt, and tells the trace how long it took.
+func (qs *Queues) attempt(ctx context.Context, s *lease.Spec, r lease.Request, trace Trace) (*lease.Lease, lease.Retry, error) {
+	if trace == nil {
+		return qs.engine.Attempt(ctx, s, r)
+	}
+	r.Trace = trace
+	began := qs.engine.Clock.Now()
+	l, again, err := qs.engine.Attempt(ctx, s, r)
+	trace.Attempted(qs.engine.Clock.Now() - began)
+	return l, again, err
+}
+
+// Crowded reports whether the nodes cannot answer a call for this lock before the context ends.
+func (qs *Queues) Crowded(ctx context.Context, s *lease.Spec) bool {
+	end, ok := ctx.Deadline()
+	return ok && qs.engine.Nodes.Crowded(s.Need, time.Until(end)) //nolint:forbidigo // deadlines of contexts are of package time
+}

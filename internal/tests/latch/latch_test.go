@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -544,7 +544,7 @@ func TestLateCallWithFastClockAfterDeleteIsIgnored(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), 2))
-		ahead := clock.NewSkewed(f.Clock, 1)
+		ahead := testkit.NewSkewed(f.Clock, 1)
 		ahead.StepWall(skew)
 		arrives := make(chan struct{})
 		late := f.Client(func(cfg *quorumlock.Config) {
