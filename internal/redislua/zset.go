@@ -8,6 +8,7 @@ import (
 	"strings"
 )
 
+// parseScore reads a score as Redis does.
 func parseScore(text string) (float64, bool) {
 	score, err := strconv.ParseFloat(text, 64)
 	return score, err == nil && !math.IsNaN(score)
@@ -27,6 +28,7 @@ func scoreText(score float64) string {
 	}
 }
 
+// zaddOptions are the options of ZADD.
 type zaddOptions struct{ NX, XX, GT, LT bool }
 
 func (s *Server) zadd(args []string) Value {
@@ -178,6 +180,7 @@ func ranked(members []member, from, to int) []member {
 	return members[from : to+1]
 }
 
+// scoreBound is the end of a range of scores.
 type scoreBound struct {
 	score float64
 	open  bool
