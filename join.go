@@ -157,7 +157,6 @@ type joinPart struct {
 	lock *Lock
 }
 
-// shown returns the name that the program gave.
 func (p joinPart) shown() string { return p.name[p.prefix:] }
 
 // compare orders the parts of all locks, alike in all processes.
@@ -242,7 +241,6 @@ func (s joinStep) canInclude(p joinPart) bool {
 // none.
 func (s *Semaphore) Joinable(permits int) Joinable { return semaphorePermits{s, permits} }
 
-// semaphorePermits is the Joinable of some permits.
 type semaphorePermits struct {
 	semaphore *Semaphore
 	permits   int
@@ -274,8 +272,7 @@ type JointLease struct {
 	mu    sync.Mutex
 	parts []*Lease
 	// granted is set once all locks are held. Until then no work was done under any of them.
-	granted bool
-	// endCause is why the joint lease has ended.
+	granted  bool
 	endCause error
 	// releasesBegun is done when the release of all locks has begun. releases has the rounds that
 	// nodes must confirm, failures the errors of the other locks.

@@ -310,8 +310,7 @@ func (s *Semaphore) permits(ctx context.Context) (int, error) {
 
 // sizeRound has the answers of the nodes to a new size.
 type sizeRound struct {
-	tally decision.Tally
-	// latest is the latest setting that a node reported.
+	tally  decision.Tally
 	latest wire.PoolState
 	// short is the error if too few nodes agreed.
 	short *NoQuorumError

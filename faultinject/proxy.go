@@ -174,7 +174,6 @@ func (p *Proxy) await(ctx context.Context, d Direction, arrived time.Time) bool 
 	}
 }
 
-// serve accepts connections until the listener is closed.
 func (p *Proxy) serve() {
 	for {
 		conn, err := p.listener.Accept()

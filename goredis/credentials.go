@@ -105,7 +105,6 @@ func (c *credentials) OnNext(next auth.Credentials) {
 // OnError implements [auth.CredentialsListener]. The latest credentials may still be valid: the server decides.
 func (c *credentials) OnError(error) {}
 
-// close ends the subscription, once.
 func (c *credentials) close() error {
 	c.subscription.Lock()
 	defer c.subscription.Unlock()

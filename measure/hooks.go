@@ -152,7 +152,6 @@ func (m *meters) lossFound(e quorumlock.LossFoundEvent) {
 	m.about(e.Names, leaseLosses, 1, Label{keyEnd, string(e.Err.Cause)})
 }
 
-// degraded moves a lease from one count to another.
 func (m *meters) degraded(names []string, c change) {
 	if c.from != whole {
 		m.about(names, leaseDegraded, -1, Label{keySpare, c.from})

@@ -102,7 +102,6 @@ var losses = []string{
 	string(quorumlock.LossTaken), string(quorumlock.LossGone), "hold_limit", "leaked",
 }
 
-// endOf describes the end of a lease in one word.
 func endOf(err error) string {
 	var lost *quorumlock.LostError
 	if errors.As(err, &lost) {
@@ -126,7 +125,6 @@ type backing struct {
 // whole stands for a lease that all nodes back.
 const whole = -1
 
-// change is a lease's move from one count to another.
 type change struct{ from, to int }
 
 func (b *backing) changed(e quorumlock.BackingEvent) change {

@@ -78,7 +78,6 @@ func newVector(i *measure.Instrument) vector {
 	}
 }
 
-// underscored returns a name as Prometheus writes it.
 func underscored(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
 // Describe and Collect make one collector of all metrics, which a registerer takes as a whole or not at all.

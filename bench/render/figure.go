@@ -63,7 +63,6 @@ func named(name string) figure {
 	return figures[i]
 }
 
-// waiting is a figure of callers that wait.
 func waiting(of func(cell.Result) float64) func(cell.Result) float64 {
 	return func(r cell.Result) float64 {
 		if !r.Load.Waits() {

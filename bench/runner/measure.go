@@ -85,7 +85,6 @@ func (m *measurement) run(ctx context.Context) (*cell.Result, error) {
 	return r, m.finish(ctx, r)
 }
 
-// merge combines the messages of the workers into one result.
 func merge(c cell.Cell, ready, outcomes []cell.Outcome) (*cell.Result, error) {
 	r := &cell.Result{Cell: c}
 	for _, x := range ready {

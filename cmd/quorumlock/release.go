@@ -189,7 +189,6 @@ func (r *releaser) evictOwner(ctx context.Context, key, owner string, names []st
 	return r.answered(key, lock)
 }
 
-// permitNumbers describes permits by the names of their locks.
 func permitNumbers(names []string) string {
 	var numbers []string
 	for _, name := range names {

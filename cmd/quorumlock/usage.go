@@ -28,7 +28,6 @@ func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// named refuses a call without the name of a lock.
 func named(_ *cobra.Command, keys []string) error {
 	if len(keys) == 0 {
 		return errors.New("no KEY: the lock needs a name")

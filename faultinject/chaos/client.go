@@ -115,7 +115,6 @@ func (s settings) saveDrawn() error {
 	return os.WriteFile(filepath.Join(s.Dir, s.Label+drawnSuffix), text, 0o600)
 }
 
-// drawn adds up the counts of all clients.
 func (c Config) drawn() (workload.Tally, error) {
 	sum := make(workload.Tally)
 	files, err := filepath.Glob(filepath.Join(c.Dir, "*"+drawnSuffix))

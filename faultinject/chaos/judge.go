@@ -96,7 +96,6 @@ func (a *activeRun) recoveryOf(kind Kind) time.Duration {
 	return a.recovery()
 }
 
-// soon checks when something first happened after the last fault.
 func (a *activeRun) soon(h *history.History, kind Kind, what string, is func(history.Event) bool) {
 	bound := a.recoveryOf(kind)
 	first := time.Duration(-1)

@@ -11,7 +11,6 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
 
-// holding is the result of an acquisition.
 type holding struct {
 	workload.Parts
 	workload.Use

@@ -160,7 +160,6 @@ func (r *resource) keptUntil(key string) (until time.Duration) {
 	return until
 }
 
-// idle reports whether no client is connected.
 func (r *resource) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

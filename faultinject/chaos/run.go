@@ -144,7 +144,6 @@ func (a *activeRun) prepare() error {
 	}
 }
 
-// limits returns the configuration of all clients, without nodes.
 func (a *activeRun) limits() quorumlock.Config { return settings{Config: a.Config}.config() }
 
 func (a *activeRun) setUp(ctx context.Context) error {

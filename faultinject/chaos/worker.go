@@ -191,7 +191,6 @@ func (w *worker) lengthened(pause time.Duration) time.Duration {
 // idsEach is the number of ids for which a client counts down.
 const idsEach = 2
 
-// latchTurn is one worker's use of one latch.
 func (w *worker) latchTurn(ctx context.Context) error {
 	now, offset := clock.System().Now(), time.Duration(w.number%w.Workers)*w.TTL/time.Duration(w.Workers)
 	generation := (now + offset) / w.TTL

@@ -73,7 +73,6 @@ const (
 	clockName  = "clock"
 )
 
-// share makes the directory that the container may read.
 func (d *driver) share() (err error) {
 	if d.dir, err = os.MkdirTemp("", sharedPrefix); err != nil {
 		return err

@@ -131,7 +131,6 @@ func (e Event) String() string {
 	return b.String()
 }
 
-// asked describes the request of the call besides its names.
 func (e Event) asked() string {
 	switch e.Kind {
 	case Acquire:

@@ -55,7 +55,6 @@ type id struct {
 	op     uint64
 }
 
-// place is a line or an event of the input.
 type place struct {
 	prefix string
 	number int

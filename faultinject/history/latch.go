@@ -122,7 +122,6 @@ func (c *latchCalls) forgotten(told Event) {
 	}
 }
 
-// rose compares a report with earlier reports.
 func (c *latchCalls) rose(before []Event, told Event) {
 	for _, b := range before {
 		if b.Return < told.Call && b.Count < told.Count && !c.maybeDeleted(b.Call, told.Return) {
@@ -159,7 +158,6 @@ func (c *latchCalls) unfounded(e Event) {
 	c.add(Unfounded, fmt.Sprintf("%s at %s, and no other call made it so", e, c.interval(e)), with...)
 }
 
-// what describes a report in words.
 func (c *latchCalls) what(e Event) string {
 	if e.Kind == Await {
 		return fmt.Sprintf("client %s/w%d was told that it is done", e.Client, e.Worker)

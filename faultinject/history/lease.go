@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// subject is the object of one model.
 type subject struct {
 	of   Type
 	name string

@@ -15,7 +15,6 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// suffix is the extension of files with events.
 const suffix = ".jsonl"
 
 // Recorder writes the calls of one client process. When a method returns, the operating system has its event, so a

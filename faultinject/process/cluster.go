@@ -76,7 +76,6 @@ func (d *clusterDriver) breaks(ctx context.Context, apply func(*redisproc.Server
 	return apply(owner)
 }
 
-// mends ends the fault of the server that has one.
 func (d *clusterDriver) mends(ctx context.Context, repair func(*redisproc.Server) error) error {
 	if d.broken == nil {
 		return nil

@@ -337,7 +337,6 @@ func (l *latchMemory) lost(w *world, server int) {
 	l.excused = l.excused || tooMany(l.forgot) || l.set && tooMany(unaware(l.nodes))
 }
 
-// tooMany reports whether the remaining nodes are no majority.
 func tooMany(nodes []bool) bool {
 	n := 0
 	for _, is := range nodes {

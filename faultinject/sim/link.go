@@ -335,10 +335,9 @@ func (w *path) applyFault(step faultinject.Step, begin bool) {
 }
 
 type direction struct {
-	mu    sync.Mutex
-	cuts  int
-	extra time.Duration
-	// healed is closed when the last cut ends.
+	mu     sync.Mutex
+	cuts   int
+	extra  time.Duration
 	healed chan struct{}
 }
 

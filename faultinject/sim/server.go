@@ -33,10 +33,8 @@ type server struct {
 	// down counts the faults that keep it from running, paused the faults that suspend it.
 	down, paused int
 	// life counts the faults that broke all connections. The restarts of maybeForget leave connections open.
-	life int
-	// backlog is the requests that arrived during a pause.
-	backlog []func(alive bool)
-	// subscribed are the receivers of its messages.
+	life       int
+	backlog    []func(alive bool)
 	subscribed []*subscription
 }
 

@@ -233,7 +233,6 @@ func newSubscription(b *inbox) *subscription {
 	return s
 }
 
-// published forwards a message of the server's node.
 func (s *subscription) published(m wire.Message) {
 	switch m.Kind {
 	case wire.Lost, wire.Resubscribed: // that is told by the end
@@ -352,7 +351,6 @@ func (s *server) admit(sub *subscription) bool {
 	return true
 }
 
-// has reports whether the server still sends messages there.
 func (s *server) has(sub *subscription) bool {
 	return slices.Contains(s.subscribers(), sub)
 }

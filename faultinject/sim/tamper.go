@@ -198,7 +198,6 @@ func (w *world) hasMajority(name, owner string) bool {
 	return n >= quorum.Majority().Need(len(w.servers))
 }
 
-// deleteByHand deletes a name without its holder.
 func (s *server) deleteByHand(name string) {
 	for _, h := range s.inspect(name).Holders {
 		if h.Owner != wire.Readers {

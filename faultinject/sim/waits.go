@@ -258,7 +258,6 @@ func (c *Case) orderly() bool {
 	})
 }
 
-// freeOn counts the servers on which no name is held.
 func freeOn(names []string, states map[int]wire.Reply) (n int) {
 	for _, r := range states {
 		if !slices.ContainsFunc(r.Holders, func(h wire.Holder) bool { return slices.Contains(names, h.Name) }) {

@@ -56,11 +56,9 @@ type record struct {
 	short bool
 	// reads is set if it is a reader's, or has become one.
 	reads bool
-	// fixed is set if it does not renew itself.
 	fixed bool
 	// over is set once the lease has been seen to be over, by its process or by the witness.
 	over bool
-	// told is set once its process knows.
 	told bool
 	// kept is the time until which the nodes must keep its names, although the lease may be over.
 	kept time.Duration
@@ -146,7 +144,6 @@ func (r *record) mayBeUsed() bool {
 	return err == nil || r.ctx.Err() == nil && (r.process.settled() || errors.Is(err, quorumlock.ErrReleased))
 }
 
-// has reports whether a lease has one of the names.
 func (r *record) has(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(r.held, name) })
 }
@@ -354,7 +351,6 @@ func (w *witness) short(owner string) string {
 	return w.ids[id] + sequence
 }
 
-// named shortens all owners in a text.
 func (w *witness) named(text string) string {
 	w.naming.Lock()
 	defer w.naming.Unlock()
@@ -364,7 +360,6 @@ func (w *witness) named(text string) string {
 	return text
 }
 
-// ran records a server's operations in the history.
 func (w *world) ran(l *link, x *exchange) {
 	for i := range x.ops {
 		w.latch.answered(w, l.server.index, x.replies[i])

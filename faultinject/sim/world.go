@@ -129,7 +129,6 @@ func play(c *Case, traced bool) *world {
 	return w
 }
 
-// open opens new nodes, as an operator does.
 func (w *world) open(nodes ...*memory.Node) {
 	cfg := w.c.settingsOf(Settings{})
 	cfg.Clock = w.clock
@@ -271,7 +270,6 @@ func (w *world) takesOnce(ctx context.Context, p *process, u workload.Use, acqui
 	return err
 }
 
-// cleanedUp reports whether every owner was able to clean up.
 func (w *world) cleanedUp() bool {
 	weather := w.c.Weather
 	return len(w.c.Moves) == 0 && !w.c.keepsLocks() && weather.Lose == 0 && weather.Double == 0 && !weather.Unordered && weather.Forget == 0 &&
@@ -322,8 +320,7 @@ func (w *world) allPermits(newcomer *process, recovered time.Time) {
 type apart struct {
 	clock.Clock
 
-	mu sync.Mutex
-	// taken are the instants of all timers so far.
+	mu    sync.Mutex
 	taken map[time.Duration]struct{}
 }
 

@@ -101,7 +101,6 @@ func (x *trial) told(args []word) error {
 	return err
 }
 
-// hears waits for a message, whatever comes before it.
 func (x *trial) hears(args []word) error {
 	var err error
 	b, want := x.expected(args)

@@ -146,7 +146,6 @@ func succeeded(op wire.Op, r wire.Reply, want expected) error {
 	return nil
 }
 
-// failed requires the form that all errors have.
 func (x *trial) failed(reason error, op wire.Op, r wire.Reply, want expected) error {
 	var err *node.Error
 	if !errors.Is(r.Err, reason) || !errors.As(r.Err, &err) {

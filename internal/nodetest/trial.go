@@ -203,7 +203,6 @@ func (x *trial) each(names []string, line string) error {
 	return nil
 }
 
-// same requires the same texts, in any order.
 func same(got, want []string) error {
 	slices.Sort(got)
 	slices.Sort(want)

@@ -12,7 +12,6 @@ import (
 
 var scripts sync.Map
 
-// load compiles a script, unless that was done before.
 func load(digest, source string) error {
 	if _, known := scripts.Load(digest); known {
 		return nil

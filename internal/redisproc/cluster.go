@@ -22,8 +22,7 @@ const (
 	// clusterNodeTimeout is long enough that a busy machine does not cause a failover.
 	clusterNodeTimeout = 2 * time.Second
 	// failoverTimeout is longer than servers wait for a planned failover.
-	failoverTimeout = 6 * time.Second
-	// failoverAttempts is how often a planned failover is begun.
+	failoverTimeout  = 6 * time.Second
 	failoverAttempts = 3
 	// busOffset is the distance between the port for clients and the port of the cluster's bus. If the other servers
 	// reached themselves at the port of a dead server, they would take their own messages for its messages.
@@ -47,7 +46,6 @@ type Cluster struct {
 	fail func(error)
 }
 
-// members are the servers of a cluster.
 type members struct {
 	servers []*Server
 	ids     []string
@@ -55,8 +53,7 @@ type members struct {
 	// one sender, and the answers to them.
 	buses []*front
 
-	mu sync.Mutex
-	// cutOff has the ids of the servers that are isolated.
+	mu     sync.Mutex
 	cutOff map[string]bool
 }
 
@@ -315,7 +312,6 @@ func (c *Cluster) AwaitHealthy() {
 	})
 }
 
-// sight is a server as another one sees it.
 type sight struct {
 	flags string
 	slots []string // such as "0-5460", and "7"

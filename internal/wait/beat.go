@@ -28,9 +28,8 @@ const (
 type heart struct {
 	router *router
 
-	mu    sync.Mutex
-	timer clock.Timer
-	// beating is set while the timer is set.
+	mu      sync.Mutex
+	timer   clock.Timer
 	beating bool
 	// lastAt is the time of the last beat. jitter shortens the time until the next.
 	lastAt time.Duration
@@ -188,7 +187,6 @@ func (t *ticket) waiting(i int) (w wire.Waiting, ok bool) {
 	}, true
 }
 
-// onStanding handles the answer of node i to a beat.
 func (t *ticket) onStanding(i int, now time.Duration, s wire.Standing) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -62,7 +62,6 @@ func beatInterval(rank int) time.Duration {
 	return max(BeatInterval, time.Duration(rank)*BeatInterval/nearHead)
 }
 
-// signal makes a waiter look again.
 func signal(signals chan<- struct{}) {
 	select {
 	case signals <- struct{}{}:

@@ -57,7 +57,6 @@ func (s *stage) isRefused() {
 	s.b.tell("is refused: held by %.6s…, which is A, for another %v unless renewed", by.Owner, text.Rounded(by.TTL))
 }
 
-// waits starts B's wait for the lock.
 func (s *stage) waits() {
 	waiting := make(chan granted, 1)
 	go func() {

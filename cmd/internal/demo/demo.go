@@ -168,7 +168,6 @@ func (s *stage) expect(what string, ok bool, err error) {
 	}
 }
 
-// succeeds ends the attempt at an error.
 func (s *stage) succeeds(what string, err error) { s.expect(what, err == nil, err) }
 
 func receive[T any](s *stage, events <-chan T, what string) (event T) {
@@ -206,7 +205,6 @@ func backing(lease *quorumlock.Lease) int {
 	return have
 }
 
-// silent returns the nodes that did not answer an operation.
 func silent(err error) (names []string) {
 	var e *quorumlock.NoQuorumError
 	if errors.As(err, &e) {

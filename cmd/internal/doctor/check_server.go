@@ -30,7 +30,6 @@ func (j *judge) usable(n *Node) {
 // noEviction are the commands that end evictions.
 var noEviction = []string{"CONFIG SET maxmemory-policy noeviction", rewrite}
 
-// rewrite saves changed settings.
 const rewrite = "CONFIG REWRITE"
 
 // eviction judges what the library accepts. It refuses a server that may evict locks, unless that is allowed.

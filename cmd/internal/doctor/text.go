@@ -173,7 +173,6 @@ func (p *printer) unknowns(r *Report) {
 	}
 }
 
-// fine lists the checks without findings.
 func (p *printer) fine(r *Report) {
 	var ids []string
 	for _, c := range r.Checks {

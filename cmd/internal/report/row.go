@@ -29,7 +29,6 @@ type Row struct {
 	Waiters int   `json:"waiters"`
 }
 
-// age is how long an owner has held a lock.
 type age struct {
 	Since string `json:"since"`
 	Held  whole  `json:"held_ms"`

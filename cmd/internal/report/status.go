@@ -186,7 +186,6 @@ func tokenText(token uint64) string {
 	return strconv.FormatUint(token, 10)
 }
 
-// note returns anything unusual about a node.
 func (a Answer) note() string {
 	switch {
 	case a.Error != "":

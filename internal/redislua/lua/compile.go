@@ -232,7 +232,6 @@ func (a *arena[T]) list(n int) []T {
 	return a.memory[a.used-n : a.used : a.used]
 }
 
-// one returns a copy of an item.
 func (a *arena[T]) one(item T) *T {
 	place := &a.list(1)[0]
 	*place = item

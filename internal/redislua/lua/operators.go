@@ -61,7 +61,6 @@ func length(v Value) Value {
 	return nil
 }
 
-// joinable returns the text of an operand.
 func joinable(v Value) string {
 	text, ok := Text(v)
 	if !ok {
