@@ -1,7 +1,6 @@
 package decision_test
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -39,9 +38,6 @@ func anyJitter() *rapid.Generator[float64] {
 		rapid.SampledFrom([]float64{0, math.Nextafter(1, 0), 1, 2, -1, math.NaN(), math.Inf(1), math.Inf(-1)}),
 	)
 }
-
-// ordered returns two values, the smaller first.
-func ordered[T cmp.Ordered](a, b T) (T, T) { return min(a, b), max(a, b) }
 
 // sorted returns a sorted copy.
 func sorted(ds []time.Duration) []time.Duration {

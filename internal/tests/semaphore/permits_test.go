@@ -210,7 +210,7 @@ func TestInspectAfterTheNumberOfPermitsShrank(t *testing.T) {
 		status, err := f.Client().Semaphore("jobs", 1).Inspect(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, status.Permits)
-		require.Equal(t, map[string][]int{held.Owner(): []int{0, 1, 2, 3}}, status.Holders())
+		require.Equal(t, map[string][]int{held.Owner(): {0, 1, 2, 3}}, status.Holders())
 		require.Zero(t, status.Available())
 		require.NoError(t, held.Release(t.Context()))
 		status, err = s.Inspect(t.Context())
