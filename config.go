@@ -21,10 +21,10 @@ const (
 	// DefaultTTL is the default of TTL and MaxTTL. It is short because it bounds how long a dead
 	// holder blocks others.
 	DefaultTTL = 10 * time.Second
-	// DefaultMaxClockSkew is the default of MaxClockSkew.
-	DefaultMaxClockSkew = time.Second
-	// MinTTL is the smallest TTL. A smaller one would be used up by drift and scheduling.
-	MinTTL = 10 * time.Millisecond
+	// defaultMaxClockSkew is the default of MaxClockSkew.
+	defaultMaxClockSkew = time.Second
+	// minTTL is the smallest TTL. A smaller one would be used up by drift and scheduling.
+	minTTL = 10 * time.Millisecond
 	// MaxNameLength is the longest name of a lock, in bytes.
 	MaxNameLength = 512
 	// MaxNames is the most names that one MultiLock can take.
@@ -91,13 +91,13 @@ type Config struct {
 	// the connection. An address can have its own dial_timeout. Default: max(1s, 4*NodeTimeoutMax).
 	ConnectTimeout time.Duration
 	// RetryMin and RetryMax bound the backoff between two attempts when nodes cannot notify a
-	// waiter: with WaitSpin, or while too few nodes answer. The backoff grows from RetryMin to
+	// waiter: with Spin, or while too few nodes answer. The backoff grows from RetryMin to
 	// RetryMax, and jitter takes off up to half of it. The upper bound is at least eight times the
 	// latency of the nodes, so that contenders do not block each other. Defaults: 10 ms and 200 ms.
 	RetryMin, RetryMax time.Duration
 
 	// Holder identifies this client to people, in the ids of its leases. It must be printable,
-	// without spaces, at most 64 bytes. See [ParseOwner]. Default: host/pid. NoHolder
+	// without spaces, at most 64 bytes. See [ParseOwner]. Default: host/pid. "-"
 	// leaves it out.
 	Holder string
 
@@ -112,9 +112,6 @@ type Config struct {
 	// tag. Default: none.
 	Prefix string
 
-	// Waiting is how Acquire waits for a lock that another owner holds. It can be set per lock.
-	// Default: WaitQueued.
-	Waiting Waiting
 	// Handover bounds how a lease passes among the waiters of this client. It can be turned off per
 	// lock.
 	Handover Handover
@@ -148,7 +145,7 @@ type Config struct {
 }
 
 // LockOptions are the settings of one lock. A field that is zero changes nothing: without any With, the
-// TTL, MaxHold and Waiting are those of the client's Config.
+// TTL and MaxHold are those of the client's Config.
 type LockOptions struct {
 	// TTL is how long nodes keep the lock without renewal. Fractions of a millisecond are dropped.
 	TTL time.Duration
@@ -167,8 +164,12 @@ type LockOptions struct {
 	// Fixed turns renewal off. The lease ends TTL after its grant, less an allowance for drift,
 	// unless Extend is called.
 	Fixed bool
-	// Waiting is how Acquire waits for a lock that another owner holds.
-	Waiting Waiting
+	// Spin makes Acquire poll the lock at growing, jittered intervals between Config.RetryMin and RetryMax. Nodes keep no
+	// queue and wake no waiter. It is for very many locks that are held for a very short time. Without it, Acquire queues on
+	// each node, in the order of arrival, and a release wakes one waiter at a time. Within a client, the lock may pass from
+	// one waiter to the next without the network; see [Handover]. So the order across clients is the order of their turns,
+	// not of single waiters; with NoHandover, each turn is a single lease.
+	Spin bool
 	// NoHandover excludes this lock from hand-overs within the client: its leases are not handed
 	// over, and its waiters get none.
 	NoHandover bool
@@ -182,16 +183,15 @@ type LockOptions struct {
 
 // withDefaults fills in the defaults. It keeps invalid values, which problems reports.
 func (c Config) withDefaults() Config {
-	c.MaxTTL = orDefault(c.MaxTTL, DefaultTTL)
-	c.MaxClockSkew = orDefault(c.MaxClockSkew, min(DefaultMaxClockSkew, (c.MaxTTL/2).Truncate(time.Millisecond)))
-	c.TTL = wholeTTL(orDefault(c.TTL, min(DefaultTTL, c.MaxTTL)))
+	c.MaxTTL = cmp.Or(c.MaxTTL, DefaultTTL)
+	c.MaxClockSkew = cmp.Or(c.MaxClockSkew, min(defaultMaxClockSkew, (c.MaxTTL/2).Truncate(time.Millisecond)))
+	c.TTL = wholeTTL(cmp.Or(c.TTL, min(DefaultTTL, c.MaxTTL)))
 	c.timeoutMinSet, c.timeoutMaxSet = c.NodeTimeoutMin != 0, c.NodeTimeoutMax != 0
-	c.NodeTimeoutMax = orDefault(c.NodeTimeoutMax, min(500*time.Millisecond, max(c.TTL/10, 100*time.Millisecond)))
-	c.NodeTimeoutMin = orDefault(c.NodeTimeoutMin, c.NodeTimeoutMax/2)
-	c.ConnectTimeout = orDefault(c.ConnectTimeout, max(4*c.NodeTimeoutMax, time.Second))
-	c.RetryMax = orDefault(c.RetryMax, max(200*time.Millisecond, c.RetryMin))
-	c.RetryMin = orDefault(c.RetryMin, min(10*time.Millisecond, c.RetryMax))
-	c.Waiting = cmp.Or(c.Waiting, WaitQueued)
+	c.NodeTimeoutMax = cmp.Or(c.NodeTimeoutMax, min(500*time.Millisecond, max(c.TTL/10, 100*time.Millisecond)))
+	c.NodeTimeoutMin = cmp.Or(c.NodeTimeoutMin, c.NodeTimeoutMax/2)
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, max(4*c.NodeTimeoutMax, time.Second))
+	c.RetryMax = cmp.Or(c.RetryMax, max(200*time.Millisecond, c.RetryMin))
+	c.RetryMin = cmp.Or(c.RetryMin, min(10*time.Millisecond, c.RetryMax))
 	c.Holder = cmp.Or(c.Holder, here())
 	c.Handover = c.Handover.withDefaults()
 	if c.Clock == nil {
@@ -207,19 +207,12 @@ func (c Config) withDefaults() Config {
 }
 
 // wholeTTL drops the fraction of a millisecond, which nodes do not keep. It keeps a TTL below
-// MinTTL as it was set, so that the error can name it.
+// minTTL as it was set, so that the error can name it.
 func wholeTTL(ttl time.Duration) time.Duration {
-	if ttl < MinTTL {
+	if ttl < minTTL {
 		return ttl
 	}
 	return ttl.Truncate(time.Millisecond)
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
 }
 
 // Limits returns the settings on which clients of the same nodes rely each for the others, with defaults filled
@@ -239,7 +232,7 @@ func (c Config) problems() []string {
 		}
 	}
 	p = append(p, c.nodeProblems()...)
-	add(c.MaxTTL < MinTTL, "MaxTTL %v is under %v", c.MaxTTL, MinTTL)
+	add(c.MaxTTL < minTTL, "MaxTTL %v is under %v", c.MaxTTL, minTTL)
 	add(c.MaxTTL > maxMaxTTL, "MaxTTL %v is over %v", c.MaxTTL, maxMaxTTL)
 	add(c.MaxTTL%time.Millisecond != 0, "MaxTTL %v is not a whole number of milliseconds", c.MaxTTL)
 	add(c.MaxClockSkew < 0, "MaxClockSkew %v is negative", c.MaxClockSkew)
@@ -258,7 +251,6 @@ func (c Config) problems() []string {
 	add(c.RetryMax < 0, "RetryMax %v is negative", c.RetryMax)
 	add(c.RetryMin > c.RetryMax, "RetryMin %v is over RetryMax %v", c.RetryMin, c.RetryMax)
 	add(c.MaxHold < 0, "MaxHold %v is negative", c.MaxHold)
-	add(c.Waiting != WaitQueued && c.Waiting != WaitSpin, "unknown Waiting %q", c.Waiting)
 	add(c.Handover.MaxCount < 0, "Handover.MaxCount %d is negative", c.Handover.MaxCount)
 	add(c.Handover.MaxTime < 0, "Handover.MaxTime %v is negative", c.Handover.MaxTime)
 	if problem := checkLabel("Holder", c.Holder, maxHolderLength, false); problem != "" {
@@ -268,13 +260,12 @@ func (c Config) problems() []string {
 	return append(p, c.ttlProblems(c.TTL)...)
 }
 
-// ttlProblems lists the problems of a TTL under this Config.
 func (c Config) ttlProblems(ttl time.Duration) []string {
 	switch {
 	case ttl <= 0:
 		return []string{fmt.Sprintf("TTL %v is not positive", ttl)}
-	case ttl < MinTTL:
-		return []string{fmt.Sprintf("TTL %v is under %v", ttl, MinTTL)}
+	case ttl < minTTL:
+		return []string{fmt.Sprintf("TTL %v is under %v", ttl, minTTL)}
 	case ttl > c.MaxTTL:
 		return []string{fmt.Sprintf("TTL %v is over MaxTTL %v (raise MaxTTL in all clients of these nodes alike)", ttl, c.MaxTTL)}
 	case c.timeoutMaxSet && c.NodeTimeoutMax > ttl/3:
@@ -308,7 +299,6 @@ func tooSmall(ttl time.Duration, field string, timeout time.Duration) string {
 	return fmt.Sprintf("TTL %v is too small for %s %v, which is set: the TTL must be three times that, to leave time for a second try; without that setting, the lock waits for a third of its TTL", ttl, field, timeout)
 }
 
-// nodeProblems lists the problems of the set of nodes.
 func (c Config) nodeProblems() []string {
 	n := len(c.Nodes) + len(c.Addresses)
 	var p []string
@@ -333,7 +323,6 @@ func (c Config) nodeProblems() []string {
 	return p
 }
 
-// duplicateProblems lists nodes that are in the set twice.
 func duplicateProblems(nodes []node.Node) []string {
 	var p []string
 	seen := make(map[string]bool, len(nodes))
@@ -345,23 +334,6 @@ func duplicateProblems(nodes []node.Node) []string {
 	}
 	return p
 }
-
-// Waiting says how Acquire waits for a lock that is held.
-type Waiting string
-
-const (
-	// WaitDefault is the setting of the client's Config. In a Config it means WaitQueued.
-	WaitDefault Waiting = ""
-	// WaitQueued queues the waiter on each node, in the order of arrival. A release wakes one
-	// waiter at a time. Within a client, the lock may pass from one waiter to the next without the
-	// network; see [Handover]. So the order across clients is the order of their turns, not of
-	// single waiters. LockOptions.NoHandover makes each turn a single lease.
-	WaitQueued Waiting = "queued"
-	// WaitSpin is for very many locks that are held for a very short time. Nodes keep no queue and
-	// wake no waiter. The client polls the lock at growing, jittered intervals between RetryMin and
-	// RetryMax.
-	WaitSpin Waiting = "spin"
-)
 
 // Handover bounds how a lease passes from one waiter of a client to the next. A hand-over takes no
 // message to any node, so it is far faster than a release and an acquisition. While hand-overs go
@@ -384,6 +356,6 @@ func (h Handover) withDefaults() Handover {
 	if h.MaxCount == 0 {
 		h.MaxCount = 256
 	}
-	h.MaxTime = orDefault(h.MaxTime, 100*time.Millisecond)
+	h.MaxTime = cmp.Or(h.MaxTime, 100*time.Millisecond)
 	return h
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
-// exampleNodes makes in-memory nodes, and a configuration for their clients.
 func exampleNodes(ttl time.Duration) ([]*memory.Node, quorumlock.Config) {
 	var nodes []*memory.Node
 	cfg := quorumlock.Config{TTL: ttl, Logger: slog.New(slog.DiscardHandler)}

@@ -163,7 +163,7 @@ func ExampleClient_Locks() {
 		}
 		first := l.Holders[0]
 		long := !first.Since.IsZero() && time.Since(first.Since) > time.Minute
-		fmt.Println(l.Kind, l.Name, "is held by this lease:", first.Owner == lease.Owner(), "over a minute:", long)
+		fmt.Println(l.Name, "is held by this lease:", first.Owner == lease.Owner(), "over a minute:", long)
 	}
-	// Output: lock jobs:report is held by this lease: true over a minute: false
+	// Output: jobs:report is held by this lease: true over a minute: false
 }

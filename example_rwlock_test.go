@@ -68,7 +68,7 @@ func ExampleRWLock_Write() {
 	err := rw.Read().Do(ctx, func(ctx context.Context) error {
 		return rw.Write().Do(ctx, func(context.Context) error { return nil })
 	})
-	fmt.Println("a reader that asks to write would wait for itself:", errors.Is(err, quorumlock.ErrUpgrade))
+	fmt.Println("a reader that asks to write would wait for itself:", errors.Is(err, quorumlock.ErrOverlap))
 	// Output:
 	// a reader that asks to write would wait for itself: true
 }

@@ -55,8 +55,11 @@ func ExampleSemaphore_SetPermits() {
 		fmt.Println("no quorum:", err)
 		return
 	}
-	free, err := workers.Available(ctx)
-	fmt.Println(free, err)
-	// Output:
-	// 8 <nil>
+	status, err := workers.Inspect(ctx)
+	if err != nil {
+		fmt.Println("no quorum:", err)
+		return
+	}
+	fmt.Println(status.Available())
+	// Output: 8
 }

@@ -15,8 +15,8 @@ const (
 	maxHolderLength = 64
 	// MaxPurposeLength is the longest LockOptions.Purpose, in bytes.
 	MaxPurposeLength = 128
-	// NoHolder as Config.Holder keeps the client's host and process out of owner ids.
-	NoHolder = "-"
+	// noHolder as Config.Holder keeps the client's host and process out of owner ids.
+	noHolder = "-"
 )
 
 // OwnerInfo is the readable part of an owner id. It is part of the id, so it is wherever the lock
@@ -26,8 +26,8 @@ type OwnerInfo struct {
 	ID string
 	// Client is the id of the client. All leases of one [Client] share it, and no others.
 	Client string
-	// Holder is the Config.Holder of the client; by default its host and process. It is empty for
-	// NoHolder, and for Redisson's owners.
+	// Holder is the Config.Holder of the client; by default its host and process. It is empty if that is
+	// "-", and for Redisson's owners.
 	Holder string
 	// Purpose is the LockOptions.Purpose with which the lease was acquired, or empty.
 	Purpose string
@@ -40,7 +40,7 @@ func ParseOwner(owner string) OwnerInfo {
 	id, rest, _ := strings.Cut(owner, " ")
 	client, _, _ := strings.Cut(id, ":")
 	holder, purpose, _ := strings.Cut(rest, " ")
-	if holder == NoHolder {
+	if holder == noHolder {
 		holder = ""
 	}
 	return OwnerInfo{ID: id, Client: client, Holder: holder, Purpose: purpose}
@@ -96,7 +96,7 @@ func ownerLabel(holder, purpose string) string {
 	switch {
 	case purpose != "":
 		return " " + holder + " " + purpose
-	case holder != NoHolder:
+	case holder != noHolder:
 		return " " + holder
 	default:
 		return ""

@@ -58,7 +58,7 @@ func TestOwnerIDHasLabels(t *testing.T) {
 }
 
 func TestConfigHolder(t *testing.T) {
-	for holder, want := range map[string]string{"worker-7": "worker-7", quorumlock.NoHolder: ""} {
+	for holder, want := range map[string]string{"worker-7": "worker-7", "-": ""} {
 		fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 			c := f.Client(func(cfg *quorumlock.Config) { cfg.Holder = holder })
 			for _, purpose := range []string{"", "to see"} {

@@ -20,7 +20,7 @@ type Hooks struct {
 	// asked have voted. Slow nodes vote after the call has returned. So this event may come after
 	// Acquired, and even after Ended.
 	//
-	// These calls are not reported: calls that return a nested lease, ErrOverlap or ErrUpgrade;
+	// These calls are not reported: calls that return a nested lease or ErrOverlap;
 	// calls with invalid arguments or a context that has ended, and calls on a closed client.
 	Acquisition func(AcquisitionEvent)
 	// Voted: a node has voted on an acquisition or a renewal, or it is certain that it will
@@ -31,9 +31,9 @@ type Hooks struct {
 	// cannot help.
 	AttemptFailed func(AttemptFailedEvent)
 	// Renewed: a quorum confirmed a renewal.
-	Renewed func(RenewedEvent)
+	Renewed func(RenewalEvent)
 	// RenewalFailed: a renewal got no quorum. It is repeated until the lease ends.
-	RenewalFailed func(RenewalFailedEvent)
+	RenewalFailed func(RenewalEvent)
 	// BackingChanged: more or fewer nodes back a lease than before. If all nodes back it from the
 	// start, the first event comes when one no longer does.
 	BackingChanged func(BackingEvent)
@@ -140,21 +140,14 @@ type AttemptFailedEvent struct {
 	Err     error
 }
 
-// RenewedEvent describes a renewal that a quorum confirmed.
-type RenewedEvent struct {
+// RenewalEvent describes a renewal.
+type RenewalEvent struct {
 	Names []string
 	Owner string
 	// Remaining is how long the lease is still valid.
 	Remaining time.Duration
-}
-
-// RenewalFailedEvent describes a renewal without a quorum.
-type RenewalFailedEvent struct {
-	Names []string
-	Owner string
-	// Remaining is how long the lease is still valid.
-	Remaining time.Duration
-	Err       error
+	// Err is why it got no quorum; nil if it did.
+	Err error
 }
 
 // BackingEvent describes how many nodes back a lease.
@@ -254,7 +247,6 @@ type reporter struct {
 	running chan struct{}
 }
 
-// enqueue queues a report.
 func (r *reporter) enqueue(report func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -343,10 +335,10 @@ func LogHooks(logger *slog.Logger) Hooks {
 		AttemptFailed: func(e AttemptFailedEvent) { // a lock that others hold is no failure
 			log(errors.Is(e.Err, ErrNoQuorum), "attempt failed", "names", e.Names, "attempt", e.Attempt, "err", e.Err)
 		},
-		Renewed: func(e RenewedEvent) {
+		Renewed: func(e RenewalEvent) {
 			log(false, "lease renewed", "names", e.Names, "owner", e.Owner, "remaining", e.Remaining)
 		},
-		RenewalFailed: func(e RenewalFailedEvent) {
+		RenewalFailed: func(e RenewalEvent) {
 			log(true, "renewal failed", "names", e.Names, "owner", e.Owner, "remaining", e.Remaining, "err", e.Err)
 		},
 		BackingChanged: func(e BackingEvent) {

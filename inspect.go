@@ -79,7 +79,6 @@ func (s *Status) Owners() []string {
 	return slices.Compact(owners)
 }
 
-// longest returns the longest TTL that any node reported.
 func (s *Status) longest() (ttl time.Duration) {
 	for _, n := range s.Nodes {
 		for _, h := range n.Holders {
@@ -146,10 +145,9 @@ func (l *Lock) ReleaseOwner(ctx context.Context, owner string) (*Status, error) 
 	if owner == "" || owner == node.Readers {
 		return nil, invalid(noOwner)
 	}
-	return l.inspectAll(ctx, wire.Op{
-		Kind: wire.ForceRelease, Names: l.spec.Names, Owner: owner, TTL: l.client.cfg.limits().LongestTTL(),
-		Announce: l.client.cfg.Redisson,
-	})
+	take, _ := wire.Eviction(owner, l.spec.Names, l.client.cfg.limits().LongestTTL(), wire.Pool{})
+	take.Announce = l.client.cfg.Redisson
+	return l.inspectAll(ctx, take)
 }
 
 const noOwner = "ReleaseOwner needs the owner id of a lease"
@@ -168,15 +166,12 @@ func (s *Semaphore) ReleaseOwner(ctx context.Context, owner string) (*SemaphoreS
 		return nil, failed // it has removed nothing yet
 	}
 	l := s.lockFor(1)
-	size, version := l.spec.Slots.Size()
-	pool := wire.Pool{Name: l.spec.Slots.Pool.Name(), Size: size, Version: version}
 	var slots []string
 	for i := range status.Nodes {
 		for _, h := range status.Nodes[i].Holders {
 			name := wire.WithPrefix(l.client.cfg.Prefix, h.Name)
 			if h.Owner == owner && !slices.Contains(slots, name) {
 				slots = append(slots, name)
-				pool.Size = max(pool.Size, wire.SlotOf(pool.Name, name)+1)
 			}
 		}
 		status.Nodes[i].Holders = nil
@@ -184,14 +179,15 @@ func (s *Semaphore) ReleaseOwner(ctx context.Context, owner string) (*SemaphoreS
 	if len(slots) == 0 {
 		return status, failed
 	}
-	removed, err := l.inspectAll(ctx, wire.Op{Kind: wire.ForceRelease, Names: slots, Owner: owner, TTL: l.client.cfg.limits().LongestTTL()})
+	size, version := l.spec.Slots.Size()
+	take, wake := wire.Eviction(owner, slots, l.client.cfg.limits().LongestTTL(), wire.Pool{Size: size, Version: version})
+	removed, err := l.inspectAll(ctx, take)
 	if removed == nil {
 		return nil, err
 	}
 	status.Nodes = removed.Nodes
-	// The waiters are in the queue of the pool. A release with nothing to remove wakes them.
 	if begun := l.beginInspect(ctx); begun == nil {
-		_, _ = l.client.ask(ctx, wire.Op{Kind: wire.Release, Names: slots, Owner: owner, Pool: pool}, nil)
+		_, _ = l.client.ask(ctx, wake, nil)
 		l.client.endCall()
 	}
 	return status, err
@@ -226,7 +222,6 @@ func (l *Lock) beginInspect(ctx context.Context) error {
 	return l.client.begin(ctx)
 }
 
-// gather collects the replies of all nodes to one operation.
 type gather struct {
 	client *Client
 	calls  dispatch.Calls

@@ -71,39 +71,6 @@ func TestHolderNeedsAllNamesOnAQuorum(t *testing.T) {
 	})
 }
 
-func TestForceReleaseAgainstALiveHolder(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		lease, err := f.Client().RedLock("job").Acquire(t.Context())
-		require.NoError(t, err)
-		time.Sleep(time.Minute)
-		// Two nodes have forgotten the lease. They still have to refuse it.
-		f.Nodes[0].Flush()
-		f.Nodes[1].Flush()
-		removed, err := f.Client().RedLock("job").ForceRelease(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, []string{lease.Owner()}, removed.Owners())
-		require.Zero(t, f.Keys())
-
-		<-lease.Context().Done()
-		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
-		require.ErrorContains(t, lease.Err(), "by force")
-		time.Sleep(time.Minute)
-		require.Zero(t, f.Keys(), "no renewal brings it back")
-
-		next, err := f.Client().RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, next.Release(t.Context()))
-	})
-}
-
-func TestForceReleaseOfAFreeLockIsHarmless(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		removed, err := f.Client().RedLock("job").ForceRelease(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, removed.Owners())
-	})
-}
-
 func TestInspectAsksANodeThatHasJustFailed(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lock := f.Client().RedLock("job")

@@ -140,17 +140,9 @@ func (j *Joined) attempt(ctx context.Context, wait bool) (*JointLease, error) {
 // Do runs fn while it holds all of the locks. It waits for them as Acquire does. Otherwise it
 // behaves as [Lock.Do].
 func (j *Joined) Do(ctx context.Context, fn func(ctx context.Context) error) error {
-	if fn == nil {
-		return invalid("the function is nil")
-	}
-	lease, err := j.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return runWhileHeld(ctx, leaseContext{Context: ctx, lease: lease}, lease, fn)
+	return doHeld(ctx, j.Acquire, fn)
 }
 
-// joinPart is one name of a joined lock.
 type joinPart struct {
 	// name, kind and nodes identify the part in every process. Locks of one kind exclude each
 	// other. name is a name on the nodes, which begins with a prefix of the client; nodes has the
@@ -165,7 +157,6 @@ type joinPart struct {
 	lock *Lock
 }
 
-// shown returns the name that the program gave.
 func (p joinPart) shown() string { return p.name[p.prefix:] }
 
 // compare orders the parts of all locks, alike in all processes.
@@ -173,7 +164,6 @@ func (p joinPart) compare(q joinPart) int {
 	return cmp.Or(strings.Compare(p.name, q.name), strings.Compare(p.kind, q.kind), strings.Compare(p.nodes, q.nodes))
 }
 
-// parts makes a Lock a Joinable.
 func (l *Lock) parts() ([]joinPart, error) {
 	if problems := l.problems(); problems != nil {
 		return nil, invalid(problems...)
@@ -185,7 +175,6 @@ func (l *Lock) parts() ([]joinPart, error) {
 	return parts, nil
 }
 
-// sortedNodeNames returns the names of the nodes, sorted and joined.
 func (c *Client) sortedNodeNames() string {
 	names := make([]string, c.nodes.Len())
 	for i := range names {
@@ -212,10 +201,9 @@ func (l *Lock) withNames(names []string) *Lock {
 func (l *Lock) sameOptions(m *Lock) bool {
 	return !l.spec.Reads && !m.spec.Reads && l.client == m.client && l.spec.Need == m.spec.Need && l.spec.TTL == m.spec.TTL &&
 		l.spec.MinHold == m.spec.MinHold && l.spec.MaxHold == m.spec.MaxHold && l.spec.MaxOutage == m.spec.MaxOutage &&
-		l.spec.Fixed == m.spec.Fixed && l.spec.Label == m.spec.Label && l.waitMode == m.waitMode && l.spec.HandOver == m.spec.HandOver
+		l.spec.Fixed == m.spec.Fixed && l.spec.Label == m.spec.Label && l.spec.Spins == m.spec.Spins && l.spec.HandOver == m.spec.HandOver
 }
 
-// joinStep is the parts that are taken at once.
 type joinStep struct {
 	parts []joinPart
 	take  func(ctx context.Context, wait bool) (*Lease, error)
@@ -244,7 +232,6 @@ func joinSteps(all []joinPart) []joinStep {
 	return steps
 }
 
-// canInclude reports whether the step can take a further part.
 func (s joinStep) canInclude(p joinPart) bool {
 	first := s.parts[0].lock
 	return first != nil && p.lock != nil && first.sameOptions(p.lock) && len(s.parts) < MaxNames
@@ -254,13 +241,11 @@ func (s joinStep) canInclude(p joinPart) bool {
 // none.
 func (s *Semaphore) Joinable(permits int) Joinable { return semaphorePermits{s, permits} }
 
-// semaphorePermits is the Joinable of some permits.
 type semaphorePermits struct {
 	semaphore *Semaphore
 	permits   int
 }
 
-// parts makes semaphorePermits a Joinable.
 func (p semaphorePermits) parts() ([]joinPart, error) {
 	if problems := p.semaphore.lockFor(p.permits).problems(); len(problems) > 0 {
 		return nil, invalid(problems...)
@@ -287,8 +272,7 @@ type JointLease struct {
 	mu    sync.Mutex
 	parts []*Lease
 	// granted is set once all locks are held. Until then no work was done under any of them.
-	granted bool
-	// endCause is why the joint lease has ended.
+	granted  bool
 	endCause error
 	// releasesBegun is done when the release of all locks has begun. releases has the rounds that
 	// nodes must confirm, failures the errors of the other locks.
@@ -320,7 +304,6 @@ func (l *JointLease) add(part *Lease) bool {
 	return true
 }
 
-// leases returns the leases acquired so far.
 func (l *JointLease) leases() []*Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()

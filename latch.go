@@ -59,25 +59,23 @@ type Latch struct {
 // its own TTL at least, and never shortens its life.
 type LatchOptions struct {
 	// TTL is how long the nodes keep an unused latch. It must be longer than any node is ever cut
-	// off from all users of the latch, and at least MinLatchTTL. Default: DefaultLatchTTL.
+	// off from all users of the latch, and at least 10 s. Default: 24 h.
 	TTL time.Duration
 }
 
 // The limits of latches.
 const (
-	// DefaultLatchTTL is how long nodes keep an unused latch by default.
-	DefaultLatchTTL = 24 * time.Hour
-	// MinLatchTTL is the smallest TTL of a latch. Waiters refresh it about once a second, unless
+	// defaultLatchTTL is how long nodes keep an unused latch by default.
+	defaultLatchTTL = 24 * time.Hour
+	// minLatchTTL is the smallest TTL of a latch. Waiters refresh it about once a second, unless
 	// they are delayed.
-	MinLatchTTL = 10 * time.Second
-	// MaxLatchCount is the largest number to which a latch can be set: a node lists all ids in one reply.
-	MaxLatchCount = wire.MaxLatchCount
+	minLatchTTL = 10 * time.Second
 )
 
 // Latch describes the latch with a name: not empty, no longer than MaxNameLength, and not beginning
 // with "quorumlock:". Every method reports an invalid name, as an [*InvalidError].
 func (c *Client) Latch(name string) *Latch {
-	l := &Latch{client: c, name: name, ttl: DefaultLatchTTL}
+	l := &Latch{client: c, name: name, ttl: defaultLatchTTL}
 	l.problems = nameProblems(c.cfg.Prefix, []string{c.cfg.Prefix + name})
 	return l
 }
@@ -90,8 +88,8 @@ func (l *Latch) With(o LatchOptions) *Latch {
 	m := l.client.Latch(l.name)
 	m.ttl = cmp.Or(o.TTL, l.ttl)
 	switch {
-	case m.ttl < MinLatchTTL:
-		m.problems = append(m.problems, fmt.Sprintf("TTL %v of a latch is under %v", m.ttl, MinLatchTTL))
+	case m.ttl < minLatchTTL:
+		m.problems = append(m.problems, fmt.Sprintf("TTL %v of a latch is under %v", m.ttl, minLatchTTL))
 	case m.ttl > maxMaxTTL:
 		m.problems = append(m.problems, fmt.Sprintf("TTL %v of a latch is over %v", m.ttl, maxMaxTTL))
 	case m.ttl%time.Millisecond != 0:
@@ -103,7 +101,7 @@ func (l *Latch) With(o LatchOptions) *Latch {
 // Name returns the name of the latch.
 func (l *Latch) Name() string { return l.name }
 
-// Set sets the latch to n, from 1 to MaxLatchCount. If the latch is already set to n, Set does
+// Set sets the latch to n, from 1 to 1000. If the latch is already set to n, Set does
 // nothing and returns nil, however many ids have counted down. So all users of a latch may set it,
 // in any order. If it is set to another number, the error is a [*LatchSetError]. If several calls
 // set different numbers at the same time, at most one number wins. If none does and that persists,
@@ -115,8 +113,8 @@ func (l *Latch) Name() string { return l.name }
 // harmless. Set returns early if waiting cannot help, as [Lock.Acquire] does.
 func (l *Latch) Set(ctx context.Context, n int) error {
 	var invalid []string
-	if n < 1 || n > MaxLatchCount {
-		invalid = append(invalid, fmt.Sprintf("a latch cannot be set to %d: the range is 1 to %d", n, MaxLatchCount))
+	if n < 1 || n > wire.MaxLatchCount {
+		invalid = append(invalid, fmt.Sprintf("a latch cannot be set to %d: the range is 1 to %d", n, wire.MaxLatchCount))
 	}
 	_, err := l.runCall(ctx, OpSetLatch, "", invalid, func(x *latch.Call) latch.Outcome { return x.Set(n) })
 	return err
@@ -219,7 +217,6 @@ func (l *Latch) runCall(ctx context.Context, op Operation, id string, wrong []st
 	return o.Left, err
 }
 
-// outcomeError returns the error for how a call ended.
 func (l *Latch) outcomeError(ctx context.Context, op Operation, o *latch.Outcome) error {
 	err := l.resultError(op, o)
 	switch {
@@ -264,7 +261,6 @@ func (l *Latch) resultError(op Operation, o *latch.Outcome) error {
 	}
 }
 
-// newLatches returns the latches of a client.
 func newLatches(c *Client) *latch.Latches {
 	return latch.New(latch.Env{
 		Nodes:         c.nodes,

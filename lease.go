@@ -63,7 +63,6 @@ func (l *Lease) Context() context.Context {
 	return l.ctx.Load()
 }
 
-// endedContext returns a context that has ended.
 func endedContext(cause error) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(cause)
@@ -162,7 +161,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 }
 
 // ExtendFor is Extend with another TTL: the lease lasts ttl from now, or as long as before if that
-// is longer. ttl is from MinTTL to Config.MaxTTL. The lock must be Fixed: other leases are renewed
+// is longer. ttl is from 10 ms to Config.MaxTTL. The lock must be Fixed: other leases are renewed
 // for the TTL of the lock all the time.
 func (l *Lease) ExtendFor(ctx context.Context, ttl time.Duration) error {
 	if l.lease == nil {
@@ -173,8 +172,8 @@ func (l *Lease) ExtendFor(ctx context.Context, ttl time.Duration) error {
 	switch longest := l.lease.Engine().Limits.MaxTTL; {
 	case !l.lease.Spec().Fixed:
 		problem = "ExtendFor needs a Fixed lock: other leases are renewed automatically"
-	case ttl < MinTTL:
-		problem = fmt.Sprintf("ExtendFor %v is under %v", ttl, MinTTL)
+	case ttl < minTTL:
+		problem = fmt.Sprintf("ExtendFor %v is under %v", ttl, minTTL)
 	case ttl > longest:
 		problem = fmt.Sprintf("ExtendFor %v is over MaxTTL %v", ttl, longest)
 	}

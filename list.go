@@ -15,26 +15,15 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// LockKind says what kind of lock a [LockInfo] is about.
-type LockKind string
-
-// The kinds of locks in a list.
-const (
-	// KindLock: one owner has it. It may be a RedLock, a name of a MultiLock, or the writer of an RWLock.
-	KindLock LockKind = "lock"
-	// KindReaders: the readers of an RWLock have it.
-	KindReaders LockKind = "readers"
-	// KindPermit: it is a permit of a semaphore.
-	KindPermit LockKind = "permit"
-)
-
 // LockInfo is what the nodes say about one lock.
 type LockInfo struct {
 	// Name is the name of the lock, or of the semaphore.
 	Name string
-	Kind LockKind
-	// Slot is the number of the permit; see [Lease.Slots]. It is 0 for other kinds.
+	// Slot is the number of the permit of a semaphore; see [Lease.Slots]. It is -1 for all other locks: a RedLock, a name of
+	// a MultiLock, or an RWLock.
 	Slot int
+	// Reads is set if the readers of an RWLock have it.
+	Reads bool
 	// Holders has an entry for each owner, at least one. Those on the most nodes come first.
 	Holders []LockHolder
 }
@@ -87,7 +76,6 @@ var errStopped = errors.New("stopped")
 // listBatch is how many names a list inspects at once.
 const listBatch = 200
 
-// listing is one run of Locks.
 type listing struct {
 	client  *Client
 	pattern string
@@ -266,14 +254,14 @@ func (s *listing) inspect(ctx context.Context, names []string) error {
 // add adds the holder of a name on one node to a lock, or makes the lock.
 func (s *listing) add(l *LockInfo, h wire.Holder) *LockInfo {
 	if l == nil {
-		l = &LockInfo{Name: wire.WithoutPrefix(s.client.cfg.Prefix, h.Name), Kind: KindLock}
+		l = &LockInfo{Name: wire.WithoutPrefix(s.client.cfg.Prefix, h.Name), Slot: -1}
 		if semaphore, slot, ok := wire.Permit(l.Name); ok {
-			l.Name, l.Slot, l.Kind = semaphore, slot, KindPermit
+			l.Name, l.Slot = semaphore, slot
 		}
 	}
 	var since time.Time
 	if h.Reads {
-		l.Kind = KindReaders
+		l.Reads = true
 	} else if h.Token > 0 {
 		since = time.UnixMicro(int64(min(h.Token, 1<<62)))
 	}

@@ -17,14 +17,11 @@ import (
 // [Client.MultiLock], [RWLock] or [Striped]. It is immutable, and safe for concurrent use.
 type Lock struct {
 	client *Client
-	// spec describes the lock to the engine.
-	spec     lease.Spec
-	waitMode Waiting
+	spec   lease.Spec
 	// invalid has the invalid names and options. It is nil for most locks.
 	invalid *[]string
 }
 
-// problems lists the invalid names and options.
 func (l *Lock) problems() []string {
 	switch {
 	case l.client == nil:
@@ -59,11 +56,10 @@ const nilContext = "the context is nil"
 func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 	names = c.onNodes(names)
 	l := &Lock{
-		client:   c,
-		waitMode: c.cfg.Waiting,
+		client: c,
 		spec: lease.Spec{
 			Need: rule.Need(c.nodes.Len()), TTL: c.cfg.TTL, MaxHold: c.cfg.MaxHold, Label: c.label,
-			HandOver: !c.cfg.Handover.Off, Prefix: uint8(len(c.cfg.Prefix)), Spins: c.cfg.Waiting == WaitSpin,
+			HandOver: !c.cfg.Handover.Off, Prefix: uint8(len(c.cfg.Prefix)),
 		},
 	}
 	if len(names) == 1 {
@@ -92,8 +88,7 @@ func (l *Lock) With(o LockOptions) *Lock {
 	s.TTL, s.MinHold, s.MaxHold = wholeTTL(cmp.Or(o.TTL, s.TTL)), cmp.Or(o.MinHold, s.MinHold), cmp.Or(o.MaxHold, s.MaxHold)
 	s.MaxOutage = cmp.Or(o.MaxOutage, s.MaxOutage)
 	s.Fixed = s.Fixed || o.Fixed
-	m.waitMode = cmp.Or(o.Waiting, m.waitMode)
-	s.Spins = m.waitMode == WaitSpin
+	s.Spins = s.Spins || o.Spin
 	s.HandOver = s.HandOver && !o.NoHandover && !s.Fixed && s.MinHold == 0
 	m.addProblems(cfg.ttlProblems(s.TTL)...)
 	m.addProblems(cfg.minHoldProblems(s)...)
@@ -105,9 +100,6 @@ func (l *Lock) With(o LockOptions) *Lock {
 	}
 	if s.MaxHold < 0 {
 		m.addProblems(fmt.Sprintf("MaxHold %v is negative", s.MaxHold))
-	}
-	if m.waitMode != WaitQueued && m.waitMode != WaitSpin {
-		m.addProblems(fmt.Sprintf("unknown Waiting %q", m.waitMode))
 	}
 	if o.Rule != (quorum.Rule{}) {
 		s.Need = o.Rule.Need(l.client.nodes.Len())
@@ -163,7 +155,7 @@ func (l *Lock) validate(ctx context.Context) error {
 // TryAcquire takes the lock if that is possible now, in one attempt.
 //
 // It fails with a [*HeldError] if another owner has the lock. That error also means that the lock
-// is free but reserved for an earlier waiter, except with WaitSpin. It fails with a
+// is free but reserved for an earlier waiter, except with Spin. It fails with a
 // [*NoQuorumError] if too few nodes answer. After a failure, the library undoes partial grants in
 // the background, and on each node before this client's next attempt there. ctx bounds the attempt
 // only: the lease outlives it. See [Lock.Acquire] for the rest.
@@ -171,8 +163,8 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 	return l.acquire(ctx, false)
 }
 
-// Acquire takes the lock, and waits for it as long as ctx allows. [Waiting] says how it waits, and
-// when its turn comes.
+// Acquire takes the lock, and waits for it as long as ctx allows: in the order of arrival, unless
+// [LockOptions].Spin is set.
 //
 // If ctx comes from a lease of this lock, or carries its [Lease.Context], the lock is held already.
 // Acquire then returns a nested lease, at once and without the network. It has the names, the TTL
@@ -189,7 +181,7 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 // Acquire also retries while too few nodes answer, or for MaxOutage. When ctx ends, the error wraps both ctx's error
 // and the last attempt's, a [*HeldError] or [*NoQuorumError]. The latter means that even a free
 // lock could not be acquired. It may be held too, as earlier attempts may have seen. Acquire
-// returns early if waiting cannot help: with [ErrClosed], [ErrOverlap], [ErrUpgrade] or an
+// returns early if waiting cannot help: with [ErrClosed], [ErrOverlap] or an
 // [*InvalidError], or with a [*NoQuorumError] if too many nodes reject the call for good. Such
 // rejections are a wrong password, a key of another type, other limits, a server that may evict
 // locks, or a clock that is far off. After any error, the library removes partial grants in the
@@ -255,10 +247,15 @@ func (l *Lock) acquire(ctx context.Context, waits bool) (*Lease, error) {
 // another holder may have had the lock meanwhile. Do does not report a release that too few nodes
 // confirmed: the lock frees itself within its TTL.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	return doHeld(ctx, l.Acquire, fn)
+}
+
+// doHeld runs fn with a lease that acquire returns.
+func doHeld[L heldLease](ctx context.Context, acquire func(context.Context) (L, error), fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return invalid("the function is nil")
 	}
-	lease, err := l.Acquire(ctx)
+	lease, err := acquire(ctx)
 	if err != nil {
 		return err
 	}

@@ -118,7 +118,7 @@ func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
 	}
 	switch ok, isReader := owner.AddHandle(l.spec.Reads); {
 	case isReader:
-		return nil, ErrUpgrade
+		return nil, errUpgrade
 	case !ok:
 		return nil, nil //nolint:nilnil // it ended this instant
 	}

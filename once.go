@@ -40,7 +40,7 @@ type Once struct {
 
 // OnceOptions are the settings of a [Once].
 type OnceOptions struct {
-	// Window is how long the work counts as done after it has succeeded, from MinOnceWindow to MaxOnceWindow. It is
+	// Window is how long the work counts as done after it has succeeded, from a second to a year. It is
 	// required. Work that is named after its time, such as "report-2026-11-24", has any window that is longer than callers
 	// are late.
 	Window time.Duration
@@ -51,12 +51,12 @@ type OnceOptions struct {
 
 // The limits of windows.
 const (
-	// MinOnceWindow is the smallest window. A window ends early or late by a round trip, and by the drift of clocks. A
+	// minOnceWindow is the smallest window. A window ends early or late by a round trip, and by the drift of clocks. A
 	// record that reaches a node late lives there for as much longer: if its caller was frozen, or the request was on the
 	// way for long. Then the work of the next window may count as done, and is left out.
-	MinOnceWindow = time.Second
-	// MaxOnceWindow is the largest window: a year.
-	MaxOnceWindow = maxMaxTTL
+	minOnceWindow = time.Second
+	// maxOnceWindow is the largest window: a year.
+	maxOnceWindow = maxMaxTTL
 )
 
 // Once describes the work with a name, which follows the rules for names of locks. Every method reports invalid names and
@@ -64,8 +64,8 @@ const (
 func (c *Client) Once(name string, o OnceOptions) *Once {
 	w := &Once{lock: *c.RedLock(name).With(o.Lock), window: o.Window}
 	switch {
-	case o.Window < MinOnceWindow || o.Window > MaxOnceWindow:
-		w.invalid = append(w.invalid, fmt.Sprintf("Window %v is not within %v and %v", o.Window, MinOnceWindow, MaxOnceWindow))
+	case o.Window < minOnceWindow || o.Window > maxOnceWindow:
+		w.invalid = append(w.invalid, fmt.Sprintf("Window %v is not within %v and %v", o.Window, minOnceWindow, maxOnceWindow))
 	case o.Window%time.Millisecond != 0:
 		w.invalid = append(w.invalid, fmt.Sprintf("Window %v is not a whole number of milliseconds", o.Window))
 	}
@@ -291,7 +291,6 @@ func (o *Once) shortage(replies []timedReply, agreed, need int) error {
 	return e
 }
 
-// onceAnswers are the answers of nodes so far.
 type onceAnswers struct {
 	// done have the record, and lack have none. open are those of the latter that do not recover.
 	done, lack, open int

@@ -8,7 +8,6 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// maxPrefixLength is the longest Config.Prefix, in bytes.
 const maxPrefixLength = 128
 
 // prefixProblems lists the problems of a Config.Prefix.

@@ -118,7 +118,7 @@ func TestPrefixIsNotShown(t *testing.T) {
 				Acquired:    func(e quorumlock.AcquiredEvent) { seen = append(seen, e.Names) },
 				Acquisition: func(e quorumlock.AcquisitionEvent) { seen = append(seen, e.Names, e.Votes[0].Names) },
 				Voted:       func(e quorumlock.VoteEvent) { seen = append(seen, e.Names) },
-				Renewed:     func(e quorumlock.RenewedEvent) { seen = append(seen, e.Names) },
+				Renewed:     func(e quorumlock.RenewalEvent) { seen = append(seen, e.Names) },
 				Ended:       func(e quorumlock.EndedEvent) { seen = append(seen, e.Names) },
 				Latch:       func(e quorumlock.LatchEvent) { seen = append(seen, []string{e.Name}) },
 			}
@@ -198,12 +198,12 @@ func TestPrefixOfASemaphore(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "ports", status.Name)
 		require.Equal(t, 5, status.Permits)
-		require.Equal(t, []quorumlock.PermitHolder{{Owner: lease.Owner(), Slots: lease.Slots()}}, status.Holders())
+		require.Equal(t, map[string][]int{lease.Owner(): lease.Slots()}, status.Holders())
 		require.Equal(t, 3, status.Available())
 
-		free, err := other.Semaphore("ports", 3).Available(t.Context())
+		status, err = other.Semaphore("ports", 3).Inspect(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 3, free)
+		require.Equal(t, 3, status.Available())
 	})
 }
 

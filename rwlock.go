@@ -37,7 +37,7 @@ func (rw *RWLock) With(o LockOptions) *RWLock {
 //
 // Turns are FIFO. Readers that came before the first waiting writer go together, and readers that
 // came later go after it. So neither kind can starve the other. Waiters are woken. Only with
-// WaitSpin do readers overtake waiting writers. Leases of readers are not handed over; see
+// Spin do readers overtake waiting writers. Leases of readers are not handed over; see
 // [Handover].
 //
 // A reader's token is at least the token of the last writer, and smaller than the next writer's.
@@ -50,7 +50,7 @@ func (rw *RWLock) Read() *Lock { return orZero(rw.read) }
 
 // Write returns the lock of the writer, which excludes all others.
 //
-// If the context holds the lock as a reader, the error is ErrUpgrade: the writer would wait for its
+// If the context holds the lock as a reader, the error is an ErrOverlap: the writer would wait for its
 // own reader.
 func (rw *RWLock) Write() *Lock { return orZero(rw.write) }
 
@@ -83,9 +83,9 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 	return l.startAndWait(ctx, (*lease.Lease).Downgrade)
 }
 
-// ErrUpgrade means that the context holds the lock as a reader, and asks for it as a writer. It is
+// errUpgrade means that the context holds the lock as a reader, and asks for it as a writer. It is
 // an ErrOverlap.
-var ErrUpgrade error = upgradeError{}
+var errUpgrade error = upgradeError{}
 
 type upgradeError struct{}
 

@@ -1,7 +1,6 @@
 package quorumlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,10 +13,6 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
-
-// MaxPermits is the largest number of permits of a semaphore, 1024. One Acquire takes at most MaxNames of
-// them.
-const MaxPermits = slots.MaxPermits
 
 // Semaphore describes a semaphore with a number of permits. Any client may hold some of them, and
 // at most that many are held at once. It is made by [Client.Semaphore]. It is immutable, and safe
@@ -33,7 +28,8 @@ type Semaphore struct {
 	lock *Lock
 }
 
-// Semaphore describes a semaphore with the given number of permits, from 1 to MaxPermits. Each
+// Semaphore describes a semaphore with the given number of permits, from 1 to 1024. One Acquire takes at most
+// MaxNames of them. Each
 // permit needs a majority of the nodes. The rules for names are as for [Client.RedLock]. A
 // semaphore and a lock of the same name are independent.
 //
@@ -48,8 +44,8 @@ func (c *Client) Semaphore(name string, permits int) *Semaphore {
 	l.spec.Names = l.spec.Queue[:]
 	l.spec.HandOver = false
 	l.spec.Slots = &slots.Request{Pool: p, Semaphore: name, Want: 1, Permits: permits}
-	if permits < 1 || permits > MaxPermits {
-		l.addProblems(fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits))
+	if permits < 1 || permits > slots.MaxPermits {
+		l.addProblems(fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", slots.MaxPermits, permits))
 	}
 	return &Semaphore{client: c, name: name, lock: l}
 }
@@ -63,7 +59,6 @@ func (s *Semaphore) With(o LockOptions) *Semaphore {
 // Name returns the name of the semaphore.
 func (s *Semaphore) Name() string { return s.name }
 
-// lockFor returns the lock that acquires n permits.
 func (s *Semaphore) lockFor(n int) *Lock {
 	l := *orZero(s.lock)
 	if l.client == nil {
@@ -122,14 +117,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 
 // Do runs fn while it holds n permits. It relates to Acquire as [Lock.Do] does to [Lock.Acquire].
 func (s *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context) error) error {
-	if fn == nil {
-		return invalid("the function is nil")
-	}
-	l, err := s.acquirable(ctx, n)
-	if err != nil {
-		return err
-	}
-	return l.Do(ctx, fn)
+	return doHeld(ctx, func(ctx context.Context) (*Lease, error) { return s.Acquire(ctx, n) }, fn)
 }
 
 // warnOfSize logs that another program has set the number of permits to another one than this program
@@ -149,7 +137,7 @@ func (s *Semaphore) acquirable(ctx context.Context, n int) (*Lock, error) {
 		return nil, err
 	}
 	if size, _ := l.spec.Slots.Size(); l.permitsHeldBy(ctx)+n > size {
-		if _, err := s.Permits(ctx); err != nil {
+		if _, err := s.permits(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -207,7 +195,6 @@ type permitQuery struct {
 	innermost *lease.Lease
 }
 
-// count adds the permits of a lease.
 func (q *permitQuery) count(t *lease.Lease) {
 	s := t.Spec().Slots
 	if s == nil || t.Engine() != q.engine || s.Pool.Name() != q.pool {
@@ -229,7 +216,6 @@ func (l *Lock) wouldSelfDeadlock(ctx context.Context) bool {
 	return has > 0 && has+l.spec.Slots.Want > size
 }
 
-// permitsHeldBy returns how many permits a context holds.
 func (l *Lock) permitsHeldBy(ctx context.Context) int {
 	if ctx.Value(anyKey{}) == nil {
 		return 0
@@ -242,7 +228,7 @@ func (l *Lock) permitsHeldBy(ctx context.Context) int {
 // maxSizeAttempts bounds how often SetPermits tries again after a concurrent call.
 const maxSizeAttempts = 5
 
-// SetPermits sets how many permits the semaphore has, from 1 to MaxPermits, until it is set again.
+// SetPermits sets how many permits the semaphore has, from 1 to 1024, until it is set again.
 // The number counts for all programs, whatever number they were configured with. Of several
 // concurrent calls, the last one counts.
 //
@@ -260,8 +246,8 @@ const maxSizeAttempts = 5
 // for ErrClosed.
 func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 	l := s.lockFor(1)
-	if permits < 1 || permits > MaxPermits {
-		return invalid(fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits))
+	if permits < 1 || permits > slots.MaxPermits {
+		return invalid(fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", slots.MaxPermits, permits))
 	}
 	if err := l.beginInspect(ctx); err != nil {
 		return err
@@ -302,9 +288,9 @@ func (r *sizeRound) overtaken(c *Client) error {
 	return r.short
 }
 
-// Permits returns how many permits there are, as the nodes know it: the number that was set last,
+// permits returns how many permits there are, as the nodes know it: the number that was set last,
 // or this semaphore's configured number if none was. It fails as [Lock.Inspect] does.
-func (s *Semaphore) Permits(ctx context.Context) (int, error) {
+func (s *Semaphore) permits(ctx context.Context) (int, error) {
 	l := s.lockFor(1)
 	if err := l.beginInspect(ctx); err != nil {
 		return 0, err
@@ -324,8 +310,7 @@ func (s *Semaphore) Permits(ctx context.Context) (int, error) {
 
 // sizeRound has the answers of the nodes to a new size.
 type sizeRound struct {
-	tally decision.Tally
-	// latest is the latest setting that a node reported.
+	tally  decision.Tally
 	latest wire.PoolState
 	// short is the error if too few nodes agreed.
 	short *NoQuorumError
@@ -361,7 +346,7 @@ func (l *Lock) askSize(ctx context.Context, p wire.Pool) (*sizeRound, error) {
 type SemaphoreStatus struct {
 	// Name is the name of the semaphore.
 	Name string
-	// Permits is the number of permits.
+	// Permits is the number of permits that was set last, or this semaphore's configured number if none was.
 	Permits int
 	// Need is how many nodes must grant a permit.
 	Need int
@@ -370,24 +355,15 @@ type SemaphoreStatus struct {
 	Nodes []NodeStatus
 }
 
-// PermitHolder is an owner that holds permits on enough nodes.
-type PermitHolder struct {
-	// Owner is the id of the lease; see [Lease.Owner].
-	Owner string
-	// Slots are the slot numbers of its permits. They can be beyond the number of permits, if that
-	// was reduced since.
-	Slots []int
-}
-
-// Holders returns all owners that have permits on enough nodes, sorted by owner id.
-func (s *SemaphoreStatus) Holders() []PermitHolder {
+// Holders returns the slot numbers that each owner has on enough nodes, by its id; see [Lease.Owner] and [Lease.Slots]. They
+// can be beyond the number of permits, if that was reduced since.
+func (s *SemaphoreStatus) Holders() map[string][]int {
 	pool := wire.PoolName(s.Name)
-	slots := make(map[string][]int)
 	type claim struct {
 		owner string
 		slot  int
 	}
-	nodes := make(map[claim]int)
+	nodes, slots := make(map[claim]int), make(map[string][]int)
 	for _, n := range s.Nodes {
 		for _, h := range n.Holders {
 			c := claim{h.Owner, wire.SlotOf(pool, h.Name)}
@@ -396,13 +372,10 @@ func (s *SemaphoreStatus) Holders() []PermitHolder {
 			}
 		}
 	}
-	holders := make([]PermitHolder, 0, len(slots))
-	for owner, numbers := range slots {
+	for _, numbers := range slots {
 		slices.Sort(numbers)
-		holders = append(holders, PermitHolder{Owner: owner, Slots: numbers})
 	}
-	slices.SortFunc(holders, func(a, b PermitHolder) int { return cmp.Compare(a.Owner, b.Owner) })
-	return holders
+	return slots
 }
 
 // Available returns how many permits are free on enough of the nodes that answered.
@@ -435,7 +408,7 @@ func (l *Lock) heldSlots(permits int) int {
 	if _, version := l.spec.Slots.Size(); version == 0 {
 		return permits
 	}
-	return max(permits, MaxPermits)
+	return max(permits, slots.MaxPermits)
 }
 
 // Inspect asks every node for the number of permits and their holders. It changes nothing. It takes
@@ -445,7 +418,7 @@ func (l *Lock) heldSlots(permits int) int {
 // With an error it still returns the answers it has, unless it does not know the number of permits.
 // The error is a [*NoQuorumError] if fewer nodes answered than a permit needs, or ctx's error.
 func (s *Semaphore) Inspect(ctx context.Context) (*SemaphoreStatus, error) {
-	permits, err := s.Permits(ctx)
+	permits, err := s.permits(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -459,14 +432,4 @@ func (s *Semaphore) Inspect(ctx context.Context) (*SemaphoreStatus, error) {
 		return nil, err
 	}
 	return &SemaphoreStatus{Name: s.name, Permits: permits, Need: status.Need, Nodes: status.Nodes}, err
-}
-
-// Available returns how many permits are free now, from [Semaphore.Inspect]. The number may have
-// changed by the time it returns.
-func (s *Semaphore) Available(ctx context.Context) (int, error) {
-	status, err := s.Inspect(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return status.Available(), nil
 }

@@ -25,15 +25,14 @@ type Striped struct {
 	problems []string
 }
 
-// MaxStripes is the largest number of stripes.
-const MaxStripes = 1 << 20
+const maxStripes = 1 << 20
 
-// Striped describes a set of stripes, from 1 to MaxStripes, whose locks have names that begin with
+// Striped describes a set of stripes, from 1 to 1,048,576, whose locks have names that begin with
 // prefix. Every method of its locks reports invalid arguments, as an [*InvalidError].
 func (c *Client) Striped(prefix string, stripes int) *Striped {
 	s := &Striped{client: c, prefix: prefix, stripes: stripes}
-	if stripes < 1 || stripes > MaxStripes {
-		s.problems = append(s.problems, fmt.Sprintf("%d stripes requested, the range is 1 to %d", stripes, MaxStripes))
+	if stripes < 1 || stripes > maxStripes {
+		s.problems = append(s.problems, fmt.Sprintf("%d stripes requested, the range is 1 to %d", stripes, maxStripes))
 		s.stripes = 1
 	}
 	if prefix == "" {

@@ -82,13 +82,13 @@ func voteEvent(g *lease.Grant, v lease.Vote) VoteEvent {
 
 func (t translator) Renewed(g *lease.Grant, remaining time.Duration) {
 	if hook := t.client.cfg.Hooks.Renewed; hook != nil {
-		report(&t.client.reporter, hook, RenewedEvent{Names: namesOf(g.Spec()), Owner: g.Owner(), Remaining: remaining})
+		report(&t.client.reporter, hook, RenewalEvent{Names: namesOf(g.Spec()), Owner: g.Owner(), Remaining: remaining})
 	}
 }
 
 func (t translator) RenewalFailed(g *lease.Grant, remaining time.Duration, err error) {
 	if hook := t.client.cfg.Hooks.RenewalFailed; hook != nil {
-		report(&t.client.reporter, hook, RenewalFailedEvent{Names: namesOf(g.Spec()), Owner: g.Owner(), Remaining: remaining, Err: err})
+		report(&t.client.reporter, hook, RenewalEvent{Names: namesOf(g.Spec()), Owner: g.Owner(), Remaining: remaining, Err: err})
 	}
 }
 
@@ -172,7 +172,6 @@ func (t *trace) Attempted(took time.Duration) {
 	t.event.Asking += took
 }
 
-// onReturn records the outcome of the call.
 func (t *trace) onReturn(r wait.Result, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

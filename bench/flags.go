@@ -10,7 +10,6 @@ import (
 	"github.com/quorumlock/quorumlock/bench/runner"
 )
 
-// settings are the values of the flags.
 type settings struct {
 	options runner.Options
 	out     string

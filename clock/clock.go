@@ -1,5 +1,4 @@
-// Package clock gives the local time by which a lease is judged, and clocks
-// for tests that run apart from each other.
+// Package clock gives the local time by which a lease is judged.
 //
 // A lock is kept by each node for its TTL. Whether a holder may still rely on
 // it is decided by the holder's own clock, so that clock has to satisfy three
@@ -12,10 +11,7 @@
 // Instants of two clocks cannot be compared.
 package clock
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // Clock is the view of time of the coordinator and the in-memory node. All of its methods are
 // safe for concurrent use.
@@ -47,13 +43,4 @@ type Timer interface {
 	// it was pending, and returns whether it was. After a false the earlier
 	// run of the function may still be under way when the next begins.
 	Reset(d time.Duration) bool
-}
-
-// after returns the instant d after now; it does not wrap around, so that the
-// largest Duration can stand for never.
-func after(now, d time.Duration) time.Duration {
-	if d > 0 && now > math.MaxInt64-d {
-		return math.MaxInt64
-	}
-	return now + max(d, 0)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 var epoch = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
@@ -35,7 +36,7 @@ func asleep(c clock.Clock) subject {
 func skewed(rates ...float64) subject {
 	c, rate := clock.Process(), 1.0
 	for _, r := range rates {
-		c, rate = clock.NewSkewed(c, r), rate*r
+		c, rate = testkit.NewSkewed(c, r), rate*r
 	}
 	return subject{c, func(d time.Duration) {
 		time.Sleep(time.Duration(math.Ceil(float64(d) / rate)))

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 // pass lets the time of the bubble pass, and all timers run that are due then.
@@ -23,7 +24,7 @@ func TestSkewedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := clock.Process()
 		pass(7 * time.Second)
-		fast, slow := clock.NewSkewed(base, 1.005), clock.NewSkewed(base, 0.98)
+		fast, slow := testkit.NewSkewed(base, 1.005), testkit.NewSkewed(base, 0.98)
 		require.Equal(t, 7*time.Second, fast.Now(), "the clock starts at the time of its base")
 		require.Equal(t, base.Wall(), fast.Wall())
 
@@ -37,8 +38,8 @@ func TestSkewedRate(t *testing.T) {
 
 func TestSkewedWallClockSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		base := clock.NewSkewed(clock.Process(), 1)
-		s := clock.NewSkewed(base, 1)
+		base := testkit.NewSkewed(clock.Process(), 1)
+		s := testkit.NewSkewed(base, 1)
 		began := base.Wall()
 		s.StepWall(time.Hour)
 		require.Equal(t, began.Add(time.Hour), s.Wall())
@@ -53,7 +54,7 @@ func TestSkewedWallClockSteps(t *testing.T) {
 func TestSkewedJump(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := clock.Process()
-		s, began := clock.NewSkewed(base, 2), base.Wall()
+		s, began := testkit.NewSkewed(base, 2), base.Wall()
 		var due, later, stopped, based counter
 		s.AfterFunc(10*time.Second, due.inc)
 		s.AfterFunc(15*time.Second, later.inc)
@@ -86,7 +87,7 @@ func TestSkewedJump(t *testing.T) {
 func TestSkewedJumpInAFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := clock.Process()
-		s := clock.NewSkewed(base, 1)
+		s := testkit.NewSkewed(base, 1)
 		var at time.Duration
 		s.AfterFunc(time.Minute, func() { at = base.Now() })
 		s.AfterFunc(time.Second, func() { s.Jump(time.Hour) })
@@ -97,7 +98,7 @@ func TestSkewedJumpInAFunction(t *testing.T) {
 
 func TestSkewedJumpsAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := clock.NewSkewed(clock.Process(), 1)
+		s := testkit.NewSkewed(clock.Process(), 1)
 		s.Jump(time.Second)
 		s.Jump(time.Minute)
 		require.Equal(t, time.Minute+time.Second, s.Now())
@@ -123,7 +124,7 @@ func (g *grabber) AfterFunc(d time.Duration, f func()) clock.Timer {
 func TestSkewedIgnoresAnOutdatedFiring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := &grabber{Clock: clock.Process()}
-		s := clock.NewSkewed(base, 1)
+		s := testkit.NewSkewed(base, 1)
 		runs := 0
 		timer := s.AfterFunc(time.Second, func() { runs++ })
 		pass(time.Second)
@@ -146,17 +147,17 @@ func TestSkewedIgnoresAnOutdatedFiring(t *testing.T) {
 func TestSkewedRefuses(t *testing.T) {
 	base := clock.Process()
 	for _, rate := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1)} {
-		require.Panics(t, func() { clock.NewSkewed(base, rate) }, "%v", rate)
+		require.Panics(t, func() { testkit.NewSkewed(base, rate) }, "%v", rate)
 	}
-	require.PanicsWithValue(t, "clock: NewSkewed at the rate -1: it must be above zero and finite",
-		func() { clock.NewSkewed(base, -1) })
-	require.PanicsWithValue(t, "clock: Jump by a negative duration: local time never goes back",
-		func() { clock.NewSkewed(base, 1).Jump(-1) })
+	require.PanicsWithValue(t, "testkit: NewSkewed at the rate -1: it must be above zero and finite",
+		func() { testkit.NewSkewed(base, -1) })
+	require.PanicsWithValue(t, "testkit: Jump by a negative duration: local time never goes back",
+		func() { testkit.NewSkewed(base, 1).Jump(-1) })
 }
 
 func TestSkewedConcurrentUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := clock.NewSkewed(clock.Process(), 1.01)
+		s := testkit.NewSkewed(clock.Process(), 1.01)
 		var fired counter
 		var all sync.WaitGroup
 		for range 8 {
@@ -191,7 +192,7 @@ func TestSkewedTimersAreExact(t *testing.T) {
 		synctest.Test(t, func(*testing.T) {
 			base := clock.Process()
 			pass(before)
-			s := clock.NewSkewed(base, rate)
+			s := testkit.NewSkewed(base, rate)
 			pass(since)
 			deadline = s.Now() + d
 			s.AfterFunc(d, func() { fired = s.Now() })

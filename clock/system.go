@@ -1,6 +1,10 @@
 package clock
 
-import "time"
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/deadline"
+)
 
 // slice is how long a timer of the system clock runs before it looks at the
 // clock again. It bounds how late a deadline is noticed that passed while the
@@ -32,14 +36,14 @@ func (system) AfterFunc(d time.Duration, f func()) Timer {
 // slicedAfterFunc runs f once d has passed by now, on ordinary timers that
 // run for at most length each.
 func slicedAfterFunc(now func() time.Duration, length, d time.Duration, f func()) Timer {
-	t := &deadlineTimer{
-		now:  now,
-		wait: func(left time.Duration) time.Duration { return min(left, length) },
-		arm:  goAfterFunc,
-		f:    f,
+	t := &deadline.Timer{
+		Now:  now,
+		Wait: func(left time.Duration) time.Duration { return min(left, length) },
+		Arm:  goAfterFunc,
+		F:    f,
 	}
 	t.Reset(d)
 	return t
 }
 
-func goAfterFunc(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) }
+func goAfterFunc(d time.Duration, f func()) deadline.Stopper { return time.AfterFunc(d, f) }

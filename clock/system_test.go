@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 const patience = 10 * time.Second
@@ -34,7 +35,7 @@ func TestSystemMoves(t *testing.T) {
 func TestWallHasNoMonotonicReading(t *testing.T) {
 	for name, c := range map[string]clock.Clock{
 		"system": clock.System(), "process": clock.Process(),
-		"skewed": clock.NewSkewed(clock.Process(), 2),
+		"skewed": testkit.NewSkewed(clock.Process(), 2),
 	} {
 		at := c.Wall()
 		require.Equal(t, at.Round(0), at, name)
@@ -135,7 +136,7 @@ func TestProcessStartsAtZero(t *testing.T) {
 func TestNowAllocatesNothing(t *testing.T) {
 	for name, c := range map[string]clock.Clock{
 		"system": clock.System(), "process": clock.Process(),
-		"skewed": clock.NewSkewed(clock.Process(), 1.005),
+		"skewed": testkit.NewSkewed(clock.Process(), 1.005),
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, func() { c.Now() }), name)
 	}

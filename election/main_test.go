@@ -18,7 +18,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a fleet of in-memory nodes, and its candidates.
 type world struct{ *fleet.Fleet }
 
 // inVirtualTime runs a test on five in-memory nodes, in virtual time.
@@ -53,8 +52,7 @@ type run struct {
 // led is a term as the lead function sees it.
 type led struct {
 	election.Term
-	ctx context.Context
-	// leave makes the function return the sent error.
+	ctx   context.Context
 	leave chan error
 }
 

@@ -70,7 +70,6 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// sight is one result of Watch.
 type sight struct {
 	leader Leader
 	err    error

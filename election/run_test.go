@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/election"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -100,7 +100,7 @@ func TestLossAndReelection(t *testing.T) {
 // its context has ended by the clock, before any timer or node tells it.
 func TestSuspendedLeaderFindsItsContextEnded(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
-		local := clock.NewSkewed(w.Clock, 1)
+		local := testkit.NewSkewed(w.Clock, 1)
 		client := w.Client(func(cfg *quorumlock.Config) { cfg.Clock = local })
 		e := w.candidateOf(client, "a")
 		a := start(t, e)

@@ -27,14 +27,12 @@ func nameOf(owner string) string {
 	return cmp.Or(info.Purpose, info.Holder)
 }
 
-// term is the state of a running term.
 type term struct {
 	Term
-	lease  *quorumlock.Lease
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	began  time.Duration
-	// overdue is set once the lead function is overdue.
+	lease   *quorumlock.Lease
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	began   time.Duration
 	overdue atomic.Bool
 	// stopRun stops waiting for the end of Run's context. runs ends once the lead function has returned, and watched
 	// waits for the goroutine that reports a function which does not.

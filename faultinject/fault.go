@@ -70,7 +70,6 @@ const (
 	Murder Fault = "murder"
 )
 
-// scope is the kind of a fault's target.
 type scope uint8
 
 const (
@@ -109,7 +108,6 @@ var kinds = map[Fault]struct {
 	Murder:      {scope: ofClient},
 }
 
-// check returns an error for an unknown fault.
 func (f Fault) check() error {
 	if _, ok := kinds[f]; !ok {
 		return fmt.Errorf("no fault is called %q", string(f))

@@ -113,7 +113,6 @@ func (n Nemesis) Plan(duration time.Duration) (Plan, error) {
 	return d.plan, nil
 }
 
-// check returns errors for invalid fields.
 func (n Nemesis) check() error {
 	var errs []error
 	bad := func(is bool, format string, args ...any) {
@@ -132,7 +131,6 @@ func (n Nemesis) check() error {
 	return errors.Join(errs...)
 }
 
-// impossible reports whether an episode has no possible target.
 func (n Nemesis) impossible(e Episode) bool {
 	switch e {
 	case WrongClock:
@@ -146,7 +144,6 @@ func (n Nemesis) impossible(e Episode) bool {
 	}
 }
 
-// drawing is a plan in the making.
 type drawing struct {
 	Nemesis
 	rng  *rand.Rand
@@ -323,7 +320,6 @@ func (d *drawing) step(node int, at time.Duration) {
 	d.add(Step{At: at, For: d.length(), Fault: Clock, Node: node, Client: All, Amount: by})
 }
 
-// loss returns a random fault that makes a node forget.
 func (d *drawing) loss() Fault {
 	ways := []Fault{Flush, Wipe, Lose}
 	if !d.Losses {
@@ -332,10 +328,8 @@ func (d *drawing) loss() Fault {
 	return ways[d.rng.IntN(len(ways))]
 }
 
-// death returns a random fault that ends a node.
 func (d *drawing) death() Fault { return []Fault{Stop, Kill, Wipe}[d.rng.IntN(3)] }
 
-// cut returns a random fault that cuts the network.
 func (d *drawing) cut() Fault {
 	if d.Clients == 0 {
 		return Part

@@ -14,7 +14,6 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// allFaults has a step of each kind, and its text.
 var allFaults = []struct {
 	step   faultinject.Step
 	target string

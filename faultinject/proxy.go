@@ -40,7 +40,6 @@ type Proxy struct {
 	changed chan struct{}
 }
 
-// conditions apply to one direction of all connections.
 type conditions struct {
 	latency time.Duration
 	cut     bool
@@ -175,7 +174,6 @@ func (p *Proxy) await(ctx context.Context, d Direction, arrived time.Time) bool 
 	}
 }
 
-// serve accepts connections until the listener is closed.
 func (p *Proxy) serve() {
 	for {
 		conn, err := p.listener.Accept()

@@ -41,7 +41,6 @@ type piece struct {
 	at   time.Time // of its arrival
 }
 
-// forward serves one connection until its end.
 func (p *Proxy) forward(client *net.TCPConn) {
 	ctx, cancel := context.WithCancel(p.open)
 	defer cancel()
@@ -240,7 +239,6 @@ func (c *proxyConn) keep(data []byte) (passes bool) {
 	return !c.detained
 }
 
-// deliver ends a detour, and sends its data.
 func (p *Proxy) deliver(d *detour) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

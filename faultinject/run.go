@@ -54,7 +54,6 @@ func (p Plan) Run(ctx context.Context, on Subject, tell func(line string)) error
 	return errors.Join(errs...)
 }
 
-// schedule is the changes of one target.
 type schedule struct {
 	on      Subject
 	tell    func(string)
@@ -62,7 +61,6 @@ type schedule struct {
 	changes []change
 }
 
-// change is the beginning or the end of a step.
 type change struct {
 	at    time.Duration
 	begin bool

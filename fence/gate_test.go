@@ -170,36 +170,8 @@ func TestGateUnderConcurrency(t *testing.T) {
 	assert.Equal(t, holders*writes, total)
 }
 
-// The gate admits the next holder only after the write of the first one has ended.
-func TestGateBlocksNextHolderDuringWrite(t *testing.T) {
-	var gate fence.Gate
-	inside, finish := make(chan struct{}), make(chan struct{})
-	var order []string // guarded by the gate alone
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		assert.NoError(t, gate.Do(1, func() error {
-			close(inside)
-			<-finish
-			order = append(order, "first")
-			return nil
-		}))
-	})
-	<-inside
-	wg.Go(func() {
-		assert.NoError(t, gate.Do(2, func() error {
-			order = append(order, "second")
-			return nil
-		}))
-	})
-	for range 10_000 { // Let the second write run, if the gate allowed it.
-		runtime.Gosched()
-	}
-	close(finish)
-	wg.Wait()
-	assert.Equal(t, []string{"first", "second"}, order)
-}
-
-// A holder that waits for the gate is refused if a later holder enters before it.
+// The gate admits the next holder only after the write of the first one has ended. A holder that waits for the gate is
+// refused if a later holder enters before it.
 func TestGateComparesTokensOnEntry(t *testing.T) {
 	var gate fence.Gate
 	inside, finish := make(chan struct{}), make(chan struct{})
@@ -209,6 +181,7 @@ func TestGateComparesTokensOnEntry(t *testing.T) {
 		assert.NoError(t, gate.Do(1, func() error {
 			close(inside)
 			<-finish
+			admitted = append(admitted, 1)
 			return nil
 		}))
 	})
@@ -227,5 +200,5 @@ func TestGateComparesTokensOnEntry(t *testing.T) {
 	close(finish)
 	wg.Wait()
 	assert.True(t, slices.IsSorted(admitted), "an older token was admitted after a newer one: %v", admitted)
-	assert.Contains(t, admitted, uint64(3))
+	assert.Subset(t, admitted, []uint64{1, 3})
 }

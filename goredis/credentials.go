@@ -46,7 +46,6 @@ func (c *credentials) forRueidis(rueidis.AuthCredentialsContext) (rueidis.AuthCr
 	return rueidis.AuthCredentials{Username: sentUser(user, password), Password: password}, nil
 }
 
-// get asks the provider.
 func (c *credentials) get() (user, password string, err error) {
 	switch {
 	case c.stream != nil:
@@ -106,7 +105,6 @@ func (c *credentials) OnNext(next auth.Credentials) {
 // OnError implements [auth.CredentialsListener]. The latest credentials may still be valid: the server decides.
 func (c *credentials) OnError(error) {}
 
-// close ends the subscription, once.
 func (c *credentials) close() error {
 	c.subscription.Lock()
 	defer c.subscription.Unlock()

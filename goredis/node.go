@@ -144,7 +144,6 @@ type settings struct {
 	allowEviction, allowUnseenLosses bool
 }
 
-// node makes the node.
 func (s *settings) node(more []Option) (node.Node, error) {
 	for _, set := range more {
 		set(s)

@@ -23,17 +23,18 @@ func documentation(t *testing.T) string {
 // TestEveryInstrumentIsDocumented: the table has each metric with all of its attributes, and no other.
 func TestEveryInstrumentIsDocumented(t *testing.T) {
 	type row struct {
-		unit string
-		keys []string
+		kind, unit string
+		keys       []string
 	}
+	kinds := map[Kind]string{Seconds: "histogram", Counter: "counter", Level: "updowncounter", Gauge: "gauge"}
 	documented := make(map[string]row)
-	pattern := regexp.MustCompile("(?m)^\\| `(quorumlock[a-z_.]+)` \\| [a-z]+ \\| ([a-z{}]+) \\| ([^|]*) \\|")
+	pattern := regexp.MustCompile("(?m)^\\| `(quorumlock[a-z_.]+)` \\| ([a-z]+) \\| ([a-z{}]+) \\| ([^|]*) \\|")
 	for _, m := range pattern.FindAllStringSubmatch(documentation(t), -1) {
-		r := row{unit: m[2]}
-		for _, key := range regexp.MustCompile("`([a-z_.]+)`").FindAllStringSubmatch(m[3], -1) {
+		r := row{kind: m[2], unit: m[3]}
+		for _, key := range regexp.MustCompile("`([a-z_.]+)`").FindAllStringSubmatch(m[4], -1) {
 			r.keys = append(r.keys, key[1])
 		}
-		if strings.HasSuffix(m[3], "group") {
+		if strings.HasSuffix(m[4], "group") {
 			r.keys = append(r.keys, keyGroup)
 		}
 		slices.Sort(r.keys)
@@ -41,7 +42,7 @@ func TestEveryInstrumentIsDocumented(t *testing.T) {
 	}
 	made := make(map[string]row)
 	for _, i := range Instruments {
-		made[i.Name] = row{i.Unit, slices.Sorted(slices.Values(i.Keys))}
+		made[i.Name] = row{kinds[i.Kind], i.Unit, slices.Sorted(slices.Values(i.Keys))}
 	}
 	require.Equal(t, made, documented)
 }

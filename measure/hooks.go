@@ -34,8 +34,8 @@ func Hooks(r Recorder, group func(name string) string) quorumlock.Hooks {
 		Acquisition:    m.acquisition,
 		Voted:          m.voted,
 		AttemptFailed:  m.attemptFailed,
-		Renewed:        func(e quorumlock.RenewedEvent) { m.renewal(e.Names, nil) },
-		RenewalFailed:  func(e quorumlock.RenewalFailedEvent) { m.renewal(e.Names, e.Err) },
+		Renewed:        func(e quorumlock.RenewalEvent) { m.renewal(e.Names, nil) },
+		RenewalFailed:  func(e quorumlock.RenewalEvent) { m.renewal(e.Names, e.Err) },
 		BackingChanged: func(e quorumlock.BackingEvent) { m.degraded(e.Names, m.backing.changed(e)) },
 		Ended:          m.ended,
 		LossFound:      m.lossFound,
@@ -46,7 +46,6 @@ func Hooks(r Recorder, group func(name string) string) quorumlock.Hooks {
 	}
 }
 
-// meters turns events into measurements.
 type meters struct {
 	recorder Recorder
 	groups   groups
@@ -63,12 +62,10 @@ type meters struct {
 // Events have no context of their own, except acquisitions, whose context links a measurement to a trace.
 var background = context.Background()
 
-// about records a value about a lock.
 func (m *meters) about(names []string, i *Instrument, value float64, labels ...Label) {
 	m.aboutCall(background, names, i, value, labels...)
 }
 
-// aboutCall is about for a call with a context.
 func (m *meters) aboutCall(ctx context.Context, names []string, i *Instrument, value float64, labels ...Label) {
 	if group := m.groups.of(names); group != "" {
 		labels = append(labels, Label{keyGroup, group})
@@ -76,7 +73,6 @@ func (m *meters) aboutCall(ctx context.Context, names []string, i *Instrument, v
 	m.recorder.Record(ctx, i, value, labels...)
 }
 
-// failed returns the label of a failure.
 func failed(kind string) Label { return Label{keyError, kind} }
 
 // failure returns the label of a call that failed, and none for a nil error.
@@ -100,7 +96,6 @@ func (m *meters) open(names []string) {
 	m.about(names, leaseRenewals, 0, failed("no_quorum"))
 }
 
-// openNode does the same for a node.
 func (m *meters) openNode(node string) {
 	if !m.openedNodes.first(node) {
 		return
@@ -157,7 +152,6 @@ func (m *meters) lossFound(e quorumlock.LossFoundEvent) {
 	m.about(e.Names, leaseLosses, 1, Label{keyEnd, string(e.Err.Cause)})
 }
 
-// degraded moves a lease from one count to another.
 func (m *meters) degraded(names []string, c change) {
 	if c.from != whole {
 		m.about(names, leaseDegraded, -1, Label{keySpare, c.from})

@@ -102,7 +102,6 @@ var losses = []string{
 	string(quorumlock.LossTaken), string(quorumlock.LossGone), "hold_limit", "leaked",
 }
 
-// endOf describes the end of a lease in one word.
 func endOf(err error) string {
 	var lost *quorumlock.LostError
 	if errors.As(err, &lost) {
@@ -126,7 +125,6 @@ type backing struct {
 // whole stands for a lease that all nodes back.
 const whole = -1
 
-// change is a lease's move from one count to another.
 type change struct{ from, to int }
 
 func (b *backing) changed(e quorumlock.BackingEvent) change {
@@ -155,13 +153,11 @@ func (b *backing) move(owner string, to int) change {
 // seen is the set of nodes or groups for which something is known.
 type seen struct{ sync.Map }
 
-// first adds a name, and reports whether it is new.
 func (s *seen) first(name string) bool {
 	_, known := s.LoadOrStore(name, true)
 	return !known
 }
 
-// maxGroups bounds the number of lock groups.
 const maxGroups = 100
 
 // groups assigns locks to groups, if a function for that is set.

@@ -9,7 +9,6 @@ import (
 	"github.com/quorumlock/quorumlock/measure"
 )
 
-// config is what options set.
 type config struct {
 	meters  metric.MeterProvider
 	tracers trace.TracerProvider

@@ -13,7 +13,6 @@ import (
 // recorder has, for each instrument, the function that records a value.
 type recorder map[*measure.Instrument]func(ctx context.Context, value float64, attrs metric.MeasurementOption)
 
-// newRecorder makes all instruments.
 func newRecorder(meter metric.Meter) (recorder, error) {
 	r := make(recorder)
 	var errs []error

@@ -27,7 +27,6 @@ const (
 	keyTook       = attribute.Key("quorumlock.vote.duration")
 )
 
-// failed returns the attribute of a failure.
 func failed(kind string) attribute.KeyValue { return semconv.ErrorTypeKey.String(kind) }
 
 const (
@@ -71,7 +70,6 @@ func readable(names []string) []string {
 	return valid
 }
 
-// vote returns the attributes of a vote's event.
 func vote(v quorumlock.VoteEvent) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{
 		keyNode.String(v.Node),

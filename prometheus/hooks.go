@@ -48,10 +48,8 @@ func NewHooks(to prometheus.Registerer, options ...Option) (quorumlock.Hooks, er
 
 var errNoRegisterer = errors.New("quorumprom: the registerer is nil; prometheus.DefaultRegisterer is the usual one")
 
-// recorder has the metric of each instrument.
 type recorder map[*measure.Instrument]vector
 
-// vector is a metric with labels.
 type vector struct {
 	prometheus.Collector
 	// record adds a value to the series with these values of the labels.
@@ -80,7 +78,6 @@ func newVector(i *measure.Instrument) vector {
 	}
 }
 
-// underscored returns a name as Prometheus writes it.
 func underscored(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
 // Describe and Collect make one collector of all metrics, which a registerer takes as a whole or not at all.

@@ -1,16 +1,10 @@
 // Package quorum has the rule of a lock: how many of its nodes must grant it.
 package quorum
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // MaxNodes is the largest number of nodes that a rule supports. A [decision.Tally] keeps one bit for each.
 const MaxNodes = 64
-
-// ErrRule is wrapped by every error of [Rule.Validate].
-var ErrRule = errors.New("quorum: unusable rule")
 
 type kind uint8
 
@@ -55,18 +49,18 @@ func (r Rule) Need(n int) int {
 }
 
 // Validate reports whether the rule can be used with n nodes: 1 <= n <= [MaxNodes], and n/2 < need
-// <= n. The error wraps [ErrRule].
+// <= n.
 func (r Rule) Validate(n int) error {
 	q := r.Need(n)
 	switch {
 	case n < 1:
-		return fmt.Errorf("%w: %s of %d nodes: there must be at least one node", ErrRule, r, n)
+		return fmt.Errorf("quorum: unusable rule: %s of %d nodes: there must be at least one node", r, n)
 	case n > MaxNodes:
-		return fmt.Errorf("%w: %s of %d nodes: there may be at most %d nodes", ErrRule, r, n, MaxNodes)
+		return fmt.Errorf("quorum: unusable rule: %s of %d nodes: there may be at most %d nodes", r, n, MaxNodes)
 	case q <= n/2:
-		return fmt.Errorf("%w: %s of %d nodes: exclusion needs a majority, %d or more", ErrRule, r, n, n/2+1)
+		return fmt.Errorf("quorum: unusable rule: %s of %d nodes: exclusion needs a majority, %d or more", r, n, n/2+1)
 	case q > n:
-		return fmt.Errorf("%w: %s of %d nodes: there are not that many nodes", ErrRule, r, n)
+		return fmt.Errorf("quorum: unusable rule: %s of %d nodes: there are not that many nodes", r, n)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// set sets a key on a server.
 func (c *Cluster) set(t *testing.T, server int, key string) {
 	t.Helper()
 	_, err := c.servers[server].Do(t.Context(), "SET", key, "1")

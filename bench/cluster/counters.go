@@ -52,7 +52,6 @@ func (c *Cluster) Snapshot(ctx context.Context) Snapshot {
 // call.
 const own = 1
 
-// parseInfo parses the reply of INFO.
 func parseInfo(text string) *Counters {
 	c := &Counters{Calls: map[string]int64{}}
 	for line := range strings.Lines(text) {

@@ -69,7 +69,6 @@ func (c call) command(client rueidis.Client) rueidis.Completed {
 	return client.B().Evalsha().Sha1(c.script.sha).Numkeys(1).Key(c.args[0]).Arg(c.args[1:c.n]...).Build()
 }
 
-// run runs the script.
 func (c call) run(ctx context.Context, client rueidis.Client) answer {
 	return answerOf(client.Do(ctx, c.command(client)))
 }
@@ -166,7 +165,6 @@ func openFloor(ctx context.Context, o Options) (*floorClient, error) {
 
 func (c *floorClient) Lock(name string, _ int) Lock { return &floorLock{client: c, name: name} }
 
-// next names the next owner of a lock.
 func (c *floorClient) next() string { return c.prefix + strconv.FormatUint(c.owners.Add(1), 10) }
 
 // Close ends the connections first: otherwise stragglers would wait forever for a hanging node.
@@ -204,7 +202,6 @@ func (l *floorLock) Release(ctx context.Context) error {
 	return l.client.ask(ctx, call{releaseScript, [3]string{l.name, l.owner}, 2})
 }
 
-// groupCall is a call for one node.
 type groupCall struct {
 	call
 	answer chan<- answer
@@ -270,7 +267,6 @@ func (s *sender) run(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// exchange sends a batch, and answers its calls.
 func (s *sender) exchange(ctx context.Context, batch []groupCall) {
 	s.commands = s.commands[:0]
 	for _, q := range batch {

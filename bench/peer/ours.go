@@ -34,7 +34,6 @@ func oursPeer(name string, kind kind, configure func(*quorumlock.Config)) Peer {
 	}
 }
 
-// kind creates the lock of one caller.
 type kind func(c *quorumlock.Client, name string, caller int) Lock
 
 // plain is the kind of a lock that needs only a name.
@@ -56,7 +55,7 @@ func Config(o Options) quorumlock.Config {
 		NodeTimeoutMax: o.NodeTimeout,
 	}
 	if o.Renewed != nil {
-		cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { o.Renewed() }
+		cfg.Hooks.Renewed = func(quorumlock.RenewalEvent) { o.Renewed() }
 	}
 	return cfg
 }

@@ -49,7 +49,6 @@ type queueClient struct {
 	turns map[string]chan struct{} // of the owners that wait, closed when it is their turn
 }
 
-// listen subscribes to the messages for this client.
 func (c *queueClient) listen(ctx context.Context) error {
 	conn, end := c.clients[0].Dedicate()
 	c.subscriber = end

@@ -8,7 +8,6 @@ import (
 	"github.com/quorumlock/quorumlock/bench/cell"
 )
 
-// figure is one number of a result.
 type figure struct {
 	name string
 	// of is not a number if the figure was not measured.
@@ -64,7 +63,6 @@ func named(name string) figure {
 	return figures[i]
 }
 
-// waiting is a figure of callers that wait.
 func waiting(of func(cell.Result) float64) func(cell.Result) float64 {
 	return func(r cell.Result) float64 {
 		if !r.Load.Waits() {

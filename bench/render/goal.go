@@ -18,7 +18,6 @@ type goal struct {
 	low, high float64 // bounds of the median; high bounds the largest value of a worst figure
 }
 
-// goals are what this library should reach.
 var goals = slices.Concat([]goal{
 	// One caller.
 	{"newnames", "redlock", "1", "", "acquire p50 ms", "floor", 0, 1.3},
@@ -99,7 +98,6 @@ func (g goal) verdict(s Stat) string {
 	}
 }
 
-// wanted says the bound in words.
 func (g goal) wanted() string {
 	bound := "at least " + short(g.low)
 	if g.low == 0 {

@@ -71,7 +71,6 @@ func TestFigures(t *testing.T) {
 	assert.True(t, math.IsNaN(heapPerLease(r)))
 }
 
-// measured makes a result of a cell.
 func measured(round int, peer string, rate float64, fault cluster.Fault, bad int) cell.Result {
 	latency := &cell.Latency{Count: 1, P50: 0.1 / rate, P99: 0.3 / rate}
 	return cell.Result{
@@ -114,7 +113,6 @@ func TestFailedRounds(t *testing.T) {
 	assert.Contains(t, text, `| 1: no \| server |`)
 }
 
-// sample is a run of three rounds.
 func sample() *Report {
 	var results []cell.Result
 	for round := 1; round <= 3; round++ {

@@ -56,7 +56,6 @@ func (r *Report) markdown() string {
 	return b.String()
 }
 
-// rowsOf returns the rows of a scenario.
 func (r *Report) rowsOf(scenario string) (rs []*Row) {
 	for _, row := range r.rows {
 		if row.Scenario == scenario {
@@ -66,7 +65,6 @@ func (r *Report) rowsOf(scenario string) (rs []*Row) {
 	return rs
 }
 
-// conditions describes the conditions of the measurement.
 func (r *Report) conditions() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- Measured on %s, on %s with %d CPUs, which clients and servers share.\n",
@@ -81,7 +79,6 @@ func (r *Report) conditions() string {
 	return b.String()
 }
 
-// machine names the system and the processor.
 func machine() string {
 	name := runtime.GOOS + "/" + runtime.GOARCH
 	text, _ := os.ReadFile("/proc/cpuinfo") // only Linux has it
@@ -92,7 +89,6 @@ func machine() string {
 	return name
 }
 
-// versions names the programs that were measured.
 func (r *Report) versions() (versions []string) {
 	commit, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
 	if err == nil {

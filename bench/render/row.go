@@ -43,7 +43,6 @@ func rows(results []cell.Result, plan []cell.Cell) (all []*Row) {
 	return all
 }
 
-// stat returns a figure of the cell, over the rounds.
 func (r *Row) stat(f figure) Stat {
 	var values []float64
 	for _, result := range r.results {
@@ -130,7 +129,6 @@ func (s Stat) text(worst bool) string {
 	return s.String()
 }
 
-// median is the figure alone.
 func (s Stat) median() string {
 	if s.Rounds == 0 {
 		return "-"
@@ -138,7 +136,6 @@ func (s Stat) median() string {
 	return short(s.Median)
 }
 
-// extremes formats the least and the most of several rounds.
 func (s Stat) extremes() string {
 	if s.Rounds < 2 {
 		return "-"

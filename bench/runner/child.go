@@ -16,7 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock/bench/worker"
 )
 
-// child is a worker process, as the runner sees it.
 type child struct {
 	command *exec.Cmd
 	in      io.WriteCloser
@@ -25,7 +24,6 @@ type child struct {
 	errors  bytes.Buffer
 }
 
-// startChild starts a worker and sends it its job.
 func startChild(job worker.Job) (*child, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -54,7 +52,6 @@ func startChild(job worker.Job) (*child, error) {
 	return c, nil
 }
 
-// say tells the worker to continue.
 func (c *child) say() error {
 	_, err := c.in.Write([]byte("\n"))
 	return err
@@ -78,7 +75,6 @@ func (c *child) hear(into *cell.Outcome, deadline time.Time) error {
 	return errors.New("a worker ended: " + text[max(0, len(text)-most):])
 }
 
-// close kills the worker and waits for it.
 func (c *child) close() {
 	_ = c.in.Close()
 	_ = c.command.Process.Kill() // the only error is that the process has ended

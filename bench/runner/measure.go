@@ -15,7 +15,6 @@ import (
 	"github.com/quorumlock/quorumlock/bench/worker"
 )
 
-// measure runs one cell with its own servers and workers.
 func measure(ctx context.Context, o Options, c cell.Cell) cell.Result {
 	m := &measurement{cell: c, patience: c.TTL}
 	if o.Quick {
@@ -86,7 +85,6 @@ func (m *measurement) run(ctx context.Context) (*cell.Result, error) {
 	return r, m.finish(ctx, r)
 }
 
-// merge combines the messages of the workers into one result.
 func merge(c cell.Cell, ready, outcomes []cell.Outcome) (*cell.Result, error) {
 	r := &cell.Result{Cell: c}
 	for _, x := range ready {
@@ -167,7 +165,6 @@ func jobs(c cell.Cell) (jobs []worker.Job) {
 	return jobs
 }
 
-// say tells all workers to continue.
 func (m *measurement) say() error {
 	var errs []error
 	for _, w := range m.workers {
@@ -176,7 +173,6 @@ func (m *measurement) say() error {
 	return errors.Join(errs...)
 }
 
-// hear returns the next message of each worker.
 func (m *measurement) hear(what string, patience time.Duration) ([]cell.Outcome, error) {
 	said := make([]cell.Outcome, len(m.workers))
 	deadline := time.Now().Add(patience)

@@ -45,7 +45,6 @@ type Matrix struct {
 // Size is a number of callers, and the number of processes over which they are spread.
 type Size struct{ Callers, Processes int }
 
-// in returns sizes with that number of processes.
 func in(processes int, callers ...int) (sizes []Size) {
 	for _, n := range callers {
 		sizes = append(sizes, Size{n, processes})
@@ -136,7 +135,6 @@ func (o Options) matrices(s Scenario) (ms []Matrix) {
 	return ms
 }
 
-// combinations returns all cells of a matrix.
 func (o Options) combinations(s Scenario, m Matrix) (cells []cell.Cell) {
 	c := cell.Cell{Scenario: s.Name, Duration: o.Duration * time.Duration(m.Longer), TTL: cmp.Or(s.TTL, usualTTL)}
 	if m.Loads[0].Held() {

@@ -105,7 +105,6 @@ func (l *load) measure() *cell.Outcome {
 	return &cell.Outcome{Seconds: time.Since(began).Seconds(), Ops: l.ops.Load(), Renewals: l.renewals.Load() - renewals}
 }
 
-// sum adds up the counters of all callers.
 func (l *load) sum(o *cell.Outcome) error {
 	o.AllOps, o.GaveUp = l.all.Load(), l.gaveUp.Load()
 	o.Failures, o.Unfinished = l.failures.Load(), l.running.Load()
@@ -135,7 +134,6 @@ func (l *load) failed(err error) {
 	}
 }
 
-// caller is one goroutine that acquires and releases locks.
 type caller struct {
 	*load
 	number int // among all callers of the cell
@@ -145,7 +143,6 @@ type caller struct {
 	calls  int          // of Acquire
 }
 
-// run acquires and releases locks until the end.
 func (c *caller) run(ctx context.Context) {
 	lasting := context.WithoutCancel(ctx)
 	for !c.stop.Load() {

@@ -48,17 +48,14 @@ func OpenWitness(path string) (*Witness, error) {
 	return &Witness{unsafe.Slice((*slot)(unsafe.Pointer(&memory[0])), len(memory)/slotSize)}, nil
 }
 
-// grant describes a grant as the witness saw it.
 type grant struct {
 	// allowed is false if another caller still holds the lock.
 	allowed bool
-	// number counts the grants of this lock so far.
-	number int64
+	number  int64
 	// sinceRelease is the time in nanoseconds since the last holder began its release; 0 if there was none.
 	sinceRelease int64
 }
 
-// enter records that a caller acquired the lock.
 func (w *Witness) enter(lock int) grant {
 	s := &w.slots[lock]
 	g := grant{allowed: s.holders.Add(1) == 1, number: s.grants.Add(1)}

@@ -75,7 +75,6 @@ func (h *holder) waitContext(ctx context.Context) (context.Context, context.Canc
 	return context.WithCancel(ctx)
 }
 
-// triesOnce reports whether the command gives up after one attempt.
 func (h *holder) triesOnce() bool { return h.flags.waits && h.flags.wait == 0 }
 
 // settle interprets the outcome. A lease that arrives together with a signal is released.

@@ -19,7 +19,6 @@ const nodesEnv = "QUORUMLOCK_NODES"
 // prefixEnv is the default of --prefix. The command of run inherits it.
 const prefixEnv = "QUORUMLOCK_PREFIX"
 
-// nodeFlags select and describe the nodes.
 type nodeFlags struct {
 	addresses    []string
 	embedded     int

@@ -10,7 +10,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/internal/text"
 )
 
-// holder holds a lock for a command.
 type holder struct {
 	*app
 	flags   runFlags
@@ -69,7 +68,7 @@ func (r *rounds) hooks() quorumlock.Hooks {
 			}
 			r.failed <- e // hooks are called one after another, so there is room
 		},
-		Renewed:       func(quorumlock.RenewedEvent) { r.renewal.Store(nil) },
-		RenewalFailed: func(e quorumlock.RenewalFailedEvent) { r.renewal.Store(&e.Err) },
+		Renewed:       func(quorumlock.RenewalEvent) { r.renewal.Store(nil) },
+		RenewalFailed: func(e quorumlock.RenewalEvent) { r.renewal.Store(&e.Err) },
 	}
 }

@@ -78,7 +78,7 @@ func latchCommand(a *app) *cobra.Command {
 			},
 		}
 		one.Flags().DurationVar(&f.wait, "wait", 0, "how long to wait for the latch, or while too few nodes answer (default: forever for await, 10s for the others)")
-		one.Flags().DurationVar(&f.ttl, "ttl", quorumlock.DefaultLatchTTL, "how long the nodes keep an unused latch")
+		one.Flags().DurationVar(&f.ttl, "ttl", 24*time.Hour, "how long the nodes keep an unused latch")
 		c.AddCommand(one)
 	}
 	return c

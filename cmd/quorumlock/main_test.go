@@ -43,7 +43,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// result is the result of one run of the command.
 type result struct {
 	code           int
 	stdout, stderr string
@@ -64,10 +63,8 @@ func callWith(ctx context.Context, args ...string) result {
 // fleet is a set of servers, with their flags for the command.
 type fleet []*redisproc.Server
 
-// startFleet starts five servers, and opens them.
 func startFleet(t *testing.T) fleet { return openFleet(t, 5) }
 
-// openFleet starts servers, and opens them.
 func openFleet(t *testing.T, n int, limits ...node.Limits) fleet {
 	t.Helper()
 	servers := newFleet(t, n)
@@ -101,7 +98,6 @@ var (
 	quickly = []string{"--max-ttl", "2s", "--max-clock-skew", "100ms", "--node-timeout", "600ms"}
 )
 
-// nodes is the value of --nodes.
 func (f fleet) nodes() string {
 	addresses := make([]string, len(f))
 	for i, s := range f {
@@ -110,7 +106,6 @@ func (f fleet) nodes() string {
 	return strings.Join(addresses, ",")
 }
 
-// call runs a command line of words on these servers.
 func (f fleet) call(t *testing.T, line string, more ...string) result {
 	t.Helper()
 	words := strings.Fields(line)
@@ -127,7 +122,6 @@ func (f fleet) on(text string, flags ...string) []string {
 	return append(args, "--", "sh", "-c", text)
 }
 
-// command runs a command on each of these servers.
 func (f fleet) command(t *testing.T, args ...string) {
 	t.Helper()
 	for _, s := range f {

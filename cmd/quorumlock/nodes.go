@@ -61,7 +61,6 @@ func (a *app) config(c *cobra.Command) (quorumlock.Config, error) {
 	return cfg, nil
 }
 
-// memoryNodes makes n nodes within this process.
 func memoryNodes(n int) []node.Node {
 	nodes := make([]node.Node, n)
 	for i := range nodes {
@@ -120,7 +119,7 @@ func (a *app) watcher(c *cobra.Command, names []string, scan int) (*watch.Watche
 	}
 	return watch.New(watch.Config{
 		Nodes: options, Limits: parsed.Limits(), Patience: cmp.Or(a.nodes.nodeTimeout, surveyTimeout),
-		Prefix: parsed.Prefix, Names: names, MostPermits: quorumlock.MaxPermits, Scan: scan,
+		Prefix: parsed.Prefix, Names: names, MostPermits: watch.MostPermits, Scan: scan,
 	})
 }
 

@@ -78,7 +78,6 @@ func beginCommand(t *testing.T, cmd *exec.Cmd) *process {
 	return p
 }
 
-// selfCommand runs the test binary as the command.
 func selfCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()

@@ -23,7 +23,6 @@ lost its memory, begin its recovery: so that ends even where no program asks for
 With --wait it asks again until enough nodes are ready.
 `
 
-// readyPoll is the time between two rounds of questions.
 const readyPoll = 250 * time.Millisecond
 
 func readyCommand(a *app) *cobra.Command {

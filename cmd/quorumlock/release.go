@@ -35,7 +35,6 @@ status' shows the owners.
 var errNotForced = errors.New("refused without --force: the holder may be alive, and would work beside the next holder until it notices the loss; " +
 	"if it is dead, the lock frees itself within its TTL. See who holds it with 'quorumlock status'")
 
-// releaser is one run of release.
 type releaser struct {
 	*app
 	watcher *watch.Watcher
@@ -120,7 +119,6 @@ func (r *releaser) releaseName(ctx context.Context, key string) error {
 	return r.answered(key, lock)
 }
 
-// answered returns an error if too few nodes answered.
 func (r *releaser) answered(key string, lock *report.Lock) error {
 	if lock.Answered >= lock.Need && lock.WrongType() <= len(lock.Nodes)-lock.Need {
 		return nil
@@ -143,7 +141,6 @@ func (r *releaser) warnOf(owners []string, key string, lock *report.Lock) {
 	r.say("warning: if %s is alive, it may go on until its next renewal fails, and others can have %q %s", strings.Join(owners, " or "), key, when)
 }
 
-// evict takes a lock and permits from the chosen owner.
 func (r *releaser) evict(ctx context.Context, key string) error {
 	var failed error
 	nothing := true
@@ -192,7 +189,6 @@ func (r *releaser) evictOwner(ctx context.Context, key, owner string, names []st
 	return r.answered(key, lock)
 }
 
-// permitNumbers describes permits by the names of their locks.
 func permitNumbers(names []string) string {
 	var numbers []string
 	for _, name := range names {

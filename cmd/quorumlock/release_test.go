@@ -212,7 +212,6 @@ func (r *repository) commit(t *testing.T) {
 	r.must(t, "git", "commit", "-qm", "all")
 }
 
-// runIn runs a command in a directory.
 func (r *repository) runIn(dir, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir

@@ -15,6 +15,9 @@ import (
 // defaultKillAfter is the time between SIGTERM and SIGKILL, at most a third of the TTL.
 const defaultKillAfter = 5 * time.Second
 
+// A Once works with windows from minOnce to maxOnce.
+const minOnce, maxOnce = time.Second, 365 * 24 * time.Hour
+
 type runFlags struct {
 	keys []string
 	// multi, majority and read say how to take the lock. permits and of make it a semaphore.
@@ -145,10 +148,10 @@ func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 		return fmt.Errorf("--wait %v is negative", f.wait)
 	case f.once != 0 && (len(f.keys) > 1 || f.read || f.of != 0):
 		return errors.New("--once is for one key, without --read and --of")
-	case f.once != 0 && f.once < quorumlock.MinOnceWindow:
-		return fmt.Errorf("--once %v is less than %v", f.once, quorumlock.MinOnceWindow)
-	case f.once > quorumlock.MaxOnceWindow:
-		return fmt.Errorf("--once %v is more than %v", f.once, quorumlock.MaxOnceWindow)
+	case f.once != 0 && f.once < minOnce:
+		return fmt.Errorf("--once %v is less than %v", f.once, minOnce)
+	case f.once > maxOnce:
+		return fmt.Errorf("--once %v is more than %v", f.once, maxOnce)
 	case f.maxHold < 0:
 		return fmt.Errorf("--max-hold %v is negative", f.maxHold)
 	case f.minHold < 0:
@@ -166,7 +169,6 @@ func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 	}
 }
 
-// locks returns the locks that the flags describe.
 func (f *runFlags) locks(client *quorumlock.Client) *quorumlock.Joined {
 	options := quorumlock.LockOptions{Purpose: f.purpose, MinHold: f.minHold, MaxOutage: f.maxOutage}
 	switch {

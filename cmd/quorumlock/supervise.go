@@ -83,7 +83,6 @@ func (h *holder) stop(lease *lease, command *child.Command, because string) erro
 	return exit.Silent(exit.Lost)
 }
 
-// describe says in words how a command ended.
 func describe(result error) string {
 	if result == nil {
 		return "exit status 0"

@@ -57,7 +57,6 @@ The exit code is 0, or 121 if too few nodes answered. --json prints, for scripts
    }]}
 `
 
-// defaultScan is how many keys of each node are searched.
 const defaultScan = 100000
 
 func topCommand(a *app) *cobra.Command {

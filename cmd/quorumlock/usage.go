@@ -10,12 +10,10 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
 )
 
-// wrongUsage returns an error about the command line.
 func wrongUsage(c *cobra.Command, err error) error {
 	return &exit.Usage{Command: c.CommandPath(), Err: err}
 }
 
-// wrongFlag returns an error about the command line.
 func wrongFlag(c *cobra.Command, format string, args ...any) error {
 	return wrongUsage(c, fmt.Errorf(format, args...))
 }
@@ -30,7 +28,6 @@ func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// named refuses a call without the name of a lock.
 func named(_ *cobra.Command, keys []string) error {
 	if len(keys) == 0 {
 		return errors.New("no KEY: the lock needs a name")

@@ -47,7 +47,6 @@ func newDecoder(t *testing.T) runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }
 
-// readManifests decodes all manifests.
 func readManifests(t *testing.T) (m manifests) {
 	t.Helper()
 	decoder := newDecoder(t)
@@ -92,7 +91,6 @@ func (m *manifests) add(t *testing.T, object runtime.Object) {
 	}
 }
 
-// redis is the container of a server.
 func (m *manifests) redis() *corev1.Container { return &m.servers.Spec.Template.Spec.Containers[0] }
 
 func TestDecoderIsStrict(t *testing.T) {

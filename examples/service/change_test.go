@@ -96,7 +96,6 @@ type operation struct {
 	requests []request
 }
 
-// list returns the addresses of these nodes.
 func (o *operation) list(nodes ...int) string {
 	var addresses []string
 	for _, n := range nodes {
@@ -230,7 +229,6 @@ func (o *operation) run(args ...string) string {
 	return string(out)
 }
 
-// fault runs a plan of faults.
 func (o *operation) fault(text string) {
 	plan, err := faultinject.ParsePlan(strings.NewReader(text))
 	require.NoError(o, err)

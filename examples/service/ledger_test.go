@@ -82,7 +82,6 @@ func (l *ledger) begin(name string, token uint64) (*account, error) {
 	return a, l.show(a, name, token, func() {})
 }
 
-// show shows a token to the gate of an account.
 func (l *ledger) show(a *account, name string, token uint64, do func()) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

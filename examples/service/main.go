@@ -31,7 +31,6 @@ func main() {
 	}
 }
 
-// run serves until ctx ends.
 func run(ctx context.Context) (err error) {
 	var cfg quorumlock.Config
 	nodes := flag.String("nodes", "", "addresses of the nodes")
@@ -107,7 +106,6 @@ func reply(w http.ResponseWriter, err error) {
 	}
 }
 
-// at returns the ledger at a URL.
 func at(url string) func(ctx context.Context, account string, token uint64) error {
 	return func(ctx context.Context, account string, token uint64) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/%s?token=%d", url, account, token), nil)

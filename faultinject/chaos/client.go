@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject/history"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 // Client is the main function of a client process, if [Run] started this process as one; otherwise it returns at
@@ -88,7 +89,6 @@ func (s settings) runUntil(ctx context.Context, mayClose <-chan struct{}) (err e
 	return errors.Join(err, closing.Err())
 }
 
-// work runs all workers until ctx ends.
 func (s settings) work(ctx context.Context, client *quorumlock.Client, cfg quorumlock.Config, recorder *history.Recorder) error {
 	var workers sync.WaitGroup
 	workers.Go(func() { s.crowd(ctx, client) })
@@ -115,7 +115,6 @@ func (s settings) saveDrawn() error {
 	return os.WriteFile(filepath.Join(s.Dir, s.Label+drawnSuffix), text, 0o600)
 }
 
-// drawn adds up the counts of all clients.
 func (c Config) drawn() (workload.Tally, error) {
 	sum := make(workload.Tally)
 	files, err := filepath.Glob(filepath.Join(c.Dir, "*"+drawnSuffix))
@@ -148,9 +147,8 @@ type settings struct {
 // skew is how far clocks may be off, by the largest limits.
 func (c Config) skew() time.Duration { return c.TTL / 2 }
 
-// config returns the configuration of the client.
 func (s settings) config() quorumlock.Config {
-	wall := clock.NewSkewed(clock.System(), 1)
+	wall := testkit.NewSkewed(clock.System(), 1)
 	wall.StepWall(s.Wall)
 	most := s.Limits.MaxTTL
 	cfg := quorumlock.Config{
@@ -169,7 +167,7 @@ func (s settings) config() quorumlock.Config {
 func (s settings) differ(cfg *quorumlock.Config) {
 	switch s.Number % 3 {
 	case 1:
-		cfg.TTL, cfg.Waiting, cfg.Holder = cfg.TTL*3/4, quorumlock.WaitSpin, "host"
+		cfg.TTL, cfg.Holder = cfg.TTL*3/4, "host"
 		cfg.Handover, cfg.Redisson = quorumlock.Handover{MaxCount: 3, MaxTime: s.TTL / 20}, true
 	case 2:
 		cfg.MaxHold, cfg.Handover = 2*s.TTL, quorumlock.Handover{Off: true}
@@ -179,7 +177,6 @@ func (s settings) differ(cfg *quorumlock.Config) {
 	}
 }
 
-// environment is the environment variable with the settings.
 const environment = "QUORUMLOCK_CHAOS_CLIENT"
 
 // crowdPatience is the longest time that a member of a crowd waits for a lock.

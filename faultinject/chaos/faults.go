@@ -113,7 +113,6 @@ func (w *path) close() error {
 	return errors.Join(errs...)
 }
 
-// applyFault begins or ends a fault.
 func (w *path) applyFault(s faultinject.Step, begin bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -22,7 +22,7 @@ var errFails = errors.New("the work fails")
 // tells exactly whether the lock is held. Permits have none, so the worker records no acts under them.
 func (w *worker) usesInDo(ctx context.Context, u workload.Use) error {
 	do, once, fails := u.Do, u.Form != workload.InDo, w.One(3)
-	run := workload.Run{Name: u.Names[0], Window: quorumlock.MinOnceWindow}
+	run := workload.Run{Name: u.Names[0], Window: time.Second}
 	if once {
 		u = workload.Use{Names: u.Names[:1], TTL: u.TTL, Hold: u.Hold, Patience: u.Patience, Try: u.Try, Form: u.Form}
 		do = func(ctx context.Context, c *quorumlock.Client, fn func(context.Context, uint64, []int) error) error {
@@ -123,7 +123,7 @@ func (w *worker) asks(ctx context.Context, u workload.Use) error {
 	case u.Names[0] == resized.Name && w.One(2):
 		questions = []workload.Question{workload.Resize}
 	case u.Permits > 0:
-		questions = []workload.Question{workload.InspectPermits, workload.CountPermits, workload.CountFree}
+		questions = []workload.Question{workload.InspectPermits}
 	}
 	question, size := workload.Pick(w.Drawer, questions...), 1+w.IntN(resizedSize)
 	call := func() error {

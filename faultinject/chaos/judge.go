@@ -16,7 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// judge checks the history.
 func (a *activeRun) judge(whole bool) error {
 	h, err := history.ReadDir(a.Dir)
 	if err != nil {
@@ -41,7 +40,6 @@ func (a *activeRun) judge(whole bool) error {
 	return nil
 }
 
-// blame reports the violations of the history.
 func (a *activeRun) blame(h *history.History, result *history.Result) {
 	for _, v := range result.Violations {
 		of := history.Object{Of: v.Of, Name: v.Name}
@@ -98,7 +96,6 @@ func (a *activeRun) recoveryOf(kind Kind) time.Duration {
 	return a.recovery()
 }
 
-// soon checks when something first happened after the last fault.
 func (a *activeRun) soon(h *history.History, kind Kind, what string, is func(history.Event) bool) {
 	bound := a.recoveryOf(kind)
 	first := time.Duration(-1)

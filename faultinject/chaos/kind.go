@@ -50,7 +50,6 @@ const (
 	poolSize    = 2
 )
 
-// kindOf returns the kind of an object.
 func kindOf(t history.Object) Kind {
 	for kind, all := range objects {
 		if slices.Contains(all, t) {

@@ -11,7 +11,6 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
 
-// holding is the result of an acquisition.
 type holding struct {
 	workload.Parts
 	workload.Use
@@ -28,7 +27,6 @@ func (h *holding) act() error { return h.Record((*history.Holding).Act, h.valid)
 // errDone ends what a worker records of a lease before the lease itself ends.
 var errDone = errors.New("the worker is done with it")
 
-// usesLease acquires a lease, uses it, and ends it.
 func (w *worker) usesLease(ctx context.Context, u workload.Use) error {
 	got, err := w.take(ctx, u)
 	if got == nil {
@@ -102,7 +100,6 @@ func (w *worker) use(ctx context.Context, got *holding) error {
 	}
 }
 
-// show shows the tokens of a holding to the resource.
 func (w *worker) show(ctx context.Context, got *holding) error {
 	for _, part := range got.Parts {
 		if err := w.resource.show(ctx, part); err != nil {

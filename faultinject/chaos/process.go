@@ -73,7 +73,6 @@ func (c *client) move(next setup) error {
 	return c.start()
 }
 
-// murder kills the process, and revive starts the next one.
 func (c *client) murder() error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -124,7 +123,6 @@ func (c *client) start() error {
 	return nil
 }
 
-// label is the name of the current process.
 func (c *client) label() string {
 	if c.lives > 1 {
 		return fmt.Sprintf("%s.%d", c.settings.Label, c.lives)
@@ -185,7 +183,6 @@ func (c *client) ask() error {
 	return nil
 }
 
-// finish lets an asked process end, and returns its error.
 func (c *client) finish(within time.Duration) error {
 	_ = c.stdin.Close()
 	select {

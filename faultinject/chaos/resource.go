@@ -160,7 +160,6 @@ func (r *resource) keptUntil(key string) (until time.Duration) {
 	return until
 }
 
-// idle reports whether no client is connected.
 func (r *resource) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +176,6 @@ func (r *resource) close() {
 	r.serving.Wait()
 }
 
-// resourceConn is a client's connection to the resource.
 type resourceConn struct{ *rpc.Client }
 
 func dial(addr string) (resourceConn, error) {
@@ -196,7 +194,6 @@ func (c resourceConn) show(ctx context.Context, part workload.Part) error {
 // latches is the name under which the resource notes that any latch is done.
 const latches = "latches"
 
-// done reports that a latch is done.
 func (c resourceConn) done(ctx context.Context) error {
 	return c.call(ctx, "Show", Shown{Name: latches})
 }

@@ -90,7 +90,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// activeRun is a run in progress.
 type activeRun struct {
 	Config
 	resource *resource
@@ -145,7 +144,6 @@ func (a *activeRun) prepare() error {
 	}
 }
 
-// limits returns the configuration of all clients, without nodes.
 func (a *activeRun) limits() quorumlock.Config { return settings{Config: a.Config}.config() }
 
 func (a *activeRun) setUp(ctx context.Context) error {
@@ -211,7 +209,6 @@ func (a *activeRun) act(ctx context.Context) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// move lets clients move to other lists and limits.
 func (a *activeRun) move(ctx context.Context) error {
 	for _, m := range a.Moves {
 		if !workload.Sleep(ctx, m.After) {
@@ -227,7 +224,6 @@ func (a *activeRun) move(ctx context.Context) error {
 	return nil
 }
 
-// named returns the names of nodes.
 func (a *activeRun) named(nodes []int) (names []string) {
 	for _, i := range nodes {
 		names = append(names, a.Servers[i].Name())

@@ -119,7 +119,7 @@ func (w *worker) options(u workload.Use) workload.Use {
 	if !w.Every {
 		return u
 	}
-	u.Waiting = workload.Pick(w.Drawer, quorumlock.WaitDefault, quorumlock.WaitDefault, quorumlock.WaitQueued, quorumlock.WaitSpin)
+	u.Spin = w.One(4) || w.Number%3 == 1
 	u.NoHandover, u.Try = w.One(8), w.One(8)
 	switch w.IntN(8) {
 	case 0, 1:
@@ -146,7 +146,6 @@ func (w *worker) options(u workload.Use) workload.Use {
 	return u
 }
 
-// ttlOf returns the TTL of a use.
 func (w *worker) ttlOf(u workload.Use) time.Duration { return cmp.Or(u.TTL, w.config.TTL) }
 
 // habits are the habits of all workers. Holds are short mostly.
@@ -192,14 +191,13 @@ func (w *worker) lengthened(pause time.Duration) time.Duration {
 // idsEach is the number of ids for which a client counts down.
 const idsEach = 2
 
-// latchTurn is one worker's use of one latch.
 func (w *worker) latchTurn(ctx context.Context) error {
 	now, offset := clock.System().Now(), time.Duration(w.number%w.Workers)*w.TTL/time.Duration(w.Workers)
 	generation := (now + offset) / w.TTL
 	ctx, cancel := context.WithTimeout(ctx, (generation+1)*w.TTL-now-offset)
 	defer cancel()
 	name := fmt.Sprintf("latch-%d-%d", w.number%w.Workers, generation)
-	err := w.useLatch(ctx, workload.LatchOf(w.client, name, quorumlock.LatchOptions{TTL: quorumlock.MinLatchTTL}))
+	err := w.useLatch(ctx, workload.LatchOf(w.client, name, quorumlock.LatchOptions{TTL: 10 * time.Second}))
 	<-ctx.Done()
 	return err
 }

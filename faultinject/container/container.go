@@ -40,7 +40,6 @@ const (
 // lifetime is the time after which other programs may remove a group.
 const lifetime = 2 * time.Hour
 
-// group is the common state of a group's servers.
 type group struct {
 	id      string
 	image   image
@@ -118,7 +117,6 @@ func Available(ctx context.Context) error {
 	return nil
 }
 
-// connect returns a pool with an engine that answers.
 func connect(ctx context.Context) (*dockertest.Pool, error) {
 	pool, err := dockertest.NewPool("")
 	if err != nil {
@@ -137,7 +135,6 @@ func connect(ctx context.Context) (*dockertest.Pool, error) {
 	return pool, nil
 }
 
-// isLocal reports whether an engine's endpoint is on this machine.
 func isLocal(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	if err != nil {

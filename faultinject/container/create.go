@@ -25,7 +25,6 @@ const (
 	logSize     = "1m"
 )
 
-// create makes the container, if there is none.
 func (d *driver) create(ctx context.Context) error {
 	if d.id != "" {
 		return nil
@@ -74,7 +73,6 @@ const (
 	clockName  = "clock"
 )
 
-// share makes the directory that the container may read.
 func (d *driver) share() (err error) {
 	if d.dir, err = os.MkdirTemp("", sharedPrefix); err != nil {
 		return err

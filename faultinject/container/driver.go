@@ -48,7 +48,6 @@ type driver struct {
 	maxMemory int64
 }
 
-// startServer starts a server that answers.
 func (g *group) startServer(ctx context.Context, name string) (faultinject.Server, error) {
 	d := &driver{name: name, group: g}
 	if err := d.launch(ctx); err != nil {
@@ -90,7 +89,6 @@ func (d *driver) launchAtFreePort(ctx context.Context) (err error) {
 	return d.start(ctx)
 }
 
-// direct is the server's own address, without the proxy.
 func (d *driver) direct() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)) }
 
 func (d *driver) Command(ctx context.Context, args ...string) (string, error) {
@@ -152,7 +150,6 @@ func isPortTaken(err error) bool {
 	return strings.Contains(err.Error(), "port is already allocated") || strings.Contains(err.Error(), "address already in use")
 }
 
-// awaitAnswer returns once the server has loaded its data.
 func (d *driver) awaitAnswer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -219,7 +216,6 @@ func (d *driver) Wipe(ctx context.Context) error {
 	return d.remove(ctx)
 }
 
-// remove removes the container, running or not, and its data.
 func (d *driver) remove(ctx context.Context) error {
 	if d.id == "" {
 		return nil

@@ -33,7 +33,6 @@ const ImageEnv = "QUORUMLOCK_REDIS_IMAGE"
 // publicImage is the image where no server is installed.
 const publicImage = "redis:7.2-bookworm"
 
-// image is what the containers run.
 type image struct {
 	ref     string
 	program string

@@ -82,7 +82,6 @@ func linearize(m porcupine.Model, deadline time.Time, steps func() []porcupine.O
 	return porcupine.CheckOperationsTimeout(m, steps(), left)
 }
 
-// of returns the events about a subject.
 func (h *History) of(s subject) []Event {
 	var events []Event
 	for _, e := range h.events {
@@ -111,7 +110,6 @@ func (r *Result) explained(s subject) bool {
 	return slices.ContainsFunc(r.Violations, func(v Violation) bool { return v.subject() == s })
 }
 
-// add records porcupine's verdict about a name.
 func (r *Result) add(s subject, verdict porcupine.CheckResult) {
 	switch {
 	case verdict == porcupine.Unknown:
@@ -198,7 +196,6 @@ func (v Violation) Forgetful() bool {
 
 func (v Violation) subject() subject { return subject{v.Of, v.Name, v.slot} }
 
-// finder collects the violations of one subject.
 type finder struct {
 	subject subject
 	start   time.Duration
@@ -248,7 +245,6 @@ type Counts struct {
 	Silence time.Duration
 }
 
-// count counts the events for which of returns true.
 func (h *History) count(of func(e Event) bool) Counts {
 	var c Counts
 	first, last := h.span()

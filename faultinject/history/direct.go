@@ -146,7 +146,6 @@ func (p *preceding) add(l *lease) {
 	}
 }
 
-// compare compares a grant with the leases before it.
 func (i *inspector) compare(before *preceding, l *lease) {
 	if before.asked != nil && before.asked.grant.Call > l.grant.Return {
 		i.disordered(l, before.asked)
@@ -204,7 +203,6 @@ func (i *inspector) acted(older *lease, until time.Duration, newer, writer *leas
 		who(older), i.interval(last), last.Kind, who(newer), larger, i.at(newer.grant.Return)), older.grant, newer.grant, writer.grant, last, older.lastSeen())
 }
 
-// revivals compares each lease with its own end.
 func (i *inspector) revivals() {
 	for _, l := range i.leases {
 		if l.over == nil || l.validUntil() <= l.over.Return {

@@ -4,28 +4,9 @@
 // # Writing
 //
 // Each client process has a [Recorder]. It appends a line of JSON to its own file for the begin and the end of each
-// call:
-//
-//	r, err := history.Create(dir, "c1")
-//	attempt := r.Acquire(worker, "job")
-//	lease, err := client.RedLock("job").Acquire(ctx)
-//	if err != nil {
-//		attempt.Failed(err)
-//		return err
-//	}
-//	held := attempt.Granted(lease.Owner(), lease.Token())
-//	err = held.Act(lease.Err)
-//	err = held.Release(func() error { return lease.Release(ctx) })
-//
-// Readers of a lock begin with [Recorder.AcquireRead], and a writer that becomes a reader records
-// [Holding.Downgrade]. Acquisitions of a semaphore begin with [Recorder.AcquirePermits], and Granted gets the numbers
-// of the permits, Lease.Slots. For each call of a latch, and for changes of a semaphore's size, one method makes the
-// call and records it:
-//
-//	held := r.AcquirePermits(worker, "exports", 2, 5).Granted(lease.Owner(), lease.Token(), lease.Slots()...)
-//	err = r.Resize(worker, "exports", 8, func() error { return exports.SetPermits(ctx, 8) })
-//	down := history.Event{Worker: worker, Kind: history.CountDown, Name: "ready", ID: id}
-//	_, err = r.Latch(down, func() (int, error) { return 0, ready.CountDown(ctx, id) })
+// call. A call to acquire begins with [Recorder.Acquire], AcquireRead or AcquirePermits, and goes on with the [Holding]
+// that Granted returns. For each call of a latch, and for changes of a semaphore's size, one method makes the call and
+// records it.
 //
 // A [Log] collects the events of several recorders in memory instead, for clients in one process.
 //

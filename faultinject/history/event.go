@@ -54,7 +54,6 @@ const (
 	Delete Kind = "delete"
 )
 
-// kinds are the kinds that exist for each type.
 var kinds = map[Type][]Kind{
 	Lock:      {Acquire, Act, Release, Lost, Downgrade},
 	Semaphore: {Acquire, Act, Release, Lost, Resize},
@@ -132,7 +131,6 @@ func (e Event) String() string {
 	return b.String()
 }
 
-// asked describes the request of the call besides its names.
 func (e Event) asked() string {
 	switch e.Kind {
 	case Acquire:
@@ -159,7 +157,6 @@ func (e Event) slots() string {
 	return fmt.Sprintf(", slots %v", e.Slots)
 }
 
-// result describes the outcome.
 func (e Event) result() string {
 	switch {
 	case !e.returned():
@@ -175,7 +172,6 @@ func (e Event) result() string {
 	}
 }
 
-// returned reports whether the return was seen.
 func (e Event) returned() bool { return e.Return != 0 }
 
 // Succeeded reports whether the call returned without an error.
@@ -200,7 +196,6 @@ func (e Event) ofLease() bool {
 // latest is far enough from the end of the range that nothing overflows.
 const latest = time.Duration(1) << 62
 
-// check validates the event by itself.
 func (e Event) check() error {
 	switch {
 	case e.Client == "" || !utf8.ValidString(e.Client):
@@ -262,7 +257,6 @@ func (e Event) checkType() error {
 	return nil
 }
 
-// repeated reports whether a number occurs twice.
 func repeated(numbers []int) bool {
 	sorted := slices.Sorted(slices.Values(numbers))
 	return len(slices.Compact(sorted)) < len(numbers)

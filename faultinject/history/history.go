@@ -55,7 +55,6 @@ type id struct {
 	op     uint64
 }
 
-// place is a line or an event of the input.
 type place struct {
 	prefix string
 	number int
@@ -110,7 +109,6 @@ func sameThing(a, b Event) bool {
 	return a.Of == b.Of && a.Name == b.Name && a.Reads == b.Reads && a.Permits == b.Permits && a.Size == b.Size
 }
 
-// history finishes the history.
 func (b *builder) history() (*History, error) {
 	ops := make([]placed, 0, len(b.ops))
 	for _, p := range b.ops {

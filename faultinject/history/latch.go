@@ -122,7 +122,6 @@ func (c *latchCalls) forgotten(told Event) {
 	}
 }
 
-// rose compares a report with earlier reports.
 func (c *latchCalls) rose(before []Event, told Event) {
 	for _, b := range before {
 		if b.Return < told.Call && b.Count < told.Count && !c.maybeDeleted(b.Call, told.Return) {
@@ -159,7 +158,6 @@ func (c *latchCalls) unfounded(e Event) {
 	c.add(Unfounded, fmt.Sprintf("%s at %s, and no other call made it so", e, c.interval(e)), with...)
 }
 
-// what describes a report in words.
 func (c *latchCalls) what(e Event) string {
 	if e.Kind == Await {
 		return fmt.Sprintf("client %s/w%d was told that it is done", e.Client, e.Worker)
@@ -178,17 +176,14 @@ func quoted(ids []string) string {
 	return strings.Join(all, ", ")
 }
 
-// latchState is the state of the model of a latch.
 type latchState struct {
 	// set is the number that the latch is set to; 0 if it is not set.
 	set int
 	// ids has a bit for each id that has counted down since.
-	ids string
-	// counted is the number of these ids.
+	ids     string
 	counted int
 }
 
-// left returns how many ids have not counted down yet.
 func (s latchState) left() int { return max(0, s.set-s.counted) }
 
 // count counts down for an id. A repetition changes nothing.

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// subject is the object of one model.
 type subject struct {
 	of   Type
 	name string
@@ -29,7 +28,6 @@ func (s subject) String() string {
 	return text
 }
 
-// subject returns the subject of an event as a whole.
 func (e Event) subject() subject { return subject{e.Of, e.Name, none} }
 
 // exclusive returns the subjects that the event's lease holds exclusively: locks, and numbered permits.
@@ -44,7 +42,6 @@ func (e Event) exclusive() []subject {
 	return all
 }
 
-// about reports whether an event is about a subject.
 func (e Event) about(s subject) bool {
 	return e.Of == s.of && e.Name == s.name && (s.slot == none || slices.Contains(e.Slots, s.slot))
 }
@@ -100,7 +97,6 @@ func compareSubjects(a, b subject) int {
 	return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.name, b.name), cmp.Compare(a.slot, b.slot))
 }
 
-// lease is a granted lease and the events about it.
 type lease struct {
 	grant Event
 	// seen are the events that saw the lease valid, in the order of their calls: acts, and successful releases.

@@ -61,7 +61,6 @@ func (s *simulation) grant(e Event) Event {
 	return s.add(e)
 }
 
-// hold simulates the rest of a lease's life.
 func (s *simulation) hold(grant Event) {
 	about := grant
 	about.Lease = grant.Op

@@ -15,7 +15,6 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// suffix is the extension of files with events.
 const suffix = ".jsonl"
 
 // Recorder writes the calls of one client process. When a method returns, the operating system has its event, so a
@@ -113,7 +112,6 @@ func (r *Recorder) Err() error {
 	return r.err
 }
 
-// errClosed is the error of recording after Close.
 var errClosed = errors.New("it is closed")
 
 // Close closes the file and returns the first write error. Later events are dropped. Closing again does nothing, and
@@ -223,7 +221,6 @@ type Holding struct {
 	grant    Event
 }
 
-// begin creates an event about the lease.
 func (h *Holding) begin(kind Kind) Event {
 	e := h.grant
 	e.Op, e.Kind, e.Lease = h.recorder.begin(kind, e.Worker, e.Name).Op, kind, e.Op
@@ -267,7 +264,6 @@ func (h *Holding) Lost(cause error) {
 	h.recorder.record(e)
 }
 
-// during records an event around a call.
 func (r *Recorder) during(e Event, call func() error) error {
 	e.Call = r.now()
 	r.record(e)

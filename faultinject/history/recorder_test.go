@@ -270,7 +270,6 @@ func TestCreateNeedsANameOfItsOwn(t *testing.T) {
 // childDir is the environment variable with the directory in which a child process records.
 const childDir = "QUORUMLOCK_HISTORY_CHILD"
 
-// recordAndDie runs in the child.
 func recordAndDie(dir string) {
 	r, err := Create(dir, "child")
 	if err != nil {

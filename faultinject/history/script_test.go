@@ -122,7 +122,6 @@ func (s plainState) with(l *lease, writes bool) plainState {
 	return plainState{token: l.grant.Token, held: held}
 }
 
-// stepKind is a kind of step of the model.
 type stepKind uint8
 
 const (

@@ -117,7 +117,6 @@ func build(t *testing.T, m mutant) (binary string) {
 	return binary
 }
 
-// result is the result of one mutant.
 type result struct {
 	mutant            mutant
 	seeds             int // until it was found; 0 if it was not

@@ -117,7 +117,6 @@ func TestEditFindsItsText(t *testing.T) {
 	}
 }
 
-// replaced reads an overlay.
 func replaced(t *testing.T, overlay string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(overlay)

@@ -42,7 +42,6 @@ func newSource(root string, world bool) (*source, error) {
 	})
 }
 
-// change replaces the text of a file.
 func (s *source) change(file, text string) {
 	s.text[file], s.changed[file] = text, text
 }

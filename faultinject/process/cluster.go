@@ -12,7 +12,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// slotTag is the hash tag of the slot.
 const slotTag = "ql"
 
 // nodeTimeout is the cluster-node-timeout. MaxClockSkew must not be less: see docs/servers.md.
@@ -65,7 +64,6 @@ func (d *clusterDriver) Command(ctx context.Context, args ...string) (string, er
 	return owner.Do(ctx, args...)
 }
 
-// breaks applies a fault to the owner.
 func (d *clusterDriver) breaks(ctx context.Context, apply func(*redisproc.Server) error) error {
 	if d.broken != nil {
 		return fmt.Errorf("the server %s already has a fault", d.broken.Addr())
@@ -78,7 +76,6 @@ func (d *clusterDriver) breaks(ctx context.Context, apply func(*redisproc.Server
 	return apply(owner)
 }
 
-// mends ends the fault of the server that has one.
 func (d *clusterDriver) mends(ctx context.Context, repair func(*redisproc.Server) error) error {
 	if d.broken == nil {
 		return nil

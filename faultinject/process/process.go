@@ -24,7 +24,6 @@ func Start(ctx context.Context, n int) (*faultinject.Group, error) {
 
 const kind = "process"
 
-// driver is one redis-server process.
 type driver struct {
 	redis *redisproc.Server
 	// noFaketime says why the clock cannot be stepped, if it cannot.

@@ -62,7 +62,6 @@ func (c *conn) requireSilence(t *testing.T) {
 	require.NoError(t, c.SetReadDeadline(time.Time{}))
 }
 
-// requireBroken requires that the connection ends.
 func (c *conn) requireBroken(t *testing.T) {
 	t.Helper()
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))

@@ -15,7 +15,6 @@ import (
 // clockPrecision is the tolerated offset, besides the round trip.
 const clockPrecision = 10 * time.Millisecond
 
-// requireClock requires that the server's time is off by want.
 func requireClock(t *testing.T, want time.Duration, s faultinject.Server) {
 	t.Helper()
 	before := time.Now()

@@ -59,7 +59,6 @@ type Clock struct {
 // Settings are what clients may set differently. The zero value leaves all as it is by default.
 type Settings struct {
 	TTL, MaxHold time.Duration
-	Waiting      quorumlock.Waiting
 	Holder       string
 	// List has the nodes that the client lists; nil for all. Limits are its limits; those of the package if zero.
 	List   []int

@@ -45,7 +45,6 @@ func (r reduced) String() string {
 	return strings.Join(parts, "/")
 }
 
-// parseCase decodes the text of a case.
 func parseCase(text string) (r reduced, err error) {
 	parts := strings.Split(text, "/")
 	if r.seed, err = strconv.ParseUint(parts[0], 0, 64); err != nil {

@@ -190,14 +190,12 @@ func (c *Case) moves() bool {
 	return slices.ContainsFunc(c.Faults, func(s faultinject.Step) bool { return s.Fault == faultinject.Readdress })
 }
 
-// wants adds a task.
 func (c *Case) wants(client int, at, hold time.Duration) {
 	c.Tasks = append(c.Tasks, Task{
 		At: at, Client: client, Use: workload.Use{Names: []string{"a"}, Patience: 3 * ttl, Hold: hold},
 	})
 }
 
-// breaks adds a fault.
 func (c *Case) breaks(fault faultinject.Fault, at, end time.Duration, node, client int) {
 	c.Faults = append(c.Faults, faultinject.Step{At: at, For: max(end-at, 0), Fault: fault, Node: node, Client: client})
 }

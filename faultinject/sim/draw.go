@@ -31,8 +31,8 @@ func (c *Case) settingsOf(s Settings) quorumlock.Config {
 	}
 	own := cmp.Or(s.Limits, limits)
 	return quorumlock.Config{
-		Holder: cmp.Or(s.Holder, quorumlock.NoHolder),
-		TTL:    cmp.Or(s.TTL, own.MaxTTL), MaxHold: s.MaxHold, Waiting: s.Waiting,
+		Holder: cmp.Or(s.Holder, "-"),
+		TTL:    cmp.Or(s.TTL, own.MaxTTL), MaxHold: s.MaxHold,
 		MaxTTL: own.MaxTTL, MaxClockSkew: own.MaxClockSkew, Recovery: own.Longer,
 		NodeTimeoutMin: c.Timeout - 70*time.Millisecond, NodeTimeoutMax: c.Timeout,
 		RetryMin: 5 * time.Millisecond, RetryMax: 100 * time.Millisecond,
@@ -235,7 +235,9 @@ func (d drawer) options(c *Case) {
 		if d.One(6) {
 			s.MaxHold = d.Between(ttl, 3*ttl)
 		}
-		s.Waiting = workload.Pick(d.Drawer, quorumlock.WaitDefault, quorumlock.WaitDefault, quorumlock.WaitQueued, quorumlock.WaitSpin)
+		if d.One(4) && !c.orderly() {
+			c.spin(i)
+		}
 		s.Holder = workload.Pick(d.Drawer, "", "host")
 	}
 	if d.One(2) {
@@ -361,7 +363,6 @@ func (d drawer) split(nodes, processes int) faultinject.Plan {
 	return plan
 }
 
-// memoryLosses makes nodes lose their memory one after the other.
 func (d drawer) memoryLosses(nodes, processes int) faultinject.Plan {
 	at, gap := d.when(span-2*ttl), d.UpTo(ttl/2)
 	var plan faultinject.Plan
@@ -501,7 +502,6 @@ func (d drawer) raceReleases(c *Case) {
 	}
 }
 
-// quiet removes all faults from a case.
 func (d drawer) quiet(c *Case) {
 	c.Opened, c.Faults = true, nil
 	c.Weather = Weather{Least: c.Weather.Least, Most: min(c.Weather.Most, mostPrompt*2/3)}
@@ -512,8 +512,7 @@ func (d drawer) quiet(c *Case) {
 
 // waits draws how all tasks wait: mostly in one way, or each in its own.
 func (d drawer) waits(c *Case) {
-	modes := []quorumlock.Waiting{quorumlock.WaitDefault, quorumlock.WaitQueued, quorumlock.WaitQueued, quorumlock.WaitSpin}
-	all, mixed := modes[d.IntN(len(modes))], d.IntN(4) == 0
+	all, mixed := d.One(4), d.One(4)
 	c.Handover = quorumlock.Handover{
 		Off:      d.IntN(4) == 0,
 		MaxCount: []int{0, 0, 1, 3}[d.IntN(4)],
@@ -521,15 +520,21 @@ func (d drawer) waits(c *Case) {
 	}
 	inTurn := c.undisturbed() && !c.overlapping() && d.IntN(2) == 0
 	if inTurn {
-		all, mixed, c.Handover.Off = quorumlock.WaitQueued, false, true
+		all, mixed, c.Handover.Off = false, false, true
 	}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		t.Try = t.Try && !inTurn
-		t.Waiting, t.NoHandover = all, d.IntN(8) == 0
+		t.Spin, t.NoHandover = all, d.IntN(8) == 0
 		if mixed {
-			t.Waiting = modes[d.IntN(len(modes))]
+			t.Spin = d.One(4)
 		}
+	}
+}
+
+func (c *Case) spin(client int) {
+	for i := range c.Tasks {
+		c.Tasks[i].Spin = c.Tasks[i].Spin || c.Tasks[i].Client == client
 	}
 }
 
@@ -569,9 +574,9 @@ func drawPermits(seed uint64) *Case {
 		d.Permits(&t.Use, c.Permits)
 		t.Names, t.Nested = wanted[0], false
 		if t.Asks != "" {
-			t.Asks = workload.Pick(d, workload.InspectPermits, workload.CountPermits, workload.CountFree, workload.Resize)
+			t.Asks = workload.Pick(d, workload.InspectPermits, workload.InspectPermits, workload.InspectPermits, workload.Resize)
 			if t.Asks == workload.Resize && (c.forgets() || len(c.Moves) > 0) { // the next list but one does not know it
-				t.Asks = workload.CountPermits
+				t.Asks = workload.InspectPermits
 			}
 		}
 		if t.Endless {

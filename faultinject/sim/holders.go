@@ -274,7 +274,6 @@ func (w *world) releaseOwner(lease *quorumlock.Lease, t Task, index int) {
 	w.freed(lease, p.need(t.All), w.now()-began, err)
 }
 
-// onceWindow is the window of work that is done once.
 const onceWindow = 2 * ttl
 
 // doesOnce does work that counts as done for a window. No other work may succeed in that window, unless a majority may have

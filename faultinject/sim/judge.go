@@ -94,7 +94,6 @@ func (w *world) explain(events []history.Event, allowed time.Duration) {
 	}
 }
 
-// promiseOf returns the promise that a violation breaks.
 func promiseOf(v history.Violation) Promise {
 	switch v.Kind {
 	case history.TokenOrder, history.TokenTwice:
@@ -147,7 +146,6 @@ func (w *world) judgeLatch(calls latchCalls) {
 	}
 }
 
-// latchCalls are the calls of a latch.
 type latchCalls []history.Event
 
 // latchWakes checks that no waiter has waited for long since enough ids had certainly counted down, or since the

@@ -180,12 +180,10 @@ func (d drawer) cutOffInTurn(c *Case, from, to time.Duration, n int) {
 	}
 }
 
-// countDown is a count-down with an id for each number.
 func countDown(id int) workload.LatchCall {
 	return workload.LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))}
 }
 
-// calls adds a task of any client.
 func (d drawer) calls(c *Case, at time.Duration, l workload.LatchCall) {
 	d.callsOf(c, d.IntN(len(c.Clients)), at, l)
 }
@@ -220,13 +218,12 @@ func (w *world) useLatch(index int, t Task) {
 	}
 }
 
-// call makes one call of the latch, and records it.
 func (w *world) call(ctx context.Context, p *process, worker int, do workload.LatchCall) error {
 	w.note("%s begins to %s", p.label, do)
 	w.latch.begins(do.Kind)
 	var options quorumlock.LatchOptions
 	if worker%2 == 0 {
-		options.TTL = quorumlock.MinLatchTTL
+		options.TTL = 10 * time.Second
 	}
 	left, err := do.Make(ctx, workload.LatchOf(p.client, latchName, options), p.recorder, worker)
 	if do.Kind == history.Count && err == nil {
@@ -304,7 +301,6 @@ type latchMemory struct {
 	excused bool
 }
 
-// begins records the begin of a call.
 func (l *latchMemory) begins(kind history.Kind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -341,7 +337,6 @@ func (l *latchMemory) lost(w *world, server int) {
 	l.excused = l.excused || tooMany(l.forgot) || l.set && tooMany(unaware(l.nodes))
 }
 
-// tooMany reports whether the remaining nodes are no majority.
 func tooMany(nodes []bool) bool {
 	n := 0
 	for _, is := range nodes {
@@ -444,7 +439,6 @@ type unreadablePeriod struct {
 	from, to time.Duration
 }
 
-// knows records a node's knowledge from now on.
 func (l *latchMemory) knows(server int, n latchNode, now time.Duration) {
 	l.nodes[server] = n
 	last := len(l.unreadable) - 1

@@ -309,7 +309,6 @@ func (l *link) carry(t trip, serve func(alive bool), answered func()) {
 	})
 }
 
-// path is the network between one client and one server.
 type path struct{ there, back direction }
 
 func newPaths(servers int) []*path {
@@ -320,7 +319,6 @@ func newPaths(servers int) []*path {
 	return paths
 }
 
-// applyFault begins or ends a fault.
 func (w *path) applyFault(step faultinject.Step, begin bool) {
 	switch step.Fault {
 	case faultinject.Part:
@@ -336,12 +334,10 @@ func (w *path) applyFault(step faultinject.Step, begin bool) {
 	}
 }
 
-// direction is one direction of a path.
 type direction struct {
-	mu    sync.Mutex
-	cuts  int
-	extra time.Duration
-	// healed is closed when the last cut ends.
+	mu     sync.Mutex
+	cuts   int
+	extra  time.Duration
 	healed chan struct{}
 }
 

@@ -65,7 +65,6 @@ func (w *world) bounded(p *process, t Task, cancel context.CancelFunc) *waiting 
 	return one
 }
 
-// needOf returns how many nodes a task needs.
 func (w *world) needOf(t Task) int {
 	if t.All {
 		return len(w.servers)

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject/history"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -21,11 +22,9 @@ import (
 // A frozen process sends nothing, and sees no answer and no timer; its clock runs on. A process has no other contact
 // with the world, so nothing else needs to stop.
 type process struct {
-	label  string
-	client *quorumlock.Client
-	// listed is how many nodes it lists.
-	listed int
-	// recorder writes the history of the process.
+	label    string
+	client   *quorumlock.Client
+	listed   int
 	recorder *history.Recorder
 	dead     chan struct{}
 
@@ -40,7 +39,7 @@ type process struct {
 
 func newProcess(w *world, label string, c Clock, settings Settings, paths []*path, seed uint64) *process {
 	p := &process{label: label, recorder: w.log.Recorder(label, w.ticks), dead: make(chan struct{})}
-	skewed := clock.NewSkewed(w.clock, c.Rate)
+	skewed := testkit.NewSkewed(w.clock, c.Rate)
 	skewed.StepWall(c.Wall)
 	cfg := w.c.settingsOf(settings)
 	cfg.Clock = processClock{skewed, p}

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -32,15 +33,13 @@ type server struct {
 	// down counts the faults that keep it from running, paused the faults that suspend it.
 	down, paused int
 	// life counts the faults that broke all connections. The restarts of maybeForget leave connections open.
-	life int
-	// backlog is the requests that arrived during a pause.
-	backlog []func(alive bool)
-	// subscribed are the receivers of its messages.
+	life       int
+	backlog    []func(alive bool)
 	subscribed []*subscription
 }
 
 func newServer(w *world, index int, c Clock) *server {
-	skewed := clock.NewSkewed(w.clock, c.Rate)
+	skewed := testkit.NewSkewed(w.clock, c.Rate)
 	skewed.StepWall(c.Wall)
 	name := fmt.Sprintf("n%d", index+1)
 	return &server{
@@ -56,14 +55,12 @@ func (s *server) who() (identity, process string) {
 	return s.at.Identity(), fmt.Sprintf("%s/%d", s.name, s.process)
 }
 
-// node returns the node that answers.
 func (s *server) node() *memory.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.at
 }
 
-// inspect returns what the server knows of some names.
 func (s *server) inspect(names ...string) wire.Reply {
 	found := make([]wire.Reply, 1)
 	s.node().Do(context.Background(), []wire.Op{{Kind: wire.Inspect, Names: names, Limits: limits}}, found)
@@ -109,7 +106,6 @@ func (s *server) arrive(run func(alive bool)) {
 	run(alive)
 }
 
-// runs reports whether the server answers.
 func (s *server) runs() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +222,6 @@ func (s *server) readdress() {
 	s.life++
 }
 
-// flush deletes all data of the server.
 func (s *server) flush() {
 	s.node().Flush()
 	s.world.latch.lost(s.world, s.index)
@@ -258,7 +253,6 @@ func (s *server) end(fault faultinject.Fault) {
 	})
 }
 
-// inflict begins and ends one fault.
 func (w *world) inflict(step faultinject.Step) {
 	w.apart.Sleep(step.At)
 	w.note("begins: %v", step)
@@ -299,7 +293,6 @@ func (w *world) killOnRequest(step faultinject.Step) {
 	w.note("%s starts", w.process(step.Client).label)
 }
 
-// applyFault starts a fault on its paths, or ends it.
 func (w *world) applyFault(step faultinject.Step, begin bool) {
 	for client, paths := range w.paths {
 		for server, path := range paths {

@@ -149,7 +149,6 @@ func (c *counts) add(v sim.Verdict) {
 	}
 }
 
-// String says what they are.
 func (c counts) String() string {
 	text := fmt.Sprintf("%d grants, %d leases lost", c.grants, c.lost)
 	if c.calls > 0 {

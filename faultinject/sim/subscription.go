@@ -135,14 +135,12 @@ func (b *inbox) receive(s *subscription, m wire.Message) {
 	}
 }
 
-// trip draws a trip.
 func (b *inbox) trip() trip {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return newTrip(b.rng, b.link.server.world.weather())
 }
 
-// draw returns a random duration.
 func (b *inbox) draw(most time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,7 +191,6 @@ func (b *inbox) ask(canceled <-chan struct{}, serve func() bool) error {
 	}
 }
 
-// connect returns a subscription that the server has confirmed.
 func (b *inbox) connect(canceled <-chan struct{}) (*subscription, error) {
 	s := newSubscription(b)
 	err := b.ask(canceled, func() bool { return s.server.admit(s) })
@@ -236,7 +233,6 @@ func newSubscription(b *inbox) *subscription {
 	return s
 }
 
-// published forwards a message of the server's node.
 func (s *subscription) published(m wire.Message) {
 	switch m.Kind {
 	case wire.Lost, wire.Resubscribed: // that is told by the end
@@ -323,7 +319,6 @@ func (s *subscription) endByServer() {
 	s.dropByServer()
 }
 
-// dropByServer makes the server drop the subscription.
 func (s *subscription) dropByServer() {
 	s.mu.Lock()
 	remote, first := s.remote, !s.gone
@@ -356,12 +351,10 @@ func (s *server) admit(sub *subscription) bool {
 	return true
 }
 
-// has reports whether the server still sends messages there.
 func (s *server) has(sub *subscription) bool {
 	return slices.Contains(s.subscribers(), sub)
 }
 
-// subscribers returns the receivers of the server's messages.
 func (s *server) subscribers() []*subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()

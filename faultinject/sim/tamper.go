@@ -62,7 +62,6 @@ func drawTampering(seed uint64) *Case {
 	return c
 }
 
-// tampering watches leases that were taken away.
 type tampering struct {
 	mu sync.Mutex
 	// tampered is the time of the last intervention for each name.
@@ -86,7 +85,6 @@ func (l *tampering) excused(name, owner string) bool {
 	return ok && l.asked[owner] <= at+soonLost
 }
 
-// touched reports whether a name was ever tampered with.
 func (l *tampering) touched(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,7 +92,6 @@ func (l *tampering) touched(name string) bool {
 	return ok
 }
 
-// tamper executes one intervention of the case.
 func (w *world) tamper(t Tamper) {
 	w.apart.Sleep(t.At)
 	w.note("%v", t)
@@ -201,7 +198,6 @@ func (w *world) hasMajority(name, owner string) bool {
 	return n >= quorum.Majority().Need(len(w.servers))
 }
 
-// deleteByHand deletes a name without its holder.
 func (s *server) deleteByHand(name string) {
 	for _, h := range s.inspect(name).Holders {
 		if h.Owner != wire.Readers {

@@ -43,7 +43,6 @@ func (w *world) perform(index int, t Task) {
 	}
 }
 
-// use uses a lease, up to its release.
 func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand, index int) {
 	if t.Nested {
 		lease = w.acquireNested(p, lease, t, index)
@@ -72,7 +71,6 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 	w.leaves(p, lease, t, rng, index)
 }
 
-// take waits for the lock, and records the grant.
 func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	// Not derived from ctx, whose end would wake all waiters in random order.
 	patience, cancel := context.WithCancel(context.Background())
@@ -80,7 +78,7 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 		patience, cancel = context.WithTimeout(context.Background(), min(t.Patience, span-w.now()+taskOffset(index)))
 	}
 	defer cancel()
-	w.note("%s wants %v (reads %t, tries %t, waits %v, handed over %t)", p.label, t.Names, t.Reads, t.Try, t.Waiting, !t.NoHandover)
+	w.note("%s wants %v (reads %t, tries %t, spins %t, handed over %t)", p.label, t.Names, t.Reads, t.Try, t.Spin, !t.NoHandover)
 	var one *waiting
 	switch {
 	case t.Try:

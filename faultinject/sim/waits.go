@@ -35,7 +35,6 @@ type waiters struct {
 	outages map[lack]outage
 }
 
-// waiting is one that waits.
 type waiting struct {
 	process *process
 	task    Task
@@ -59,7 +58,6 @@ type waiting struct {
 	cancel context.CancelFunc
 }
 
-// waits records that a task waits.
 func (w *world) waits(p *process, t Task, cancel context.CancelFunc) *waiting {
 	one := &waiting{process: p, task: t, need: w.needOf(t), began: w.now(), free: w.now(), cancel: cancel}
 	one.ticket = w.ticketNow(one)
@@ -177,7 +175,6 @@ func (w *world) blocked(one *waiting, states func() map[int]wire.Reply) bool {
 	return leased || grants != before || freeOn(one.task.Names, states()) < one.need
 }
 
-// examine checks whether a waiter waits for too long.
 func (w *world) examine(one *waiting, states func() map[int]wire.Reply) {
 	now := w.now()
 	if w.blocked(one, states) {
@@ -257,11 +254,10 @@ const mostLate = 250 * time.Millisecond
 // orderly reports whether nothing goes wrong in a run, and all tasks want one lock in FIFO order, one lease a turn.
 func (c *Case) orderly() bool {
 	return c.undisturbed() && c.Handover.Off && !c.overlapping() && !c.keepsLocks() && !slices.ContainsFunc(c.Tasks, func(t Task) bool {
-		return cmp.Or(t.Waiting, c.Settings[t.Client].Waiting) == quorumlock.WaitSpin || t.Try || t.Form != "" || !slices.Equal(t.Names, c.Tasks[0].Names)
+		return t.Spin || t.Try || t.Form != "" || !slices.Equal(t.Names, c.Tasks[0].Names)
 	})
 }
 
-// freeOn counts the servers on which no name is held.
 func freeOn(names []string, states map[int]wire.Reply) (n int) {
 	for _, r := range states {
 		if !slices.ContainsFunc(r.Holders, func(h wire.Holder) bool { return slices.Contains(names, h.Name) }) {

@@ -16,7 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// names are the names of all locks.
 var names = []string{"a", "b", neighbour}
 
 // witness watches every lease in true time: it knows more than any process. It records its observations in a history
@@ -41,7 +40,6 @@ type witness struct {
 	ids    map[string]string
 }
 
-// record is a lease that a process may act on.
 type record struct {
 	lease *quorumlock.Lease
 	// ctx is the context that the process got with the lease. One that is asked for later may end by
@@ -58,11 +56,9 @@ type record struct {
 	short bool
 	// reads is set if it is a reader's, or has become one.
 	reads bool
-	// fixed is set if it does not renew itself.
 	fixed bool
 	// over is set once the lease has been seen to be over, by its process or by the witness.
 	over bool
-	// told is set once its process knows.
 	told bool
 	// kept is the time until which the nodes must keep its names, although the lease may be over.
 	kept time.Duration
@@ -148,7 +144,6 @@ func (r *record) mayBeUsed() bool {
 	return err == nil || r.ctx.Err() == nil && (r.process.settled() || errors.Is(err, quorumlock.ErrReleased))
 }
 
-// has reports whether a lease has one of the names.
 func (r *record) has(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(r.held, name) })
 }
@@ -156,7 +151,6 @@ func (r *record) has(names []string) bool {
 // excused reports whether nothing is promised to an owner about a name, since that was tampered with.
 func (w *witness) excused(name, owner string) bool { return w.world.tampering.excused(name, owner) }
 
-// confirm records that a lease is valid.
 func (w *witness) confirm(r *record) {
 	_ = w.partsOf(r).Record((*history.Holding).Act, func() error { return nil })
 }
@@ -216,7 +210,6 @@ func (w *witness) backedLocked(r *record) {
 	}
 }
 
-// keysOf returns the names of a lease on the nodes.
 func keysOf(lease *quorumlock.Lease) []string {
 	if lease.Slots() == nil {
 		return lease.Names()
@@ -358,7 +351,6 @@ func (w *witness) short(owner string) string {
 	return w.ids[id] + sequence
 }
 
-// named shortens all owners in a text.
 func (w *witness) named(text string) string {
 	w.naming.Lock()
 	defer w.naming.Unlock()
@@ -368,7 +360,6 @@ func (w *witness) named(text string) string {
 	return text
 }
 
-// ran records a server's operations in the history.
 func (w *world) ran(l *link, x *exchange) {
 	for i := range x.ops {
 		w.latch.answered(w, l.server.index, x.replies[i])

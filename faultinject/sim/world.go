@@ -44,7 +44,6 @@ func Run(t *testing.T, c *Case, traced bool) Verdict {
 	}
 }
 
-// world is the state of one run.
 type world struct {
 	sync.WaitGroup
 	c *Case
@@ -71,7 +70,6 @@ type world struct {
 	calls     int // of the latch that succeeded
 }
 
-// newWorld creates the nodes of a case.
 func newWorld(c *Case, traced bool) *world {
 	base := newApart()
 	w := &world{c: c, apart: base, clock: testkit.ThisCentury(base), began: time.Now(), clients: make(map[string]int), tampering: newTampering()}
@@ -131,7 +129,6 @@ func play(c *Case, traced bool) *world {
 	return w
 }
 
-// open opens new nodes, as an operator does.
 func (w *world) open(nodes ...*memory.Node) {
 	cfg := w.c.settingsOf(Settings{})
 	cfg.Clock = w.clock
@@ -143,7 +140,6 @@ func (w *world) open(nodes ...*memory.Node) {
 	}
 }
 
-// start starts a client's first process, or another one.
 func (w *world) start(client int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +154,6 @@ func (w *world) start(client int) {
 	w.processes[client] = newProcess(w, label, w.c.Clients[client], settings, w.paths[client], w.c.Seed+uint64(1000*w.started))
 }
 
-// kill ends a client's process, if it has one.
 func (w *world) kill(client int) (killed bool) {
 	w.mu.Lock()
 	p := w.processes[client]
@@ -178,7 +173,6 @@ func (w *world) process(client int) *process {
 	return w.processes[client]
 }
 
-// living returns the current processes.
 func (w *world) living() []*process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -276,7 +270,6 @@ func (w *world) takesOnce(ctx context.Context, p *process, u workload.Use, acqui
 	return err
 }
 
-// cleanedUp reports whether every owner was able to clean up.
 func (w *world) cleanedUp() bool {
 	weather := w.c.Weather
 	return len(w.c.Moves) == 0 && !w.c.keepsLocks() && weather.Lose == 0 && weather.Double == 0 && !weather.Unordered && weather.Forget == 0 &&
@@ -327,8 +320,7 @@ func (w *world) allPermits(newcomer *process, recovered time.Time) {
 type apart struct {
 	clock.Clock
 
-	mu sync.Mutex
-	// taken are the instants of all timers so far.
+	mu    sync.Mutex
 	taken map[time.Duration]struct{}
 }
 

@@ -181,8 +181,6 @@ type Question string
 const (
 	InspectLock    Question = "inspect the lock"
 	InspectPermits Question = "inspect the semaphore"
-	CountPermits   Question = "count the permits"
-	CountFree      Question = "count the free permits"
 	Resize         Question = "change the number of permits"
 	ListLocks      Question = "list the locks"
 	AskReady       Question = "ask whether the nodes are ready"
@@ -222,7 +220,7 @@ func (u Use) Ask(ctx context.Context, c *quorumlock.Client, q Question, size int
 	case ListLocks:
 		Called("Client.Locks")
 		for l, failed := range c.Locks(ctx, u.Names[0]) {
-			if err = failed; len(l.Holders) > 0 && l.Holders[0].Held && l.Kind == quorumlock.KindLock {
+			if err = failed; len(l.Holders) > 0 && l.Holders[0].Held && l.Slot < 0 && !l.Reads {
 				answer = l.Holders[0].Owner
 			}
 		}
@@ -234,12 +232,6 @@ func (u Use) Ask(ctx context.Context, c *quorumlock.Client, q Question, size int
 			n = status.Available()
 		}
 		return fmt.Sprint(n), err
-	case CountPermits:
-		Called("Semaphore.Permits")
-		n, err = u.semaphore(c).Permits(ctx)
-	case CountFree:
-		Called("Semaphore.Available")
-		n, err = u.semaphore(c).Available(ctx)
 	case Resize:
 		Called("Semaphore.SetPermits")
 		return fmt.Sprint(size), u.semaphore(c).SetPermits(ctx, size)

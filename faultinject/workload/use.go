@@ -33,9 +33,8 @@ type Use struct {
 	MinHold time.Duration
 	// Purpose is the purpose of its lock, for people.
 	Purpose string
-	// Waiting is its way to wait, and NoHandover excludes it from hand-overs. Try is set if it makes one attempt only.
-	Waiting         quorumlock.Waiting
-	NoHandover, Try bool
+	// Spin makes it poll, and NoHandover excludes it from hand-overs. Try is set if it makes one attempt only.
+	Spin, NoHandover, Try bool
 	// MaxOutage is how long it goes on while too few nodes answer.
 	MaxOutage time.Duration
 	// Patience is how long it waits for the lock, Hold how long it keeps it.
@@ -66,10 +65,9 @@ const (
 // Detaches reports whether the lock stays on the nodes although its lease is over.
 func (e Ending) Detaches() bool { return e == Detach || e == DetachAndRelease }
 
-// options returns the options of its lock or semaphore.
 func (u Use) options() quorumlock.LockOptions {
 	options := quorumlock.LockOptions{
-		Fixed: u.Fixed, TTL: u.TTL, MinHold: u.Keeps(), Waiting: u.Waiting, NoHandover: u.NoHandover, Purpose: u.Purpose,
+		Fixed: u.Fixed, TTL: u.TTL, MinHold: u.Keeps(), Spin: u.Spin, NoHandover: u.NoHandover, Purpose: u.Purpose,
 		MaxOutage: u.MaxOutage,
 	}
 	if u.Careless {
@@ -112,7 +110,6 @@ func (u Use) Lock(c *quorumlock.Client) *quorumlock.Lock {
 	return c.RedLock(u.Names[0]).With(u.options())
 }
 
-// semaphore returns its semaphore.
 func (u Use) semaphore(c *quorumlock.Client) *quorumlock.Semaphore {
 	Called("Semaphore.With")
 	return c.Semaphore(u.Names[0], u.Size).With(u.options())

@@ -110,7 +110,6 @@ func UnionOfIDs(a, b []string) []string {
 	return append(append(all, a...), b...)
 }
 
-// of reports whether an answer is about the given generation.
 func (a LatchAnswer) of(generation uint64) bool { return a.Told && a.Generation == generation }
 
 // elect sets Count, Chosen and Rival.

@@ -23,7 +23,6 @@ func NextRenewal(sent, ttl time.Duration, failed int, jitter float64) time.Durat
 	return plus(sent, max(wait, minRetry))
 }
 
-// bunches is the number of bunches in a TTL.
 const bunches = 128
 
 // AlignToBunch returns when to renew a lease that is due at due: the last instant phase + k*TTL/128

@@ -81,7 +81,6 @@ func ChooseSlots(want, size, need, start int, reports []Slots, likely, barred Sl
 	return best
 }
 
-// reportedFree counts the nodes that report slot i as free.
 func reportedFree(i int, reports []Slots) (n int) {
 	for _, free := range reports {
 		if free.Has(i) {

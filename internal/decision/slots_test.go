@@ -9,7 +9,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/decision"
 )
 
-// set is the set of these slots.
 func set(slots ...int) decision.Slots {
 	s := decision.Slots{}
 	for _, i := range slots {

@@ -140,7 +140,6 @@ func (t *Tally) Vote(i int) Vote {
 	}
 }
 
-// nodesWith returns the nodes with this vote.
 func (t *Tally) nodesWith(v Vote) (nodes Set) {
 	for i := range t.Nodes() {
 		if t.Vote(i) == v {

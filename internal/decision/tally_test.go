@@ -59,14 +59,6 @@ func TestNewTallyPanics(t *testing.T) {
 	require.PanicsWithValue(t, "quorum: no tally for 0 of 3 nodes", func() { decision.NewTally(3, 0) })
 }
 
-func TestTallyCopyIsASnapshot(t *testing.T) {
-	tally := decision.NewTally(3, 2)
-	snapshot := tally
-	tally.Record(0, decision.Granted)
-	require.Zero(t, snapshot.Granted())
-	require.Equal(t, 1, tally.Granted())
-}
-
 // tallyTwin is a tally that is too simple to be wrong.
 type tallyTwin struct {
 	nodes, need int

@@ -93,26 +93,6 @@ func TestValidUntil(t *testing.T) {
 	}
 }
 
-func TestBacking(t *testing.T) {
-	claims := []time.Duration{0, -3, 5, 9, largest}
-	for _, tc := range []struct {
-		now  time.Duration
-		want int
-	}{
-		{math.MinInt64, 3},
-		{-5, 3},
-		{0, 3},
-		{4, 3},
-		{5, 2}, // a claim is not active any more at its expiry
-		{9, 1},
-		{largest - 1, 1},
-		{largest, 0},
-	} {
-		require.Equal(t, tc.want, decision.Backing(claims, tc.now), "now %d", tc.now)
-	}
-	require.Zero(t, decision.Backing(nil, 0))
-}
-
 // The twin computes without bounds, rounds by remainder, and cuts at the end.
 func TestDriftAndExpiryTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -61,13 +61,13 @@ var rules = []rule{
 	},
 	{
 		name: "what starts servers and runs suites stays out of the library",
-		docs: "node/memory, internal/nodetest, internal/fleet, internal/redisproc, internal/testkit and internal/watchdog are for " +
+		docs: "node/memory, internal/nodetest, internal/fleet, internal/redisproc and internal/testkit are for " +
 			"tests: only _test.go files, and packages that the root does not import, may use them.",
 		pkg:  module,
 		deps: true,
 		deny: []string{
 			module + "/node/memory", module + "/internal/nodetest", module + "/internal/fleet", module + "/internal/redisproc", module + "/internal/testkit",
-			module + "/internal/watchdog", "testing",
+			"testing",
 		},
 	},
 	{
@@ -156,10 +156,10 @@ var rules = []rule{
 	},
 	{
 		name:  "clock is a leaf",
-		docs:  "clock/ imports the standard library, and golang.org/x/sys for the clocks of the systems.",
+		docs:  "clock/ imports the standard library, the timer of internal/deadline, and golang.org/x/sys for the clocks of the systems.",
 		pkg:   module + "/clock",
 		deps:  true,
-		allow: []string{module + "/clock", "golang.org/x/sys"},
+		allow: []string{module + "/clock", module + "/internal/deadline", "golang.org/x/sys"},
 	},
 	{
 		name:  "respguard is a leaf",

@@ -193,7 +193,7 @@ func mutexesOf(file *ast.File) (names []string) {
 		return true
 	})
 	// The mutexes of clocks are leaves, and are described together.
-	if file.Name.Name == "clock" {
+	if file.Name.Name == "clock" || file.Name.Name == "deadline" {
 		return nil
 	}
 	return names

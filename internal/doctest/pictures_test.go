@@ -108,11 +108,10 @@ func TestStepsOfPictures(t *testing.T) {
 // TestFiguresOfHowItWorks compares the figures and messages on the page and in its pictures with the code.
 func TestFiguresOfHowItWorks(t *testing.T) {
 	page := squeezed(strings.Join(read(t, howItWorks).lines, " "))
-	ttl, skew := quorumlock.DefaultTTL, quorumlock.DefaultMaxClockSkew
 	client, err := quorumlock.New(quorumlock.Config{Nodes: []node.Node{memory.New("n1", nil)}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, client.Close(t.Context())) }()
-	handover := client.Config().Handover
+	ttl, skew, handover := client.Config().TTL, client.Config().MaxClockSkew, client.Config().Handover
 	stale := &fence.StaleError{Token: 41, Seen: 42}
 	lost := &quorumlock.LostError{Names: []string{"report"}, Reason: "no quorum of nodes confirmed a renewal in time"}
 	for _, want := range []string{

@@ -73,7 +73,6 @@ func TestMakeTargets(t *testing.T) {
 	require.Greater(t, found, 10, "the search finds too few names")
 }
 
-// TestIndex checks that the index lists every document.
 func TestIndex(t *testing.T) {
 	index := strings.Join(read(t, "docs/README.md").lines, "\n")
 	for _, d := range documents(t) {

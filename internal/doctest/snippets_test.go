@@ -96,7 +96,6 @@ func looksLikeGo(text string) bool {
 	return false
 }
 
-// TestSnippetsCheck tests the check itself.
 func TestSnippetsCheck(t *testing.T) {
 	library := newLibrary(t)
 	for text, ok := range map[string]bool{

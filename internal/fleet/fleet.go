@@ -18,7 +18,6 @@ import (
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/testkit"
-	"github.com/quorumlock/quorumlock/internal/watchdog"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -37,7 +36,6 @@ type Fleet struct {
 // goroutines wait: an hour takes a moment, and the result does not depend on the machine.
 func InVirtualTime(t *testing.T, n int, test func(t *testing.T, f *Fleet)) {
 	t.Helper()
-	watchdog.Watch(t, longest())
 	synctest.Test(t, func(t *testing.T) {
 		test(t, New(t, n))
 	})

@@ -1,9 +1,6 @@
 package fleet
 
-import (
-	"flag"
-	"time"
-)
+import "flag"
 
 // longForm selects the long form of the tests that have one, as make test-long does.
 var longForm = flag.Bool("long", false, "run tests in their long form: more cases, more rounds, more leases")
@@ -15,7 +12,3 @@ func Longer[T any](short, whole T) T {
 	}
 	return short
 }
-
-// longest returns how long one test may run. It is many times longer than a test takes on an idle machine, and short
-// enough that the package still has time left.
-func longest() time.Duration { return Longer(5*time.Minute, time.Hour) }

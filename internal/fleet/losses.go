@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // RecoveryTime is how long the recovery of a node lasts, with the default limits.
-const RecoveryTime = quorumlock.DefaultTTL + quorumlock.DefaultMaxClockSkew
+const RecoveryTime = quorumlock.DefaultTTL + time.Second
 
 // losses are the ways in which a node loses its memory.
 var losses = []struct {

@@ -63,13 +63,11 @@ type Set struct {
 	mu            sync.Mutex
 	subscriptions []subscription
 	// users counts the calls of Use without a Done.
-	users int
-	// idle closes the subscriptions.
+	users  int
 	idle   clock.Timer
 	closed bool
 }
 
-// subscription is the subscription on one node.
 type subscription struct {
 	// opening is set while it is being opened, lost while it is there but broken.
 	opening, lost bool
@@ -176,7 +174,6 @@ func (s *Set) subscribeLocked() {
 	}
 }
 
-// open opens the subscription on one node.
 func (s *Set) open(i int) {
 	s.mu.Lock()
 	sub := &s.subscriptions[i]

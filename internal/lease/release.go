@@ -355,7 +355,6 @@ func (q *lossInquiry) misses(i int) bool {
 	return q.release.gone.Vote(i) == decision.Granted && answered && q.replies[i].Recovering == 0
 }
 
-// loss returns the loss that the release found.
 func (q *lossInquiry) loss() Loss {
 	r := q.release
 	g := r.lease.grant

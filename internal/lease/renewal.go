@@ -105,7 +105,6 @@ func (g *Grant) renewOp(ttl time.Duration) wire.Op {
 	return op
 }
 
-// renews returns how many nodes a renewal needs.
 func (g *Grant) renews() uint8 { return uint8(g.spec.Need) } //nolint:gosec // at most quorum.MaxNodes
 
 // refused counts the vote of a node that is not asked. Requires r.grant.mu.

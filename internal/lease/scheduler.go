@@ -278,7 +278,6 @@ func (s *scheduler) stop() []*Grant {
 	return s.grants()
 }
 
-// grants returns all grants.
 func (s *scheduler) grants() []*Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -136,7 +136,6 @@ func (x *trial) must(lines ...string) {
 	}
 }
 
-// handles returns all handles on the deployment.
 func (x *trial) handles() []node.Node {
 	if x.Second == nil {
 		return []node.Node{x.Node}
@@ -154,7 +153,6 @@ func (x *trial) oneName() {
 	assert.Equal(x, name, x.Node.Name())
 }
 
-// acquisition is an attempt with a new token.
 func (x *trial) acquisition(owner, name string) wire.Op {
 	return x.complete(wire.Op{Kind: wire.Acquire, Names: []string{name}, Owner: owner, TTL: long})
 }

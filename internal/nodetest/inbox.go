@@ -14,7 +14,6 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// box is an inbox with its received messages.
 type box struct {
 	wire.Inbox
 	x        *trial
@@ -55,7 +54,6 @@ func (x *trial) listen(args []word, follows bool) error {
 	return nil
 }
 
-// next returns the next message.
 func (b *box) next() (wire.Message, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -103,7 +101,6 @@ func (x *trial) told(args []word) error {
 	return err
 }
 
-// hears waits for a message, whatever comes before it.
 func (x *trial) hears(args []word) error {
 	var err error
 	b, want := x.expected(args)
@@ -123,7 +120,6 @@ func matches(got, want wire.Message) bool {
 	return got == want
 }
 
-// expected returns the inbox and the messages of a line.
 func (x *trial) expected(args []word) (b *box, messages []wire.Message) {
 	name := "c"
 	if label, ok := strings.CutSuffix(args[0].text, ":"); ok && args[0].plain {

@@ -161,7 +161,6 @@ type word struct {
 	plain bool
 }
 
-// is reports whether the word is this sign.
 func (w word) is(sign string) bool { return w.plain && w.text == sign }
 
 // field takes a word like key=value apart.
@@ -197,7 +196,6 @@ func scan(line string) (words []word) {
 	return words
 }
 
-// split splits words at a sign.
 func split(words []word, sign string) (parts [][]word) {
 	for {
 		at := slices.IndexFunc(words, func(w word) bool { return w.is(sign) })

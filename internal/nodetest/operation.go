@@ -77,7 +77,6 @@ func (x *trial) exchange(words []word) error {
 	return nil
 }
 
-// complete fills in the defaults of an operation.
 func (x *trial) complete(op wire.Op) wire.Op {
 	if op.Limits == (wire.Limits{}) {
 		op.Limits = x.limits
@@ -117,7 +116,6 @@ var junk = wire.Reply{
 	Unsent:     true,
 }
 
-// do runs one batch.
 func (x *trial) do(ops ...wire.Op) []wire.Reply {
 	return x.doOn(x.Node, ops...)
 }
@@ -323,7 +321,6 @@ func (x *trial) found(args []string) *wire.Marker {
 	return &wire.Marker{Identity: cmp.Or(x.ids[args[0]], args[0]), Since: int64(x.number(args[1]))}
 }
 
-// option sets an option of an operation.
 func (x *trial) option(op *wire.Op, key, value string) {
 	switch key {
 	case "token":

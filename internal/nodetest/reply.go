@@ -15,7 +15,6 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// reasons are the words for failures.
 var reasons = map[string]error{
 	"recovering": node.ErrRecovering, "settings": node.ErrSettings, "clock": node.ErrClock,
 	"wrongtype": node.ErrWrongType, "closed": node.ErrClosed, "canceled": node.ErrCanceled, "misconfigured": node.ErrMisconfigured,
@@ -24,7 +23,6 @@ var reasons = map[string]error{
 // privilege is how long a free name is left to a woken waiter.
 const privilege = 50 * time.Millisecond
 
-// expected is what a line says of a reply.
 type expected struct {
 	outcome string
 	args    []word
@@ -63,7 +61,6 @@ func listed(text string) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers(from, to)), " ", ","), "[]")
 }
 
-// says reports whether the line has this field.
 func (want expected) says(key string) bool {
 	return slices.ContainsFunc(want.fields, func(f []string) bool { return f[1] == key })
 }
@@ -149,7 +146,6 @@ func succeeded(op wire.Op, r wire.Reply, want expected) error {
 	return nil
 }
 
-// failed requires the form that all errors have.
 func (x *trial) failed(reason error, op wire.Op, r wire.Reply, want expected) error {
 	var err *node.Error
 	if !errors.Is(r.Err, reason) || !errors.As(r.Err, &err) {

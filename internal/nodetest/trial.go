@@ -30,7 +30,6 @@ var limits = wire.Limits{MaxTTL: 2 * time.Minute, MaxClockSkew: 30 * time.Second
 // attempts bounds how often a test repeats a step that must be quick on a real clock.
 const attempts = 1000
 
-// trial is one subtest with its subject.
 type trial struct {
 	*testing.T
 	Subject
@@ -88,7 +87,6 @@ func (x *trial) malformed(format string, args ...any) {
 	x.Fatalf("%s: "+format, append([]any{x.at}, args...)...)
 }
 
-// run runs steps until one fails.
 func (x *trial) run(steps []step) error {
 	for _, s := range steps {
 		x.at = s.at + ": " + s.text
@@ -105,7 +103,6 @@ func (x *trial) run(steps []step) error {
 	return nil
 }
 
-// line runs a line with the steps below it.
 func (x *trial) line(verb word, args []word, body []step) error {
 	switch text := texts(args); verb.text {
 	case "limits": // of the following operations: MaxTTL,MaxClockSkew
@@ -189,7 +186,6 @@ func (x *trial) line(verb word, args []word, body []step) error {
 	return nil
 }
 
-// ask runs lines of text.
 func (x *trial) ask(lines ...string) error {
 	var steps []step
 	for _, line := range lines {
@@ -198,7 +194,6 @@ func (x *trial) ask(lines ...string) error {
 	return x.run(steps)
 }
 
-// each runs a line for each name.
 func (x *trial) each(names []string, line string) error {
 	for _, name := range names {
 		if err := x.ask(fmt.Sprintf(line, name)); err != nil {
@@ -208,7 +203,6 @@ func (x *trial) each(names []string, line string) error {
 	return nil
 }
 
-// same requires the same texts, in any order.
 func same(got, want []string) error {
 	slices.Sort(got)
 	slices.Sort(want)

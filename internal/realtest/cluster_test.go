@@ -13,7 +13,6 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
-	"github.com/quorumlock/quorumlock/internal/watchdog"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -25,7 +24,6 @@ type cluster struct {
 
 func startCluster(t testing.TB, n int, opts ...redisproc.Option) *cluster {
 	t.Helper()
-	watchdog.Watch(t, longest()) // It watches until the servers have been closed.
 	c := &cluster{t: t, servers: redisproc.StartN(t, n, opts...)}
 	c.open()
 	return c

@@ -15,20 +15,6 @@ var longForm = flag.Bool("long", false, "run tests in their long form: more case
 
 var soakSpan = flag.Duration("soak", 0, "how long TestRealNoLostWake runs, but at least for two storms")
 
-// longer returns its second argument in the long form and its first one otherwise.
-func longer[T any](short, whole T) T {
-	if *longForm {
-		return whole
-	}
-	return short
-}
-
-// longest bounds the duration of a single test. It is many times longer than any test needs on an
-// idle machine. It still leaves time for the rest of the package.
-func longest() time.Duration {
-	return longer(5*time.Minute, time.Hour) + *soakSpan
-}
-
 // in returns the next value of a channel. If none comes in time, it fails the test.
 func in[T any](t testing.TB, channel <-chan T, what string) T {
 	t.Helper()

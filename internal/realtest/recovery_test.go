@@ -180,7 +180,6 @@ type switchedAddr struct {
 	conns  []net.Conn
 }
 
-// node returns a node at the address, for one client.
 func (a *switchedAddr) node(t *testing.T) node.Node {
 	t.Helper()
 	dial := func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {

@@ -16,7 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/rights"
-	"github.com/quorumlock/quorumlock/internal/watchdog"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -36,7 +35,6 @@ type slot struct {
 func startSlot(t *testing.T) *slot {
 	t.Helper()
 	const tag = "ql"
-	watchdog.Watch(t, longest())
 	user := strings.TrimPrefix(rights.SetUser("locker", "secret", "{"+tag+"}:*"), "ACL SETUSER ")
 	s := &slot{Cluster: redisproc.StartCluster(t, redisproc.WithACL("user "+user)), t: t, tag: tag, marker: wire.MarkerKey(tag)}
 	s.open()

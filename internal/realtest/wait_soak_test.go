@@ -92,7 +92,6 @@ func TestRealNoLostWake(t *testing.T) {
 	}
 }
 
-// bounded notes a time that has a bound.
 func (s *soak) bounded(took, bound time.Duration, what string) {
 	if took-bound > s.longest-s.bound {
 		s.longest, s.bound, s.what = took, bound, what
@@ -164,7 +163,6 @@ func (s *soak) tenancies() map[string][]tenancy {
 	return all
 }
 
-// recorded returns the tenancies that one process has recorded.
 func (s *soak) recorded(pid string) map[string]tenancy {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.dir, pid))

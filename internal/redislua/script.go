@@ -10,10 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redislua/lua"
 )
 
-// scripts holds the compiled scripts of all servers, by digest.
 var scripts sync.Map
 
-// load compiles a script, unless that was done before.
 func load(digest, source string) error {
 	if _, known := scripts.Load(digest); known {
 		return nil
@@ -58,7 +56,6 @@ func withText(results []lua.Value) []lua.Value {
 	return results
 }
 
-// runScript runs a script that is loaded.
 func (s *Server) runScript(digest string, keys, args []string) Value {
 	script, _ := scripts.Load(digest)
 	clear(s.declared)

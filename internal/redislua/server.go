@@ -74,7 +74,6 @@ func (s *Server) Do(args ...string) Value {
 	return s.run(args)
 }
 
-// command is one command of Redis.
 type command struct {
 	run func(s *Server, args []string) Value
 	// least is the minimum of arguments, with the name of the command.
@@ -148,7 +147,6 @@ func (s *Server) run(args []string) Value {
 	}
 }
 
-// eval runs a script by its text or its digest.
 func (s *Server) eval(verb string, args []string) Value {
 	n, _ := strconv.Atoi(args[2]) // callers count their keys
 	var digest string
@@ -177,7 +175,6 @@ func (s *Server) key(name string) *key {
 	return k
 }
 
-// isOther reports whether a key has another type.
 func (s *Server) isOther(name string, kind byte) bool {
 	k := s.key(name)
 	return k != nil && k.kind != kind

@@ -22,8 +22,7 @@ const (
 	// clusterNodeTimeout is long enough that a busy machine does not cause a failover.
 	clusterNodeTimeout = 2 * time.Second
 	// failoverTimeout is longer than servers wait for a planned failover.
-	failoverTimeout = 6 * time.Second
-	// failoverAttempts is how often a planned failover is begun.
+	failoverTimeout  = 6 * time.Second
 	failoverAttempts = 3
 	// busOffset is the distance between the port for clients and the port of the cluster's bus. If the other servers
 	// reached themselves at the port of a dead server, they would take their own messages for its messages.
@@ -47,7 +46,6 @@ type Cluster struct {
 	fail func(error)
 }
 
-// members are the servers of a cluster.
 type members struct {
 	servers []*Server
 	ids     []string
@@ -55,8 +53,7 @@ type members struct {
 	// one sender, and the answers to them.
 	buses []*front
 
-	mu sync.Mutex
-	// cutOff has the ids of the servers that are isolated.
+	mu     sync.Mutex
 	cutOff map[string]bool
 }
 
@@ -151,7 +148,6 @@ func launchCluster(ctx context.Context, opts []Option) (*Cluster, error) {
 	return c, nil
 }
 
-// options are the options of one server.
 func (c *members) options(i int, ports []int) []Option {
 	return []Option{
 		func(conf *config) { conf.member = &member{port: ports[i], file: c.file(i, ports)} },
@@ -316,7 +312,6 @@ func (c *Cluster) AwaitHealthy() {
 	})
 }
 
-// sight is a server as another one sees it.
 type sight struct {
 	flags string
 	slots []string // such as "0-5460", and "7"
@@ -341,7 +336,6 @@ func (c *Cluster) seenBy(s *Server) map[*Server]sight {
 	return seen
 }
 
-// owns reports whether the server has a slot.
 func (of sight) owns(slot int) bool {
 	return slices.ContainsFunc(of.slots, func(slots string) bool {
 		var from, to int
@@ -390,7 +384,6 @@ func (c *Cluster) awaitTakeover(slot int, by *Server) {
 	c.awaitOwner(slot, func(s *Server, votes, _ int) bool { return s == by && votes > len(c.servers)/2 })
 }
 
-// find returns a server of which INFO replication tells this.
 func (c *Cluster) find(what string, told func(s *Server, is map[string]string) bool) *Server {
 	for _, s := range c.servers {
 		if is, err := s.info(c.ctx, "replication"); err == nil && told(s, is) {
@@ -535,7 +528,6 @@ func (c *members) forward(i int, conn net.Conn, target string) {
 	}, Copy)
 }
 
-// isCutOff reports whether a message must not pass.
 func (c *members) isCutOff(sender, receiver string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

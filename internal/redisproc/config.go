@@ -226,7 +226,6 @@ func freePort(limit int, offsets ...int) (int, error) {
 	return 0, fmt.Errorf("find a free port: %w", err)
 }
 
-// probePort fails if the port is not free.
 func probePort(port int) error {
 	l, err := net.Listen("tcp", hostPort(port))
 	if err != nil {

@@ -55,7 +55,6 @@ func (c *config) serverProgram() string {
 	return cmp.Or(c.program, os.Getenv(ProgramEnv), "redis-server")
 }
 
-// findProgram checks that the program of the server is there.
 func (c *config) findProgram() error {
 	program := c.serverProgram()
 	if _, err := exec.LookPath(program); err == nil {

@@ -146,7 +146,6 @@ func (s *Server) awaitSync(master *Server) error {
 	})
 }
 
-// awaitInfo waits until a section of INFO is as told.
 func (s *Server) awaitInfo(section string, told func(is map[string]string) bool) error {
 	var is map[string]string
 	var err error
@@ -162,7 +161,6 @@ func (s *Server) awaitInfo(section string, told func(is map[string]string) bool)
 	return fmt.Errorf("not as it should be after %v: %v", startTimeout, is)
 }
 
-// info returns the fields of a section of INFO.
 func (s *Server) info(ctx context.Context, section string) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()

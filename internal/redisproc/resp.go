@@ -85,7 +85,6 @@ func encode(args []string) string {
 	return b.String()
 }
 
-// readReply reads one reply of protocol version 2.
 func readReply(in *bufio.Reader) (reply, error) {
 	line, err := in.ReadString('\n')
 	if err != nil {

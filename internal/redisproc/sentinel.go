@@ -12,7 +12,6 @@ const (
 	sentinelFailoverTimeout = 3 * time.Second
 )
 
-// watched is the master that a Sentinel watches.
 type watched struct {
 	name   string
 	master *Server

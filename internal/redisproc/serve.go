@@ -70,7 +70,6 @@ func (f *front) name(conn net.Conn, name string) bool {
 	return true
 }
 
-// sever closes the connections of some names.
 func (f *front) sever(which func(name string) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -135,7 +135,6 @@ func (s *Server) reservePorts() {
 	}
 }
 
-// ports returns the ports at which the server listens.
 func (s *Server) ports() []int {
 	ports := []int{s.port}
 	if s.conf.tls {

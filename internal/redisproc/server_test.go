@@ -1,7 +1,6 @@
 package redisproc
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
@@ -154,52 +153,6 @@ func TestPassword(t *testing.T) {
 	assert.Contains(t, refused.Error(), "NOAUTH")
 	s.Restart()
 	assert.Empty(t, s.Keys())
-}
-
-func TestACL(t *testing.T) {
-	s := Start(t, WithACL("user alice on >secret ~a* +get +set", "user default off"))
-	_, err := s.Command("PING")
-	require.ErrorContains(t, err, "NOAUTH", "the default user is off")
-
-	as := func(commands ...[]string) error {
-		login := []string{"AUTH", "alice", "secret"}
-		_, err := exchangeContext(t.Context(), "unix", s.Socket(), append([][]string{login}, commands...))
-		return err
-	}
-	require.NoError(t, as([]string{"SET", "a", "1"}))
-	require.ErrorContains(t, as([]string{"SET", "b", "1"}), "NOPERM")
-	require.ErrorContains(t, as([]string{"DEL", "a"}), "NOPERM")
-}
-
-func TestTLS(t *testing.T) {
-	servers := StartN(t, 2, WithTLS())
-	for _, s := range servers {
-		conf := &tls.Config{RootCAs: servers[0].CertPool(), MinVersion: tls.VersionTLS12}
-		conn, err := tls.Dial("tcp", s.TLSAddr(), conf)
-		require.NoError(t, err)
-		r, err := converse(conn, [][]string{{"PING"}})
-		require.NoError(t, err)
-		assert.Equal(t, "PONG", r.text())
-		require.NoError(t, conn.Close())
-		assert.FileExists(t, s.CAFile())
-		require.NoError(t, pingTCP(s.Addr(), commandTimeout), "the plain port stays")
-	}
-	_, err := tls.Dial("tcp", servers[0].TLSAddr(), &tls.Config{MinVersion: tls.VersionTLS12})
-	require.Error(t, err, "the system's roots do not vouch for it")
-}
-
-func TestSentinel(t *testing.T) {
-	master := Start(t, WithPassword("pw"))
-	_, port, err := net.SplitHostPort(master.Addr())
-	require.NoError(t, err)
-	sentinel := StartSentinel(t, "m", master)
-	want := "127.0.0.1\n" + port
-	assert.Equal(t, want, command(t, sentinel, "SENTINEL", "get-master-addr-by-name", "m"))
-	assert.Equal(t, "(nil)", command(t, sentinel, "SENTINEL", "get-master-addr-by-name", "other"))
-
-	sentinel.Restart()
-	assert.Equal(t, want, command(t, sentinel, "SENTINEL", "get-master-addr-by-name", "m"))
-	require.NoError(t, pingTCP(sentinel.Addr(), commandTimeout))
 }
 
 // A port is the server's own while that is down: connections are refused, and others cannot listen.

@@ -58,7 +58,6 @@ func TryLaunchN(ctx context.Context, n int, opts ...Option) ([]*Server, error) {
 	return slices.DeleteFunc(servers, func(s *Server) bool { return s == nil }), errors.Join(errs...)
 }
 
-// firstStart looks for ports until the server could bind them.
 func (s *Server) firstStart(ctx context.Context) error {
 	if s.conf.tls {
 		if err := writeCertificates(s.dir); err != nil {

@@ -37,7 +37,6 @@ func (s *Server) CAFile() string {
 	return filepath.Join(s.dir, certFile)
 }
 
-// writeCertificates puts the certificate and its key into dir.
 func writeCertificates(dir string) error {
 	pair := testServer().TLS.Certificates[0]
 	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)

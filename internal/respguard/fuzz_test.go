@@ -40,7 +40,6 @@ func (r *reader) line() (string, error) {
 	return string(line[:len(line)-1]), nil
 }
 
-// length takes the line of a length.
 func (r *reader) length(most uint64) (int, error) {
 	line, err := r.line()
 	if err != nil {

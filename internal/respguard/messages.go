@@ -9,8 +9,7 @@ var space = []byte(" ")
 //
 // A confirmation of a subscription looks like a message, but belongs to a command.
 type messages struct {
-	turns *turns
-	// answered is how many commands were answered in full.
+	turns    *turns
 	answered int64
 	// arrays is set once a subscription was confirmed by an array.
 	arrays bool
@@ -72,7 +71,6 @@ func (m *messages) expect(kind byte) error {
 	return nil
 }
 
-// idle reports whether no command waits for an answer.
 func (m *messages) idle() bool { return m.answered >= m.turns.asked.Load() }
 
 // inner takes the type of a value inside of another.
@@ -164,7 +162,6 @@ func (m *messages) confirm(v verb) error {
 	return nil
 }
 
-// end ends an outermost value.
 func (m *messages) end() error {
 	if m.message {
 		m.message = false

@@ -218,7 +218,6 @@ func header(p []byte) (length int64, at int, err error) {
 	return length, at + len("\r\n"), nil
 }
 
-// grow adds to the size of the reply.
 func (r *replies) grow(n int64) error {
 	err := r.fits(n)
 	r.size += n
@@ -259,7 +258,6 @@ func (r *replies) complete(kind byte, text []byte) error {
 	return nil
 }
 
-// end ends an outermost value.
 func (r *replies) end() error {
 	if !r.messages.message { // the client keeps replies until it has all that it waits for
 		r.debt = max(0, r.debt+r.size-SmallReply)

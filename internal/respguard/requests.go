@@ -14,8 +14,7 @@ type requests struct {
 	arguments, left int64
 	order           order
 	verb            verb
-	// sent is how many commands were sent in full.
-	sent int64
+	sent            int64
 }
 
 // order is a command of which the guard must know more than that it was sent.
@@ -103,7 +102,6 @@ func (r *requests) argument(word []byte) {
 	}
 }
 
-// end counts a command.
 func (r *requests) end() {
 	switch {
 	case r.verb != 0 && r.arguments < 2: // there is a confirmation for each channel that there is

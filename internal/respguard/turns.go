@@ -28,11 +28,9 @@ type turns struct {
 // confirmation for each channel, or by an error. Other commands are answered by an array, of which a client
 // takes the first values without a look at its length.
 type expected struct {
-	// command is how many commands were sent before this one.
-	command  int64
-	verb     verb
-	channels int64
-	// confirmed is how many channels the server has confirmed.
+	command   int64
+	verb      verb
+	channels  int64
 	confirmed int64
 	// values is the smallest number of values in an array.
 	values int64

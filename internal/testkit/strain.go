@@ -45,7 +45,6 @@ func (s *Strain) watch(ctx context.Context) {
 	}
 }
 
-// note counts a tick that is due.
 func (s *Strain) note() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,9 +28,8 @@ const (
 type heart struct {
 	router *router
 
-	mu    sync.Mutex
-	timer clock.Timer
-	// beating is set while the timer is set.
+	mu      sync.Mutex
+	timer   clock.Timer
 	beating bool
 	// lastAt is the time of the last beat. jitter shortens the time until the next.
 	lastAt time.Duration
@@ -75,7 +74,6 @@ func (h *heart) dueLocked(interval time.Duration) time.Duration {
 	return h.lastAt + interval - time.Duration(h.jitter*float64(interval/4))
 }
 
-// stop stops the timer.
 func (h *heart) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,7 +187,6 @@ func (t *ticket) waiting(i int) (w wire.Waiting, ok bool) {
 	}, true
 }
 
-// onStanding handles the answer of node i to a beat.
 func (t *ticket) onStanding(i int, now time.Duration, s wire.Standing) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

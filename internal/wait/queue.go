@@ -19,9 +19,8 @@ type Queues struct {
 	router router
 	heart  heart
 
-	mu sync.Mutex
-	by map[queueKey]*localQueue
-	// spare are empty queues, for reuse.
+	mu      sync.Mutex
+	by      map[queueKey]*localQueue
 	spare   []*localQueue
 	denials denials
 
@@ -302,7 +301,6 @@ func (d *denials) record(key queueKey, now time.Duration) {
 	(*d)[key] = now
 }
 
-// recent reports whether there was a denial lately.
 func (d denials) recent(key queueKey, now time.Duration) bool {
 	at, known := d[key]
 	return known && now-at < denialMemory

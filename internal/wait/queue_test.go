@@ -201,7 +201,6 @@ func (p *queueTwin) check() {
 	}
 }
 
-// empty removes all waiters and holders.
 func (p *queueTwin) empty() {
 	for k := range p.waiting {
 		if p.holder[k] != nil {

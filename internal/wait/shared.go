@@ -62,7 +62,6 @@ func beatInterval(rank int) time.Duration {
 	return max(BeatInterval, time.Duration(rank)*BeatInterval/nearHead)
 }
 
-// signal makes a waiter look again.
 func signal(signals chan<- struct{}) {
 	select {
 	case signals <- struct{}{}:
@@ -111,3 +110,13 @@ func (s *shared) SettleTime() time.Duration {
 // contenders for 2 latencies, until its grants are undone. Shorter pauses let a few contenders on
 // slow links block each other for seconds.
 func (s *shared) contentionPause() time.Duration { return 8 * s.engine.Nodes.MedianLatency() }
+
+// Result is a lease, and how it was acquired.
+type Result struct {
+	Lease *lease.Lease
+	// Attempts counts the attempts. Waited is the time from the call to the grant.
+	Attempts int
+	Waited   time.Duration
+	// HandedOver is set if another lease of this client was handed over.
+	HandedOver bool
+}

@@ -275,7 +275,6 @@ func (t *ticket) onAnnounced(i int, names []string, now time.Duration) {
 	t.signalIfSoonerLocked()
 }
 
-// onLost records that messages of a node no longer arrive.
 func (t *ticket) onLost(i int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -398,7 +397,6 @@ func (t *ticket) addHint(i int, offered []int) {
 	}
 }
 
-// takeHints returns and clears the hints, for the next attempt.
 func (t *ticket) takeHints() []decision.Slots {
 	t.mu.Lock()
 	defer t.mu.Unlock()

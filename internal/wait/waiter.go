@@ -163,7 +163,6 @@ func (w *waiter) outageEnd() time.Duration {
 	return max(since, w.began) + max(w.spec.MaxOutage, 0)
 }
 
-// planNext schedules the next attempt after a failed one.
 func (w *waiter) planNext(again lease.Retry, err error) {
 	qs := w.queues
 	now := qs.engine.Clock.Now()
@@ -401,4 +400,47 @@ func (w *waiter) needsTicket() bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	return qs.denials.recent(keyOf(w.spec), w.began)
+}
+
+// Acquire waits in the local queue until the lock is taken, or waiting cannot help. trace may be
+// nil.
+func (qs *Queues) Acquire(ctx context.Context, s *lease.Spec, trace lease.Trace) (Result, error) {
+	w := qs.newWaiter(s, trace)
+	r, err := w.run(ctx)
+	w.finish(r.Lease)
+	return r, err
+}
+
+// maxSlotAttempts bounds how often a TryAcquire asks for slots that the nodes have just reported as
+// free.
+const maxSlotAttempts = 5
+
+// TryAcquire makes an attempt without the local queue. For a semaphore it makes a few, while nodes
+// report that other slots are free. trace may be nil.
+func (qs *Queues) TryAcquire(ctx context.Context, s *lease.Spec, trace lease.Trace) (Result, error) {
+	if qs.Crowded(ctx, s) {
+		err := qs.engine.CrowdedError(s)
+		qs.env.Events.AttemptFailed(s, 1, err)
+		return Result{}, err
+	}
+	began := qs.engine.Clock.Now()
+	for tries, now := 1, began; ; tries, now = tries+1, qs.engine.Clock.Now() {
+		l, again, err := qs.engine.Attempt(ctx, s, lease.Request{Began: now, Trace: trace})
+		switch {
+		case err == nil:
+			return Result{Lease: l, Attempts: tries, Waited: l.GrantedAt() - began}, nil
+		case ctx.Err() != nil:
+			err = lease.GaveUp(err, lease.ContextError(ctx))
+		}
+		qs.env.Events.AttemptFailed(s, tries, err)
+		if ctx.Err() != nil || tries == maxSlotAttempts || !again.OtherSlots {
+			return Result{}, err
+		}
+	}
+}
+
+// Crowded reports whether the nodes cannot answer a call for this lock before the context ends.
+func (qs *Queues) Crowded(ctx context.Context, s *lease.Spec) bool {
+	end, ok := ctx.Deadline()
+	return ok && qs.engine.Nodes.Crowded(s.Need, time.Until(end)) //nolint:forbidigo // deadlines of contexts are of package time
 }

@@ -79,7 +79,6 @@ func (r *router) setDenied(t *ticket, denied bool) (changed bool) {
 	return changed
 }
 
-// removeTicket ends the messages to a ticket.
 func (r *router) removeTicket(t *ticket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

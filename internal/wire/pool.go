@@ -3,6 +3,7 @@ package wire
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Pool says that the names of an operation are slots of a pool. Its waiters wait for any slot, in one queue
@@ -110,4 +111,16 @@ func Vacated(name string) (pool string, slots []int, ok bool) {
 		}
 	}
 	return pool, slots, pool != ""
+}
+
+// Eviction returns the operations that take names from one owner and keep its lease from renewing, while others keep theirs:
+// a lock, or permits of one semaphore with the pool p. For permits, wake follows: a release with nothing to remove, which
+// wakes the waiters in the queue of the pool. For a lock, it has no pool, and is not needed.
+func Eviction(owner string, names []string, ttl time.Duration, p Pool) (take, wake Op) {
+	for _, name := range names {
+		if pool, _ := cutSlots(name); pool != "" {
+			p.Name, p.Size = pool, max(p.Size, SlotOf(pool, name)+1)
+		}
+	}
+	return Op{Kind: ForceRelease, Names: names, Owner: owner, TTL: ttl}, Op{Kind: Release, Names: names, Owner: owner, Pool: p}
 }

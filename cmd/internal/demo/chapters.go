@@ -57,7 +57,6 @@ func (s *stage) isRefused() {
 	s.b.tell("is refused: held by %.6s…, which is A, for another %v unless renewed", by.Owner, text.Rounded(by.TTL))
 }
 
-// waits starts B's wait for the lock.
 func (s *stage) waits() {
 	waiting := make(chan granted, 1)
 	go func() {
@@ -78,7 +77,7 @@ func (s *stage) stillWaits() {
 
 // renews waits for the next renewal of the lease, and prints it. Nodes that are stopped may still back the lease.
 func (s *stage) renews() {
-	var e quorumlock.RenewedEvent
+	var e quorumlock.RenewalEvent
 	for e.Owner != s.held.Owner() {
 		e = receive(s, s.holder.renewed, "the holder renews")
 	}

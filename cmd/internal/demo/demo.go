@@ -67,12 +67,11 @@ Next: quorumlock run --help, for locks on your own servers; README.md and docs/,
 
 // stage is the state of the demo. Its methods are steps, and end the attempt if anything unexpected happens.
 type stage struct {
-	w     io.Writer
-	began time.Time
-	ctx   context.Context //nolint:containedctx // it lives as long as the demo, whose context it is
-	nodes []*memory.Node
-	a, b  *actor
-	// stopped counts the nodes that do not answer.
+	w       io.Writer
+	began   time.Time
+	ctx     context.Context //nolint:containedctx // it lives as long as the demo, whose context it is
+	nodes   []*memory.Node
+	a, b    *actor
 	stopped int
 
 	// held is the current lease of the lock, and holder has it. waiting receives the result of B's wait for the next.
@@ -86,7 +85,6 @@ type stage struct {
 	handOver, early time.Duration
 }
 
-// granted is the result of B's wait.
 type granted struct {
 	lease *quorumlock.Lease
 	at    time.Time
@@ -97,8 +95,8 @@ type granted struct {
 type actor struct {
 	*quorumlock.Client
 	tell    func(format string, args ...any)
-	renewed chan quorumlock.RenewedEvent
-	failed  chan quorumlock.RenewalFailedEvent
+	renewed chan quorumlock.RenewalEvent
+	failed  chan quorumlock.RenewalEvent
 }
 
 func newStage(ctx context.Context, w io.Writer, log *slog.Logger) (*stage, error) {
@@ -122,12 +120,12 @@ func (s *stage) newActor(name string, cfg quorumlock.Config) (*actor, error) {
 	a := &actor{
 		tell: func(format string, args ...any) { s.tell(name, format, args...) },
 		// The capacity exceeds the renewals of the demo, because hooks must not block.
-		renewed: make(chan quorumlock.RenewedEvent, 1000),
-		failed:  make(chan quorumlock.RenewalFailedEvent, 1000),
+		renewed: make(chan quorumlock.RenewalEvent, 1000),
+		failed:  make(chan quorumlock.RenewalEvent, 1000),
 	}
 	cfg.Hooks = quorumlock.Hooks{
-		Renewed:       func(e quorumlock.RenewedEvent) { a.renewed <- e },
-		RenewalFailed: func(e quorumlock.RenewalFailedEvent) { a.failed <- e },
+		Renewed:       func(e quorumlock.RenewalEvent) { a.renewed <- e },
+		RenewalFailed: func(e quorumlock.RenewalEvent) { a.failed <- e },
 	}
 	var err error
 	a.Client, err = quorumlock.New(cfg)
@@ -170,7 +168,6 @@ func (s *stage) expect(what string, ok bool, err error) {
 	}
 }
 
-// succeeds ends the attempt at an error.
 func (s *stage) succeeds(what string, err error) { s.expect(what, err == nil, err) }
 
 func receive[T any](s *stage, events <-chan T, what string) (event T) {
@@ -182,7 +179,6 @@ func receive[T any](s *stage, events <-chan T, what string) (event T) {
 	return event
 }
 
-// eventually polls until a condition holds.
 func (s *stage) eventually(what string, is func() bool) {
 	for !is() {
 		receive(s, time.After(time.Millisecond), what)
@@ -209,7 +205,6 @@ func backing(lease *quorumlock.Lease) int {
 	return have
 }
 
-// silent returns the nodes that did not answer an operation.
 func silent(err error) (names []string) {
 	var e *quorumlock.NoQuorumError
 	if errors.As(err, &e) {

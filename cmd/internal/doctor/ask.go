@@ -14,7 +14,6 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// examiner asks one node.
 type examiner struct {
 	*Node
 	peer *watch.Peer
@@ -79,7 +78,6 @@ func (e *examiner) run(ctx context.Context, args ...string) error {
 	return err
 }
 
-// time returns the server's clock.
 func (e *examiner) time(ctx context.Context) (time.Time, error) {
 	answer, err := e.ask(ctx, "TIME")
 	if err != nil {

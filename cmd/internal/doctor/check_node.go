@@ -113,7 +113,6 @@ func (n *Node) danger() Severity {
 	return Warning
 }
 
-// setting returns a setting that is a number.
 func (n *Node) setting(name string) (int64, error) {
 	s := n.Settings[name]
 	if !s.Known() {
@@ -280,7 +279,6 @@ func (n *Node) rules(purpose string, v Verdict) (rules []string) {
 	return rules
 }
 
-// commandsOf formats rules as the commands that they permit.
 func commandsOf(rules []string) string {
 	names := make([]string, len(rules))
 	for i, r := range rules {

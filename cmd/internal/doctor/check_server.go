@@ -30,7 +30,6 @@ func (j *judge) usable(n *Node) {
 // noEviction are the commands that end evictions.
 var noEviction = []string{"CONFIG SET maxmemory-policy noeviction", rewrite}
 
-// rewrite saves changed settings.
 const rewrite = "CONFIG REWRITE"
 
 // eviction judges what the library accepts. It refuses a server that may evict locks, unless that is allowed.
@@ -86,7 +85,6 @@ func (j *judge) persistence(n *Node) {
 	}
 }
 
-// snapshot judges a server whose last snapshot failed.
 func (j *judge) snapshot(n *Node) {
 	severity, found := Warning, "the last snapshot failed"
 	switch stop := n.Settings["stop-writes-on-bgsave-error"]; {

@@ -19,7 +19,6 @@ const (
 	info
 )
 
-// checks are all checks, in the order of the report.
 var checks = []check{
 	{id: "count", set: (*judge).count},
 	{id: "reachable", set: (*judge).reachable},

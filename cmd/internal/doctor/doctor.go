@@ -148,7 +148,6 @@ func (i Info) number(field string) int64 {
 	return n
 }
 
-// version returns the product and its version.
 func (i Info) version() string {
 	for _, fork := range []string{"valkey", "redict"} {
 		if v := i[fork+"_version"]; v != "" {
@@ -161,7 +160,6 @@ func (i Info) version() string {
 	return "redis " + i["redis_version"]
 }
 
-// role returns the server's role, in one word.
 func (i Info) role() string {
 	switch {
 	case cmp.Or(i["server_mode"], i["redis_mode"], i["redict_mode"]) == "sentinel": // Valkey, Redis, Redict

@@ -27,7 +27,6 @@ func Examine(ctx context.Context, cfg Config) *Facts {
 	return f
 }
 
-// examine collects the facts about one node.
 func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 	n := Node{User: cmp.Or(opt.Username, "default"), Sentinel: opt.MasterName != "", Tag: opt.Tag, AllowEviction: opt.AllowEviction}
 	peer, err := watch.NewPeer(opt, cfg.Patience, "quorumlock-doctor")
@@ -134,7 +133,6 @@ func parseMarker(fields []string, now time.Time, recovery time.Duration) *Marker
 	return m
 }
 
-// samples is the number of measured round trips.
 const samples = 30
 
 // offset returns the offset of a server's clock that was told within a round trip. The server read it at some time

@@ -56,7 +56,6 @@ type Report struct {
 	Checks   []Check  `json:"checks"`
 }
 
-// count counts the findings of a severity.
 func (r *Report) count(s Severity) (count int) {
 	for _, c := range r.Checks {
 		for _, f := range c.Findings {
@@ -68,7 +67,6 @@ func (r *Report) count(s Severity) (count int) {
 	return count
 }
 
-// judge is one check of the facts.
 type judge struct {
 	*Facts
 	// nodes are those of which the check knows what it needs, for a check of the set.

@@ -28,7 +28,6 @@ type setup struct {
 	cfg       Config
 }
 
-// start starts servers, which are new.
 func (s *setup) start(opts ...redisproc.Option) {
 	s.servers = redisproc.StartN(s.t, 3, append([]redisproc.Option{redisproc.WithAOF()}, opts...)...)
 	s.addresses = nil

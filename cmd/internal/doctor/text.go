@@ -77,7 +77,6 @@ func Print(w io.Writer, f *Facts, r *Report) error {
 	return err
 }
 
-// row is the node's row of the table.
 func (d nodeReport) row() []string {
 	clock := "-"
 	if d.Clock != nil {
@@ -101,7 +100,6 @@ func briefly(ms *float64) string {
 
 type printer struct {
 	strings.Builder
-	// nodes is the number of nodes.
 	nodes int
 }
 
@@ -175,7 +173,6 @@ func (p *printer) unknowns(r *Report) {
 	}
 }
 
-// fine lists the checks without findings.
 func (p *printer) fine(r *Report) {
 	var ids []string
 	for _, c := range r.Checks {

@@ -48,7 +48,6 @@ type Answer struct {
 	holders []node.Holder
 	// unknown is why the node does not tell about a semaphore and a latch of that name.
 	unknown string
-	// toBegin is set if the node's recovery has not begun.
 	toBegin bool
 	// wrongType is set if the key on the node is no lock.
 	wrongType bool
@@ -64,7 +63,6 @@ func (d whole) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Duration(d).Milliseconds())
 }
 
-// ttlText describes a TTL.
 func ttlText(d time.Duration) string {
 	if d == node.NoExpiry {
 		return "never expires"
@@ -163,7 +161,6 @@ func (a Answer) removal(key string) string {
 	return fmt.Sprintf("removed %q of %s, %v before it would have run out", key, who, h.TTL.Round(time.Millisecond))
 }
 
-// judge summarises the answers of the nodes.
 func (l *Lock) judge() string {
 	free := l.count(Answer.isFree)
 	sure := l.count(func(a Answer) bool { return a.isFree() && !a.recovers() })
@@ -204,7 +201,6 @@ func (l *Lock) foremost() (owner string) {
 	return owner
 }
 
-// count counts the nodes for which is returns true.
 func (l *Lock) count(is func(Answer) bool) (count int) {
 	for _, a := range l.Nodes {
 		if is(a) {

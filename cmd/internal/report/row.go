@@ -29,7 +29,6 @@ type Row struct {
 	Waiters int   `json:"waiters"`
 }
 
-// age is how long an owner has held a lock.
 type age struct {
 	Since string `json:"since"`
 	Held  whole  `json:"held_ms"`
@@ -42,7 +41,6 @@ func (a age) text() string {
 	return time.Duration(a.Held).Truncate(time.Second).String()
 }
 
-// rows makes the rows of one look.
 type rows struct {
 	now   time.Time
 	facts *watch.Facts

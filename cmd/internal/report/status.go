@@ -59,7 +59,6 @@ func NewStatus(now time.Time, facts *watch.Facts, keys []string) (status Status)
 	return status
 }
 
-// readers returns all readers that any node reported.
 func (l *Lock) readers() (readers []holder) {
 	for _, owner := range l.Owners() {
 		var left []time.Duration
@@ -126,7 +125,6 @@ func (n *Name) String() string {
 	return w.String()
 }
 
-// ofAll formats a number of nodes for a table.
 func (n *Name) ofAll(nodes int) string { return fmt.Sprintf("%d/%d", nodes, len(n.Nodes)) }
 
 func (n *Name) semaphore() string {
@@ -162,7 +160,6 @@ func (n *Name) latch() string {
 	return fmt.Sprintf("latch %q: %d of %d have counted down", n.Key, n.counted, n.latched)
 }
 
-// cells returns a node's row of the table.
 func (a Answer) cells() []string {
 	holder, ttl, latency, readers := "-", "-", "-", 0
 	for _, h := range a.holders {
@@ -189,7 +186,6 @@ func tokenText(token uint64) string {
 	return strconv.FormatUint(token, 10)
 }
 
-// note returns anything unusual about a node.
 func (a Answer) note() string {
 	switch {
 	case a.Error != "":

@@ -76,7 +76,6 @@ func Advice(err error) string {
 	return text
 }
 
-// fromNodes reports whether an error may contain text of servers.
 func fromNodes(err error) bool {
 	var one *node.Error
 	return errors.As(err, &one) || errors.Is(err, quorumlock.ErrHeld) || errors.Is(err, quorumlock.ErrNoQuorum) || errors.Is(err, quorumlock.ErrLost)

@@ -13,13 +13,11 @@ import (
 // batch is the number of names in one script call, and of commands in one exchange.
 const batch = 200
 
-// asker asks one node.
 type asker struct {
 	*Peer
 	limits node.Limits
 	prefix string
 
-	// said is the node's answer.
 	said Node
 	// found are the locks that were found. searched is set unless some keys were not searched for locks.
 	found    []string
@@ -29,7 +27,6 @@ type asker struct {
 // absentLock is a name without a holder, which every user may read.
 const absentLock = "quorumlock:top"
 
-// greet checks whether the node answers.
 func (a *asker) greet(ctx context.Context) {
 	a.said, a.found = Node{Name: a.Name(), Locks: make(map[string]Lock), Kinds: make(map[string]Kinds)}, nil
 	// The first exchange connects, so its time is no measure of a round trip.
@@ -58,7 +55,6 @@ func HoldersOf(r wire.Reply) (holders []node.Holder) {
 	return holders
 }
 
-// inspect asks for the holders of the names.
 func (a *asker) inspect(ctx context.Context, names []string) {
 	for few := range slices.Chunk(names, batch) {
 		a.inspectSome(ctx, few)

@@ -23,17 +23,11 @@ func (w *Watcher) ForceRelease(ctx context.Context, name string, owners []string
 // keep theirs. It returns a reply for each node.
 func (w *Watcher) Evict(ctx context.Context, owner string, names []string, permits int) []wire.Reply {
 	op := w.removal(names...)
-	op.Owner = owner
-	wake := wire.Op{Kind: wire.Release, Names: op.Names, Owner: owner, Pool: wire.Pool{Size: permits}}
-	for _, name := range op.Names {
-		if semaphore, number, ok := wire.Permit(name); ok {
-			wake.Pool = wire.Pool{Name: wire.PoolName(semaphore), Size: max(wake.Pool.Size, number+1)}
-		}
-	}
+	take, wake := wire.Eviction(owner, op.Names, op.TTL, wire.Pool{Size: permits})
 	return w.remove(func(a *asker) wire.Reply {
-		reply := a.Run(ctx, op)
+		reply := a.Run(ctx, take)
 		if wake.Pool.Name != "" && reply.Err == nil {
-			a.Run(ctx, wake) // the waiters are in the queue of the pool
+			a.Run(ctx, wake)
 		}
 		return reply
 	})

@@ -12,11 +12,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/slots"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // MostWaiters limits the number of waiters that are counted for a name.
 const MostWaiters = 100
+
+// MostPermits is how many permits a semaphore has at most.
+const MostPermits = slots.MaxPermits
 
 // mostFound limits the number of locks that a look finds by its search.
 const mostFound = 10000

@@ -99,7 +99,6 @@ func command(t *testing.T, s *redisproc.Server, args ...string) string {
 	return answer
 }
 
-// acquisition acquires a lock of any kind.
 type acquisition func(context.Context) (*quorumlock.Lease, error)
 
 // hold acquires a lock, and returns when all servers have granted it. Acquire itself returns before the slowest

@@ -50,7 +50,6 @@ func (u unsupported) Error() string {
 	return fmt.Sprintf("line %d: %T is not supported", u.line, u.what)
 }
 
-// body is the code of a function.
 type body struct {
 	slots      int // variables and parameters, of all blocks
 	parameters []*local
@@ -77,7 +76,6 @@ type local struct {
 // cell holds a variable that functions share.
 type cell struct{ value Value }
 
-// frame is one call of a function.
 type frame struct {
 	machine  *Machine
 	slots    []Value
@@ -127,7 +125,6 @@ func (f *frame) declare(l *local, v Value) {
 	}
 }
 
-// compiler compiles one function.
 type compiler struct {
 	outer    *compiler
 	body     *body
@@ -171,7 +168,6 @@ func (c *compiler) upvalue(name string) int {
 	return len(c.body.upvalues) - 1
 }
 
-// function compiles a function expression.
 func (c *compiler) function(e *ast.FunctionExpr) expression {
 	inner := &compiler{outer: c, body: &body{variadic: e.ParList.HasVargs}, variadic: e.ParList.HasVargs}
 	inner.scopes = []map[string]*local{{}}
@@ -236,7 +232,6 @@ func (a *arena[T]) list(n int) []T {
 	return a.memory[a.used-n : a.used : a.used]
 }
 
-// one returns a copy of an item.
 func (a *arena[T]) one(item T) *T {
 	place := &a.list(1)[0]
 	*place = item

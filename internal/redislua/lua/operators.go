@@ -39,7 +39,6 @@ var arithmetic = map[string]func(a, b float64) float64{
 	"^": math.Pow,
 }
 
-// operand returns the number of an operand.
 func operand(v Value) float64 {
 	if n, ok := v.(float64); ok {
 		return n
@@ -62,7 +61,6 @@ func length(v Value) Value {
 	return nil
 }
 
-// joinable returns the text of an operand.
 func joinable(v Value) string {
 	text, ok := Text(v)
 	if !ok {

@@ -81,14 +81,12 @@ func (t *Table) Set(key, value Value) {
 	}
 }
 
-// trim removes nils from the end of the array.
 func (t *Table) trim() {
 	for n := len(t.array); n > 0 && t.array[n-1] == nil; n-- {
 		t.array = t.array[:n-1]
 	}
 }
 
-// gather moves values behind the array into it.
 func (t *Table) gather() {
 	for len(t.rest) > 0 {
 		key := float64(len(t.array) + 1)

@@ -26,7 +26,6 @@ func acquisitions(into *[]quorumlock.AcquisitionEvent) func(*quorumlock.Config) 
 	}
 }
 
-// describe lists each vote with the name of its node.
 func describe(votes []quorumlock.VoteEvent) []string {
 	texts := make([]string, 0, len(votes))
 	for _, v := range votes {
@@ -148,7 +147,7 @@ func TestAcquisitionEventBoundsItsVotes(t *testing.T) {
 		f.Take("job", "other", 0, 1, 2)
 		ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
 		defer cancel()
-		_, err := client.RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin}).Acquire(ctx)
+		_, err := client.RedLock("job").With(quorumlock.LockOptions{Spin: true}).Acquire(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		fleet.Settle()
 		require.Len(t, told, 1)

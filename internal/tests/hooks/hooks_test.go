@@ -35,10 +35,10 @@ func TestHooksReportLifeOfLease(t *testing.T) {
 					owner.Store(e.Owner)
 					add("acquired %v after %d attempts, %t", e.Names, e.Attempts, e.Waited >= 7*time.Millisecond)
 				},
-				Renewed: func(e quorumlock.RenewedEvent) {
+				Renewed: func(e quorumlock.RenewalEvent) {
 					add("renewed for %v, ours %t", e.Remaining.Round(time.Second), e.Owner == owner.Load())
 				},
-				RenewalFailed: func(e quorumlock.RenewalFailedEvent) {
+				RenewalFailed: func(e quorumlock.RenewalEvent) {
 					add("renewal failed, %t", errors.Is(e.Err, quorumlock.ErrNoQuorum))
 				},
 				Ended:    func(e quorumlock.EndedEvent) { add("ended, lost %t", errors.Is(e.Err, quorumlock.ErrLost)) },
@@ -100,7 +100,7 @@ func TestBlockedHookDelaysNoLease(t *testing.T) {
 		defer close(block)
 		client := f.Client(func(c *quorumlock.Config) {
 			c.Hooks.Ended = func(quorumlock.EndedEvent) { <-block }
-			c.Hooks.Renewed = func(quorumlock.RenewedEvent) { <-block }
+			c.Hooks.Renewed = func(quorumlock.RenewalEvent) { <-block }
 		})
 		_, err := client.RedLock("a").With(quorumlock.LockOptions{MaxHold: time.Second}).Acquire(t.Context())
 		require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestHooksMayReleaseLeases(t *testing.T) {
 		leases := make(chan *quorumlock.Lease, 1)
 		returned := make(chan error, 1)
 		client := f.Client(func(c *quorumlock.Config) {
-			c.Hooks.Renewed = func(quorumlock.RenewedEvent) { returned <- (<-leases).Release(context.Background()) }
+			c.Hooks.Renewed = func(quorumlock.RenewalEvent) { returned <- (<-leases).Release(context.Background()) }
 		})
 		lease, err := client.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)

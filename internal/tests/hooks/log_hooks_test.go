@@ -77,12 +77,12 @@ func TestLogHooksWriteEveryEvent(t *testing.T) {
 			"WARN attempt failed names=[job] attempt=1 err=quorumlock: no quorum",
 		},
 		{
-			func() { h.Renewed(quorumlock.RenewedEvent{Names: names, Owner: "o", Remaining: time.Second}) },
+			func() { h.Renewed(quorumlock.RenewalEvent{Names: names, Owner: "o", Remaining: time.Second}) },
 			"DEBUG lease renewed names=[job] owner=o remaining=1s",
 		},
 		{
 			func() {
-				h.RenewalFailed(quorumlock.RenewalFailedEvent{Names: names, Owner: "o", Remaining: time.Second, Err: failure})
+				h.RenewalFailed(quorumlock.RenewalEvent{Names: names, Owner: "o", Remaining: time.Second, Err: failure})
 			},
 			"WARN renewal failed names=[job] owner=o remaining=1s err=no",
 		},

@@ -64,8 +64,7 @@ type kind struct {
 	holder, rival func(c *quorumlock.Client, o quorumlock.LockOptions) asker
 	// reads is set for a holder that reads, and rivalReads for a rival that does.
 	reads, rivalReads bool
-	// names are the names of a lease on the nodes.
-	names func(l *quorumlock.Lease) []string
+	names             func(l *quorumlock.Lease) []string
 }
 
 func plain(c *quorumlock.Client, o quorumlock.LockOptions) asker {

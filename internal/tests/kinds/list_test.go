@@ -57,18 +57,18 @@ func TestLocksOfEachKind(t *testing.T) {
 			require.NoError(t, err)
 			var said []string
 			for _, l := range locks {
-				said = append(said, fmt.Sprint(l.Name, " ", l.Kind, " ", l.Slot, " ", len(l.Holders)))
+				said = append(said, fmt.Sprint(l.Name, " ", l.Reads, " ", l.Slot, " ", len(l.Holders)))
 				for _, h := range l.Holders {
 					require.True(t, h.Held)
 					require.Equal(t, 5, h.Nodes)
 					require.InDelta(t, quorumlock.DefaultTTL, h.TTL, float64(quorumlock.DefaultTTL)/2)
-					require.Equal(t, l.Kind == quorumlock.KindReaders, h.Since.IsZero())
-					if l.Kind != quorumlock.KindReaders {
+					require.Equal(t, l.Reads, h.Since.IsZero())
+					if !l.Reads {
 						require.WithinDuration(t, began, h.Since, time.Second)
 					}
 				}
 			}
-			require.Equal(t, []string{"job/a lock 0 1", "m1 lock 0 1", "m2 lock 0 1", fmt.Sprintf("pool permit %d 1", pool.Slots()[0]), fmt.Sprintf("pool permit %d 1", pool.Slots()[1]), "prices readers 0 2"}, said)
+			require.Equal(t, []string{"job/a false -1 1", "m1 false -1 1", "m2 false -1 1", fmt.Sprintf("pool false %d 1", pool.Slots()[0]), fmt.Sprintf("pool false %d 1", pool.Slots()[1]), "prices true -1 2"}, said)
 			require.Equal(t, lock.Owner(), locks[0].Holders[0].Owner)
 			require.Equal(t, "report", quorumlock.ParseOwner(locks[0].Holders[0].Owner).Purpose)
 			require.Equal(t, multi.Owner(), locks[2].Holders[0].Owner)

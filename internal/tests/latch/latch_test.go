@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -372,10 +372,10 @@ func TestFullNodesWithDifferentIDs(t *testing.T) {
 func TestLatchOfTheLargestSize(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
-		require.NoError(t, l.Set(t.Context(), quorumlock.MaxLatchCount))
+		require.NoError(t, l.Set(t.Context(), wire.MaxLatchCount))
 		fleet.Settle()
 		done := awaiting(t.Context(), f.Client().Latch("a"))
-		const part = quorumlock.MaxLatchCount / 3
+		const part = wire.MaxLatchCount / 3
 		for i := range f.Nodes {
 			f.Stop(i)
 			for id := range part {
@@ -384,7 +384,7 @@ func TestLatchOfTheLargestSize(t *testing.T) {
 			f.Start(i)
 			time.Sleep(5 * time.Second)
 		}
-		left(t, l, quorumlock.MaxLatchCount-3*part)
+		left(t, l, wire.MaxLatchCount-3*part)
 		f.Nodes[0].Flush()
 		time.Sleep(2 * time.Second)
 		waits(t, done)
@@ -472,20 +472,20 @@ func TestDeletionThatNodesHaveForgottenIsNotPassedOn(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		deleter, wires := f.SpiedClient()
 		of := func(c *quorumlock.Client) *quorumlock.Latch {
-			return c.Latch("a").With(quorumlock.LatchOptions{TTL: quorumlock.MinLatchTTL})
+			return c.Latch("a").With(quorumlock.LatchOptions{TTL: 10 * time.Second})
 		}
 		require.NoError(t, of(deleter).Set(t.Context(), 2))
 		fleet.Settle()
 		wires[2].Severed.Store(true)
 		require.NoError(t, of(deleter).Delete(t.Context()))
-		time.Sleep(2 * quorumlock.MinLatchTTL)
+		time.Sleep(2 * 10 * time.Second)
 		f.RequireNoKeys()
 
 		next := of(f.Client())
 		require.NoError(t, next.Set(t.Context(), 2))
 		counts(t, next, "x")
 		wires[2].Severed.Store(false)
-		time.Sleep(quorumlock.MinLatchTTL / 2)
+		time.Sleep(10 * time.Second / 2)
 		left(t, next, 1)
 	})
 }
@@ -544,7 +544,7 @@ func TestLateCallWithFastClockAfterDeleteIsIgnored(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), 2))
-		ahead := clock.NewSkewed(f.Clock, 1)
+		ahead := testkit.NewSkewed(f.Clock, 1)
 		ahead.StepWall(skew)
 		arrives := make(chan struct{})
 		late := f.Client(func(cfg *quorumlock.Config) {
@@ -642,7 +642,7 @@ func TestInvalidLatches(t *testing.T) {
 			want string
 		}{
 			{l.Set(t.Context(), 0), "cannot be set to 0"},
-			{l.Set(t.Context(), quorumlock.MaxLatchCount+1), "cannot be set to 1001: the range is 1 to 1000"},
+			{l.Set(t.Context(), wire.MaxLatchCount+1), "cannot be set to 1001: the range is 1 to 1000"},
 			{l.CountDown(t.Context(), ""), "id of the count-down is empty"},
 			{l.CountDown(t.Context(), strings.Repeat("x", quorumlock.MaxNameLength+1)), "513 bytes"},
 			{l.Await(nil), "context is nil"}, //nolint:staticcheck // the test needs a nil context

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
@@ -125,7 +125,7 @@ func TestForgetfulNodeDoesNotSetLatchAnew(t *testing.T) {
 // once, a loss of its memory after that would seem to precede it, and count-downs that it forgot would not be missed.
 func TestNodeWhoseClockIsBehindForgetsACountDown(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		behind := clock.NewSkewed(f.Clock, 1)
+		behind := testkit.NewSkewed(f.Clock, 1)
 		behind.StepWall(-950 * time.Millisecond)
 		f.Nodes[2] = memory.New("n3", behind)
 		f.Limits = wire.Limits{}

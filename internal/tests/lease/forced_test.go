@@ -213,7 +213,7 @@ func TestReleaseOwnerOfPermits(t *testing.T) {
 			operator := f.Client(change).Semaphore("pool", 3)
 			status, err := operator.ReleaseOwner(t.Context(), goes.Owner())
 			require.NoError(t, err)
-			require.Equal(t, []quorumlock.PermitHolder{{Owner: goes.Owner(), Slots: goes.Slots()}}, status.Holders())
+			require.Equal(t, map[string][]int{goes.Owner(): goes.Slots()}, status.Holders())
 			fleet.Settle()
 			took := f.Elapsed(func() { <-next.Done })
 			require.NoError(t, next.Err)

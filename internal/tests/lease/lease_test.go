@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 func TestLeaseEndsBeforeItsKeysExpire(t *testing.T) {
@@ -169,7 +169,7 @@ func TestNilContextIsInvalid(t *testing.T) {
 
 func TestSuspendEndsLease(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		local := clock.NewSkewed(f.Clock, 1)
+		local := testkit.NewSkewed(f.Clock, 1)
 		lease, err := f.Client(func(c *quorumlock.Config) { c.Clock = local }).RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
 		fleet.Settle()

@@ -64,8 +64,7 @@ func TestLeakedLeaseIsReleased(t *testing.T) {
 	for name, test := range map[string]struct {
 		// acquire drops the lease, and returns its context.
 		acquire func(c *quorumlock.Client) (context.Context, error)
-		// ended lists the locks whose end the client reports.
-		ended []string
+		ended   []string
 	}{
 		"Lease": {func(c *quorumlock.Client) (context.Context, error) {
 			lease, err := c.RedLock("job").Acquire(context.Background())

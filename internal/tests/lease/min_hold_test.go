@@ -11,7 +11,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// atLeast are the options of a lock with this MinHold.
 func atLeast(d time.Duration) quorumlock.LockOptions { return quorumlock.LockOptions{MinHold: d} }
 
 // A waiter gets the lock when the MinHold of the released lease has passed, and not before: a waiter of the
@@ -22,7 +21,7 @@ func TestMinHoldKeepsAReleasedLock(t *testing.T) {
 			"the same client": func(_ *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock { return same.RedLock("job") },
 			"another client":  func(f *fleet.Fleet, _ *quorumlock.Client) *quorumlock.Lock { return f.Client().RedLock("job") },
 			"a spinning waiter": func(f *fleet.Fleet, _ *quorumlock.Client) *quorumlock.Lock {
-				return f.Client().RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
+				return f.Client().RedLock("job").With(quorumlock.LockOptions{Spin: true})
 			},
 			"with a MinHold too": func(_ *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock {
 				return same.RedLock("job").With(atLeast(time.Second))
@@ -151,8 +150,8 @@ func TestHooksOfMinHold(t *testing.T) {
 		renewals := 0
 		client := f.Client(func(cfg *quorumlock.Config) {
 			cfg.Hooks.Ended = func(e quorumlock.EndedEvent) { ended = append(ended, e) }
-			cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { renewals++ }
-			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { renewals++ }
+			cfg.Hooks.Renewed = func(quorumlock.RenewalEvent) { renewals++ }
+			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalEvent) { renewals++ }
 			cfg.Hooks.LossFound = func(quorumlock.LossFoundEvent) { t.Error("a loss was reported") }
 			cfg.Hooks.BackingChanged = func(quorumlock.BackingEvent) { t.Error("a change of the backing was reported") }
 		})

@@ -22,7 +22,6 @@ type stoppable struct {
 	until atomic.Int64
 }
 
-// stop stops the process for d.
 func (s *stoppable) stop(d time.Duration) { s.until.Store(int64(s.Now() + d)) }
 
 func (s *stoppable) AfterFunc(d time.Duration, f func()) clock.Timer {

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
@@ -105,7 +105,7 @@ func TestRenewalsKeepPaceWithNodes(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var failed atomic.Int64
 		c, nodes := slowNodesClient(f, each, func(cfg *quorumlock.Config) {
-			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { failed.Add(1) }
+			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalEvent) { failed.Add(1) }
 		})
 		leases := acquireAll(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
 		short := quorumlock.LockOptions{TTL: pacedTTL / 5} // These leases cannot wait as long as the others.
@@ -240,7 +240,7 @@ func TestMajorityRenewalsDoNotStarveMultiLocks(t *testing.T) {
 func TestSuspendDoesNotCountAsSlowNodes(t *testing.T) {
 	const held, each = 3000, 160 * time.Microsecond // A round of all leases takes half a second.
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		local := clock.NewSkewed(f.Clock, 1)
+		local := testkit.NewSkewed(f.Clock, 1)
 		c, nodes := slowNodesClient(f, each, func(cfg *quorumlock.Config) { cfg.Clock = local })
 		leases := acquireAll(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
 		time.Sleep(pacedTTL)
@@ -297,7 +297,7 @@ func TestLeasesOfAllTTLsAreRenewedOnTime(t *testing.T) {
 					cfg.NodeTimeoutMax = 3 * time.Millisecond
 					cfg.MaxTTL = time.Hour
 					cfg.TTL = 10 * time.Second
-					cfg.Hooks.Renewed = func(e quorumlock.RenewedEvent) {
+					cfg.Hooks.Renewed = func(e quorumlock.RenewalEvent) {
 						mu.Lock()
 						defer mu.Unlock()
 						renewed[e.Owner]++

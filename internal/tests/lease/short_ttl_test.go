@@ -49,7 +49,7 @@ func TestShortTTLNeedsNoOtherSetting(t *testing.T) {
 // The smallest TTL leaves 7.9 ms after drift.
 func TestSmallestTTL(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		lease, err := f.Client().RedLock("job").With(withTTL(quorumlock.MinTTL)).TryAcquire(t.Context())
+		lease, err := f.Client().RedLock("job").With(withTTL(10 * time.Millisecond)).TryAcquire(t.Context())
 		require.NoError(t, err)
 		fleet.Settle()
 		require.Equal(t, 7900*time.Microsecond, lease.Remaining())
@@ -84,7 +84,7 @@ func TestTTLIsRoundedDownToMilliseconds(t *testing.T) {
 		require.NoError(t, err, "rounded down, the TTL does not exceed MaxTTL")
 		require.NoError(t, lease.Release(t.Context()))
 
-		for _, ttl := range []time.Duration{1, 999 * time.Microsecond, 1500 * time.Microsecond, quorumlock.MinTTL - 1} {
+		for _, ttl := range []time.Duration{1, 999 * time.Microsecond, 1500 * time.Microsecond, 10*time.Millisecond - 1} {
 			_, err := f.Client().RedLock("job").With(withTTL(ttl)).TryAcquire(t.Context())
 			require.ErrorIs(t, err, quorumlock.ErrInvalid)
 			require.ErrorContains(t, err, "TTL "+ttl.String()+" is under 10ms")
@@ -219,7 +219,7 @@ func TestLateRenewalKeepsShortLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var failed atomic.Int64
 		client, wires := f.SpiedClient(func(cfg *quorumlock.Config) {
-			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { failed.Add(1) }
+			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalEvent) { failed.Add(1) }
 		})
 		lease, err := client.RedLock("job").With(withTTL(shortTTL)).TryAcquire(t.Context())
 		require.NoError(t, err)

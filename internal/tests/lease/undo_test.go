@@ -68,7 +68,7 @@ func TestPartialSecondProposalLeavesNoKeys(t *testing.T) {
 		<-ran
 		fleet.Settle() // The other nodes have granted.
 		f.Stop(1)
-		_, err = c.MultiLock("other").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin}).TryAcquire(t.Context())
+		_, err = c.MultiLock("other").With(quorumlock.LockOptions{Spin: true}).TryAcquire(t.Context())
 		require.Error(t, err)
 		fleet.Settle()
 		close(proceed)

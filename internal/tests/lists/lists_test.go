@@ -521,7 +521,7 @@ func TestRefusedProgramReads(t *testing.T) {
 			require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
 			_, err = second.RedLock("job").Inspect(t.Context())
 			require.NoError(t, err)
-			_, err = second.Semaphore("s", 2).Permits(t.Context())
+			_, err = second.Semaphore("s", 2).Inspect(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, second.Once("a", quorumlock.OnceOptions{Window: time.Second}).Check(t.Context()))
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
@@ -212,7 +212,7 @@ func TestAbandonedQuestionsAreNeverSent(t *testing.T) {
 // timer may have fired yet.
 func TestWorkDoesNotBeginBehindTheEndOfItsLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		stalled := clock.NewSkewed(f.Clock, 1)
+		stalled := testkit.NewSkewed(f.Clock, 1)
 		client, spies := f.SpiedClient(func(cfg *quorumlock.Config) { cfg.Clock = stalled })
 		var stall sync.Once
 		for _, s := range spies {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
@@ -344,7 +344,7 @@ func TestLateAnswerReportsNoSecondRecovery(t *testing.T) {
 // recovery.
 func TestSlowNodeClockReportsNoSecondRecovery(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		f.Nodes[1] = memory.New("n2", clock.NewSkewed(f.Clock, 0.997))
+		f.Nodes[1] = memory.New("n2", testkit.NewSkewed(f.Clock, 0.997))
 		f.Limits = wire.Limits{}
 		told := make(map[string]int)
 		client := f.Client(func(cfg *quorumlock.Config) {
@@ -394,7 +394,7 @@ func TestInspectReportsNoRecovery(t *testing.T) {
 func TestSkewedClockIsLoggedOncePerNode(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var log strings.Builder
-		wrong := clock.NewSkewed(f.Clock, 1)
+		wrong := testkit.NewSkewed(f.Clock, 1)
 		client := f.Client(func(cfg *quorumlock.Config) {
 			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			cfg.Clock = wrong
@@ -507,7 +507,6 @@ func (s *lossyOpener) Do(ctx context.Context, ops []wire.Op, replies []wire.Repl
 	}
 }
 
-// lateOpener is a node at which an Open arrives late.
 type lateOpener struct {
 	node.Node
 	checked, proceed chan struct{}

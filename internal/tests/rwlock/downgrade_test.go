@@ -25,7 +25,7 @@ func TestDowngrade(t *testing.T) {
 		_ = fleet.MustBeRefused(t, other.Write())
 		_ = fleet.MustBeRefused(t, rw.Write())
 		_, err := rw.Write().Acquire(lease.Context())
-		require.ErrorIs(t, err, quorumlock.ErrUpgrade)
+		require.ErrorIs(t, err, quorumlock.ErrOverlap)
 
 		require.NoError(t, lease.Downgrade(t.Context()), "a second downgrade changes nothing")
 		time.Sleep(time.Minute)
@@ -210,7 +210,7 @@ func TestDowngradedLeaseIsNotHandedOver(t *testing.T) {
 		free(t, before)
 		lease := first.Has()
 		require.NoError(t, lease.Downgrade(t.Context()))
-		reader := fleet.MustAcquire(t, other.Read().With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin}))
+		reader := fleet.MustAcquire(t, other.Read().With(quorumlock.LockOptions{Spin: true}))
 		free(t, lease)
 		require.True(t, second.Waits(), "another client still reads")
 		free(t, reader)

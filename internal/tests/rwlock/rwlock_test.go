@@ -130,13 +130,13 @@ func TestNestedReadersAndWriters(t *testing.T) {
 		}))
 		err := rw.Read().Do(t.Context(), func(ctx context.Context) error {
 			_, err := rw.Write().TryAcquire(ctx)
-			require.ErrorIs(t, err, quorumlock.ErrUpgrade)
+			require.ErrorIs(t, err, quorumlock.ErrOverlap)
 			require.NoError(t, rw.Read().Do(ctx, func(context.Context) error { return nil }))
 			_, err = rw.Write().Acquire(ctx)
 			return err
 		})
-		require.ErrorIs(t, err, quorumlock.ErrUpgrade)
 		require.ErrorIs(t, err, quorumlock.ErrOverlap)
+		require.ErrorContains(t, err, "holds this lock as a reader")
 		require.NotContains(t, err.Error(), "acquire all of it first", "the caller has all names already, only not as a writer")
 		f.RequireNoKeys()
 	})

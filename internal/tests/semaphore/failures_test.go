@@ -31,7 +31,7 @@ func TestPermitsNeedAQuorum(t *testing.T) {
 		f.Stop(0, 1)
 		_, err := s.TryAcquire(t.Context(), 1)
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
-		_, err = s.Available(t.Context())
+		_, err = s.Inspect(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 		require.ErrorIs(t, s.SetPermits(t.Context(), 2), quorumlock.ErrNoQuorum)
 		<-held.Context().Done()
@@ -77,9 +77,9 @@ func TestSetPermits(t *testing.T) {
 		held := permits(t, a, 4)
 		require.NoError(t, a.SetPermits(t.Context(), 2))
 		require.NoError(t, held.Err(), "a smaller size ends no lease")
-		n, err := b.Permits(t.Context())
+		status, err := b.Inspect(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 2, n)
+		require.Equal(t, 2, status.Permits)
 		require.NoError(t, held.Release(t.Context()))
 
 		for range 20 { // New clients do not know the new size yet.
@@ -271,9 +271,9 @@ func TestSemaphoreStatus(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		s := f.Client().Semaphore("jobs", 20)
 		available := func() int {
-			n, err := s.Available(t.Context())
+			status, err := s.Inspect(t.Context())
 			require.NoError(t, err)
-			return n
+			return status.Available()
 		}
 		require.Equal(t, 20, available())
 		a, b := permits(t, s, 3), permits(t, f.Client().Semaphore("jobs", 20), 1)
@@ -283,9 +283,7 @@ func TestSemaphoreStatus(t *testing.T) {
 		status, err := s.Inspect(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 20, status.Permits)
-		require.ElementsMatch(t, []quorumlock.PermitHolder{
-			{Owner: a.Owner(), Slots: a.Slots()}, {Owner: b.Owner(), Slots: b.Slots()},
-		}, status.Holders())
+		require.Equal(t, map[string][]int{a.Owner(): a.Slots(), b.Owner(): b.Slots()}, status.Holders())
 	})
 }
 
@@ -293,12 +291,12 @@ func TestInvalidPermits(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		for _, s := range []*quorumlock.Semaphore{
-			c.Semaphore("jobs", 0), c.Semaphore("jobs", -1), c.Semaphore("jobs", quorumlock.MaxPermits+1),
+			c.Semaphore("jobs", 0), c.Semaphore("jobs", -1), c.Semaphore("jobs", 1025),
 			c.Semaphore("", 1), c.Semaphore("quorumlock:x", 1), c.Semaphore("jobs", 1).With(quorumlock.LockOptions{TTL: time.Hour}),
 		} {
 			_, err := s.Acquire(t.Context(), 1)
 			require.ErrorIs(t, err, quorumlock.ErrInvalid)
-			_, err = s.Available(t.Context())
+			_, err = s.Inspect(t.Context())
 			require.ErrorIs(t, err, quorumlock.ErrInvalid)
 		}
 		s := c.Semaphore("jobs", 500)
@@ -328,7 +326,7 @@ func TestSemaphoreHooksNameTheSemaphore(t *testing.T) {
 		c := f.Client(func(cfg *quorumlock.Config) {
 			cfg.Hooks.Acquired = func(e quorumlock.AcquiredEvent) { note(e.Names) }
 			cfg.Hooks.AttemptFailed = func(e quorumlock.AttemptFailedEvent) { note(e.Names) }
-			cfg.Hooks.Renewed = func(e quorumlock.RenewedEvent) { note(e.Names) }
+			cfg.Hooks.Renewed = func(e quorumlock.RenewalEvent) { note(e.Names) }
 			cfg.Hooks.Ended = func(e quorumlock.EndedEvent) { note(e.Names) }
 		})
 		s := c.Semaphore("jobs", 1)

@@ -26,7 +26,6 @@ type sizes struct {
 	Recovery time.Duration
 }
 
-// sizesOf computes the sizes for a TTL.
 func sizesOf(ttl time.Duration) sizes {
 	s := sizes{
 		TTL:         ttl,

@@ -54,7 +54,6 @@ func each(t *testing.T, test func(t *testing.T, f *fleet.Fleet, s sizes, c *quor
 	}
 }
 
-// everyNode are the numbers of all nodes.
 var everyNode = fleet.FirstNodes(5)
 
 func TestRenewalsAndTimeouts(t *testing.T) {
@@ -62,7 +61,7 @@ func TestRenewalsAndTimeouts(t *testing.T) {
 	var last, widest time.Duration
 	hooks := func(cfg *quorumlock.Config) {
 		now, last, widest = cfg.Clock.Now, cfg.Clock.Now(), 0
-		cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { widest, last = max(widest, now()-last), now() }
+		cfg.Hooks.Renewed = func(quorumlock.RenewalEvent) { widest, last = max(widest, now()-last), now() }
 	}
 	each(t, func(t *testing.T, f *fleet.Fleet, s sizes, c *quorumlock.Client) {
 		lease := fleet.MustAcquire(t, c.RedLock("job"))

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
@@ -64,7 +65,7 @@ func TestNodeThatRejectsEveryToken(t *testing.T) {
 // attempts do not block other clients.
 func TestNodeAndClientShareWrongClock(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		ahead := clock.NewSkewed(f.Clock, 1)
+		ahead := testkit.NewSkewed(f.Clock, 1)
 		f.Nodes[1] = memory.New("n2", ahead)
 		f.Limits = wire.Limits{}
 		f.SetUp(quorumlock.Config{})
@@ -145,7 +146,7 @@ func TestSuspendBetweenProposalAndSend(t *testing.T) {
 // passed the tokens that it remembers.
 func TestClockSetBackFailsAtOnce(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		wrong := clock.NewSkewed(f.Clock, 1)
+		wrong := testkit.NewSkewed(f.Clock, 1)
 		client := f.Client(func(cfg *quorumlock.Config) { cfg.Clock = wrong })
 		_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
 		wrong.StepWall(-time.Hour)

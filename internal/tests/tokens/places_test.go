@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -138,7 +138,7 @@ func TestSecondProposalHasNoMargin(t *testing.T) {
 func TestRefusedTokenEndsTheLead(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client(fleet.SkewedBy(f, 900*time.Millisecond)).RedLock(hot))
-		wrong := clock.NewSkewed(f.Clock, 1)
+		wrong := testkit.NewSkewed(f.Clock, 1)
 		client := f.Client(func(cfg *quorumlock.Config) { cfg.Clock = wrong })
 		fleet.AcquireAndRelease(t, client.RedLock(cold))
 		wrong.StepWall(500 * time.Millisecond)

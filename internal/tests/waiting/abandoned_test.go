@@ -381,7 +381,7 @@ func TestImpatientCallersOnHotLocks(t *testing.T) {
 				lock := clients[i%2].RedLock(fmt.Sprint("job", i%len(holders)))
 				switch i % 7 {
 				case 0:
-					lock = lock.With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
+					lock = lock.With(quorumlock.LockOptions{Spin: true})
 				case 1:
 					lock = clients[i%2].MultiLock(fmt.Sprint("job", i%len(holders)))
 				}

@@ -138,7 +138,7 @@ func TestSpinningClientGetsTurnsDespiteHandovers(t *testing.T) {
 		var all sync.WaitGroup
 		for i, users := range []int{4, 1} {
 			client, _ := f.DistantClient(time.Millisecond)
-			job := client.RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
+			job := client.RedLock("job").With(quorumlock.LockOptions{Spin: true})
 			for range users {
 				all.Go(func() {
 					for ctx.Err() == nil {

@@ -31,7 +31,7 @@ func TestWaitersUnderNodeFailures(t *testing.T) {
 					{},
 					{},
 					{NoHandover: true},
-					{Waiting: quorumlock.WaitSpin},
+					{Spin: true},
 					{MaxHold: 5 * time.Millisecond},
 					{Fixed: true},
 					{TTL: 5 * time.Second},

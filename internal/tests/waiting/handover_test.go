@@ -233,60 +233,6 @@ func TestTokensGrowAcrossHandovers(t *testing.T) {
 	}
 }
 
-// Config.Handover.MaxCount limits consecutive hand-overs.
-func TestHandoverMaxCount(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		var mu sync.Mutex
-		var handed []bool
-		c := f.Client(func(cfg *quorumlock.Config) {
-			cfg.Handover.MaxCount = 3
-			cfg.Hooks.Acquired = func(e quorumlock.AcquiredEvent) {
-				mu.Lock()
-				defer mu.Unlock()
-				handed = append(handed, e.HandedOver)
-			}
-		})
-		locks := make([]*quorumlock.Lock, 9)
-		for i := range locks {
-			locks[i] = c.RedLock("job")
-		}
-		r := &referee{t: t}
-		for _, a := range fleet.LineUp(t, locks...) {
-			r.grant(a.Has())
-			require.NoError(t, a.Lease.Release(t.Context()))
-			fleet.Settle()
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		require.Equal(t, []bool{false, false, true, true, true, false, true, true, true, false}, handed)
-	})
-}
-
-// Config.Handover.MaxTime limits the time that a lock stays within one client by hand-overs.
-func TestHandoverMaxTime(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c := f.Client(func(cfg *quorumlock.Config) { cfg.Handover.MaxTime = 20 * time.Millisecond })
-		locks := make([]*quorumlock.Lock, 7)
-		for i := range locks {
-			locks[i] = c.RedLock("job")
-		}
-		var owners []string
-		for _, a := range fleet.LineUp(t, locks...) {
-			owners = append(owners, a.Has().Owner())
-			time.Sleep(8 * time.Millisecond)
-			require.NoError(t, a.Lease.Release(t.Context()))
-		}
-		var rows []int // how many holders in a row share an owner
-		for i, owner := range owners {
-			if i == 0 || owner != owners[i-1] {
-				rows = append(rows, 0)
-			}
-			rows[len(rows)-1]++
-		}
-		require.Equal(t, []int{3, 3, 1}, rows, "hand-overs at 8 and 16 ms, but not at 24 ms")
-	})
-}
-
 // A waiter of another client gets the lock when a hand-over limit is reached.
 func TestOtherClientsGetTurnsAfterHandoverLimit(t *testing.T) {
 	for _, bound := range []quorumlock.Handover{{MaxCount: 3}, {MaxTime: 20 * time.Millisecond}} {
@@ -375,7 +321,7 @@ func TestHandoverNeedsMatchingOptions(t *testing.T) {
 // A spinning waiter accepts a hand-over.
 func TestSpinningWaiterAcceptsHandover(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		job := f.Client().RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
+		job := f.Client().RedLock("job").With(quorumlock.LockOptions{Spin: true})
 		line := fleet.LineUp(t, job, job)
 		require.NoError(t, line[0].Has().Release(t.Context()))
 		require.Equal(t, line[0].Has().Token()+1, line[1].Has().Token())

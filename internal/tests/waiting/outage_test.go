@@ -25,10 +25,10 @@ func TestAcquireEndsAfterMaxOutage(t *testing.T) {
 		"nodes that are down": func(f *fleet.Fleet) { f.Stop(1, 2) },
 		"nodes that hang":     func(f *fleet.Fleet) { f.Pause(1, 2) },
 	} {
-		for _, mode := range []quorumlock.Waiting{quorumlock.WaitQueued, quorumlock.WaitSpin} {
+		for _, spins := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-					lock := forOutage(f.Client(), 3*time.Second).With(quorumlock.LockOptions{Waiting: mode})
+					lock := forOutage(f.Client(), 3*time.Second).With(quorumlock.LockOptions{Spin: spins})
 					down(f)
 					began := f.Clock.Now()
 					_, err := lock.Acquire(t.Context())

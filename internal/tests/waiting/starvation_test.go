@@ -172,7 +172,7 @@ func TestWaiterBehindSpinningOne(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			if spins {
 				wg.Go(func() {
-					if l, err := a.RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin}).Acquire(ctx); err == nil {
+					if l, err := a.RedLock("job").With(quorumlock.LockOptions{Spin: true}).Acquire(ctx); err == nil {
 						_ = l.Release(ctx)
 					}
 				})

@@ -173,7 +173,7 @@ func TestSpinningNeedsNoSubscription(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		c, spies := f.SpiedClient()
-		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin}))
+		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job").With(quorumlock.LockOptions{Spin: true}))
 		time.Sleep(5 * time.Second)
 		require.Zero(t, f.Waiters())
 		require.LessOrEqual(t, untilTaken(f, before, waits), defaultRetryMax)
@@ -223,7 +223,7 @@ func TestFreeLockIsReservedForWokenWaiter(t *testing.T) {
 		require.Empty(t, heldErr.Owner)
 		require.Equal(t, 50*time.Millisecond, heldErr.TTL)
 		fleet.Settle()
-		spin := job.With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
+		spin := job.With(quorumlock.LockOptions{Spin: true})
 		require.NoError(t, fleet.MustAcquire(t, spin).Release(t.Context()))
 		fleet.Settle()
 		time.Sleep(51 * time.Millisecond)

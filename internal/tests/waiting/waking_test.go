@@ -43,7 +43,6 @@ func (g *grants) order() (who []string) {
 	return who
 }
 
-// last returns the time since the last grant.
 func (g *grants) last() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,4 +1,4 @@
-package clock
+package testkit
 
 import (
 	"fmt"
@@ -6,41 +6,44 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/deadline"
 )
 
 // Skewed is a clock for tests that runs at another rate than its base, can
 // jump, and has a wall clock of its own. It is safe for concurrent use.
 type Skewed struct {
-	base   Clock
+	base   clock.Clock
 	rate   float64
 	origin time.Duration // the base's local time at the creation, and this clock's as well
 
 	mu      sync.Mutex
 	jumped  time.Duration
 	stepped time.Duration
-	pending []*deadlineTimer // in the order of arming
+	pending []*deadline.Timer // in the order of arming
 }
 
 // NewSkewed returns a clock that starts at the local time and the wall time of
 // base and runs rate times as fast from then on: 1.005 is half a percent fast,
 // so that its timers fire early by the base. Its timers are timers of base. It
 // panics unless rate is above zero and finite.
-func NewSkewed(base Clock, rate float64) *Skewed {
+func NewSkewed(base clock.Clock, rate float64) *Skewed {
 	if !(rate > 0) || math.IsInf(rate, 1) {
-		panic(fmt.Sprintf("clock: NewSkewed at the rate %v: it must be above zero and finite", rate))
+		panic(fmt.Sprintf("testkit: NewSkewed at the rate %v: it must be above zero and finite", rate))
 	}
 	return &Skewed{base: base, rate: rate, origin: base.Now()}
 }
 
-// Now implements [Clock].
+// Now implements [clock.Clock].
 func (s *Skewed) Now() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	passed := s.base.Now() - s.origin
-	return after(s.origin+passed+s.gained(passed), s.jumped)
+	return deadline.After(s.origin+passed+s.gained(passed), s.jumped)
 }
 
-// Wall implements [Clock]. It is the wall clock of the base, with its steps. Added to it is the
+// Wall implements [clock.Clock]. It is the wall clock of the base, with its steps. Added to it is the
 // time that this clock has gained or lost by its rate and by [Skewed.StepWall].
 func (s *Skewed) Wall() time.Time {
 	s.mu.Lock()
@@ -62,30 +65,31 @@ func (s *Skewed) StepWall(d time.Duration) {
 // negative.
 func (s *Skewed) Jump(d time.Duration) {
 	if d < 0 {
-		panic("clock: Jump by a negative duration: local time never goes back")
+		panic("testkit: Jump by a negative duration: local time never goes back")
 	}
 	// The timers are not touched under the mutex: theirs comes first.
 	for _, t := range s.jump(d) {
-		t.rearm()
+		t.Rearm()
 	}
 }
 
-func (s *Skewed) jump(d time.Duration) []*deadlineTimer {
+func (s *Skewed) jump(d time.Duration) []*deadline.Timer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.jumped = after(s.jumped, d)
+	s.jumped = deadline.After(s.jumped, d)
 	return slices.Clone(s.pending)
 }
 
-// AfterFunc implements [Clock].
-func (s *Skewed) AfterFunc(d time.Duration, f func()) Timer {
-	t := &deadlineTimer{now: s.Now, wait: s.onBase, arm: s.base.AfterFunc, note: s.note, f: f}
+// AfterFunc implements [clock.Clock].
+func (s *Skewed) AfterFunc(d time.Duration, f func()) clock.Timer {
+	arm := func(d time.Duration, f func()) deadline.Stopper { return s.base.AfterFunc(d, f) }
+	t := &deadline.Timer{Now: s.Now, Wait: s.onBase, Arm: arm, Note: s.note, F: f}
 	t.Reset(d)
 	return t
 }
 
 // note keeps the list of pending timers.
-func (s *Skewed) note(t *deadlineTimer, pending bool) {
+func (s *Skewed) note(t *deadline.Timer, pending bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if pending {
