@@ -32,7 +32,7 @@ func TestRedisInAHalfMovedSlot(t *testing.T) {
 		h.kept()
 		opened(t, n)
 		h.free()
-		require.ElementsMatch(t, []string{marker, wire.FencesKey("ql"), wire.IndexKey(wire.PoolName("{ql}:p"))}, to.Keys())
+		require.ElementsMatch(t, []string{marker, wire.FencesKey("ql"), wire.IndexPrefix + wire.IndexRest(wire.PoolName("{ql}:p"))}, to.Keys())
 	}
 }
 

@@ -243,7 +243,7 @@ func scriptWord(op *wire.Op) string {
 		return "acquire"
 	case op.Kind == wire.Acquire:
 		return "barge"
-	case op.Kind == wire.Renew && wire.IndexKey(op.Names[0]) != "":
+	case op.Kind == wire.Renew && wire.IndexRest(op.Names[0]) != "":
 		return "extend"
 	case op.Kind == wire.Renew:
 		return "renew"

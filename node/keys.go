@@ -24,9 +24,15 @@ func (w *writer) declare(names []string, kinds ...string) {
 // key is [wire.Key] in memory that the next exchange overwrites.
 func (w *writer) key(kind, name string) string {
 	before, behind := wire.KeyAffixes(wire.Tagged(name))
+	return w.join("quorumlock:", kind, ":", before, name, behind)
+}
+
+func (w *writer) join(parts ...string) string {
 	p := &w.packer
 	from := len(p.bytes)
-	p.bytes = append(append(append(append(append(append(p.bytes, "quorumlock:"...), kind...), ':'), before...), name...), behind...)
+	for _, part := range parts {
+		p.bytes = append(p.bytes, part...)
+	}
 	return rueidis.BinaryString(p.bytes[from:])
 }
 
@@ -35,10 +41,10 @@ func (w *writer) declareFixed() {
 	w.keys = append(w.keys, wire.MarkerKey(w.tag), wire.FencesKey(w.tag))
 }
 
-// declareIndex adds the index of the pool, if the names are slots.
-func (w *writer) declareIndex(names []string) {
-	if index := wire.IndexKey(names[0]); index != "" {
-		w.keys = append(w.keys, index)
+// declareIndex adds the index of a pool, if the name is its name or that of a slot.
+func (w *writer) declareIndex(name string) {
+	if rest := wire.IndexRest(name); rest != "" {
+		w.keys = append(w.keys, w.join(wire.IndexPrefix, rest))
 	}
 }
 
@@ -58,11 +64,11 @@ func (w *writer) keysOfAcquire(op *wire.Op) {
 }
 
 func (w *writer) keysOfRenew(op *wire.Op) {
-	if w.isLone(op) && wire.IndexKey(op.Names[0]) == "" {
+	if w.isLone(op) && wire.IndexRest(op.Names[0]) == "" {
 		w.declare(op.Names)
 	} else {
 		w.declare(op.Names, "tombstone")
-		w.declareIndex(op.Names)
+		w.declareIndex(op.Names[0])
 	}
 	w.declareFixed()
 }
@@ -81,7 +87,7 @@ func (w *writer) keysOfMany(ops []wire.Op) {
 		op := &ops[i]
 		if op.Kind == wire.Renew {
 			w.declare(op.Names)
-			w.declareIndex(op.Names)
+			w.declareIndex(op.Names[0])
 		} else {
 			w.declare(op.Names, "queue")
 		}
@@ -111,14 +117,14 @@ func (w *writer) keysOfInspect(op *wire.Op) {
 
 func (w *writer) keysOfForceRelease(op *wire.Op) {
 	w.declare(op.Names, "readers", "tombstone", "queue", "waiting", "writers")
-	w.declareIndex(op.Names)
+	w.declareIndex(op.Names[0])
 }
 
 func (w *writer) keysOfLeave(op *wire.Op) { w.declare(op.Names, "queue", "waiting", "writers") }
 
 func (w *writer) keysOfShorten(op *wire.Op) {
 	w.declare(op.Names, "readers")
-	w.declareIndex(op.Names)
+	w.declareIndex(op.Names[0])
 }
 
 func (w *writer) keysOfLatch(op *wire.Op) {
@@ -137,7 +143,8 @@ func (w *writer) keysOfList(op *wire.Op) { w.keys = append(w.keys, op.List.Key, 
 
 // declarePool adds a pool, its queue, and its index.
 func (w *writer) declarePool(pool string) {
-	w.keys = append(w.keys, pool, w.key("queue", pool), w.key("waiting", pool), wire.IndexKey(pool))
+	w.keys = append(w.keys, pool, w.key("queue", pool), w.key("waiting", pool))
+	w.declareIndex(pool)
 }
 
 func (w *writer) keysOfPool(op *wire.Op) { w.declarePool(op.Pool.Name) }

@@ -31,7 +31,7 @@ func TestRefreshLooksAtTheSlotsOfAPoolOnce(t *testing.T) {
 	do("EVAL", `redis.call('HSET', KEYS[2], 'o', 1)
 	for i = 0, 1023 do
 		redis.call('ZADD', KEYS[1], 2 ^ 45, i)
-	end return 'done'`, "2", wire.IndexKey(pool.Name), wire.SlotName(pool.Name, 0))
+	end return 'done'`, "2", wire.IndexPrefix+wire.IndexRest(pool.Name), wire.SlotName(pool.Name, 0))
 	op := wire.Op{Kind: wire.Refresh, TTL: 4 * time.Second, Names: []string{pool.Name}}
 	for i := range 64 {
 		w := wire.Waiter{ID: fmt.Sprintf("c:%d@50", i), Ticket: int64(i)}

@@ -59,9 +59,12 @@ func SlotOf(pool, name string) int {
 	return int(slot)
 }
 
-// IndexKey returns the key of the index of a pool, from the pool's name or the name of one of its slots, or "" for any
-// other name.
-func IndexKey(name string) string {
+// IndexPrefix is how the key of the index of a pool begins.
+const IndexPrefix = "quorumlock:slots"
+
+// IndexRest returns how the key of the index of a pool goes on, from the pool's name or the name of one of its slots, or ""
+// for any other name.
+func IndexRest(name string) string {
 	rest, isPool := strings.CutPrefix(name, poolPrefix)
 	if !isPool {
 		numbers, isSlot := strings.CutPrefix(name, slotPrefix)
@@ -71,7 +74,7 @@ func IndexKey(name string) string {
 		}
 		rest = numbers[digits:]
 	}
-	return "quorumlock:slots" + rest
+	return rest
 }
 
 // cutSlots is the inverse of slotsName. It returns no pool for any other name.
