@@ -240,13 +240,7 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease.Lease, chan<
 // for the rest, even if this process ends. Close does not remove the lock either. No node tells the next
 // waiter when the rest is over: a waiter looks once a second, and so knows it. A [*NoQuorumError] then says that
 // too few nodes were told, so the lock may stay taken until its TTL is over. See [Lease.WaiveMinHold].
-func (l *Lease) Release(context.Context) error {
-	r, err := l.beginRelease()
-	if r == nil {
-		return err
-	}
-	return r.Wait()
-}
+func (l *Lease) Release(context.Context) error { return l.release() }
 
 // Detach ends the lease without a release, and returns its owner id: the nodes keep the lock until its TTL is over. So
 // no other client acquires the lock before that, even after Close or the end of this process. Use it where work
@@ -259,7 +253,15 @@ func (l *Lease) Detach() (owner string, err error) {
 	if l.isFirstHandle() {
 		l.lease.Detach()
 	}
-	return l.Owner(), l.Release(context.Background())
+	return l.Owner(), l.release()
+}
+
+func (l *Lease) release() error {
+	r, err := l.beginRelease()
+	if r == nil {
+		return err
+	}
+	return r.Wait()
 }
 
 // beginRelease releases the handle without waiting. If nodes have to confirm it, beginRelease
