@@ -78,7 +78,7 @@ type Config struct {
 	// NodeTimeoutMin and NodeTimeoutMax bound how long one operation waits for one node. Within the
 	// bounds, the timeout follows the node's observed latency. NodeTimeoutMax defaults to
 	// min(500ms, max(100ms, TTL/10)), NodeTimeoutMin to NodeTimeoutMax/2: on a busy machine a
-	// healthy node can be that slow. An operation may take two round trips.
+	// healthy node can be that slow. An operation may take three round trips, and takes one as a rule.
 	//
 	// The operations of one lock wait for TTL/3 at most, in whole milliseconds. So a lock with a
 	// short TTL needs no other setting. A timeout that is set is never shortened: a TTL below three

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -73,7 +74,8 @@ type HeldError struct {
 	// Owner is the owner on most of the nodes that denied. A contender in the middle of its attempt
 	// looks the same. It is [node.Readers] if readers hold the lock and a writer asks, or if a
 	// writer waits ahead of a reader. It is empty if the lock is free but reserved for an earlier
-	// waiter.
+	// waiter. For permits of a semaphore whose size this client did not know, it may be "quorumlock:permits":
+	// others hold them.
 	Owner string
 	// TTL is how long the lock stays held or reserved on those nodes unless it is renewed. It is
 	// negative if the lock has no expiry there; this library always sets one.
@@ -97,6 +99,8 @@ func (e *HeldError) Error() string {
 		return fmt.Sprintf("quorumlock: %s but reserved for an earlier waiter for %v", free, left)
 	case e.Owner == node.Readers:
 		return fmt.Sprintf("quorumlock: %s readers for another %v unless renewed", held, left)
+	case e.Owner == wire.OtherHolders:
+		return fmt.Sprintf("quorumlock: %s others for another %v unless renewed", held, left)
 	case e.TTL < 0:
 		return fmt.Sprintf("quorumlock: %s %s, without expiry", held, DescribeOwner(e.Owner))
 	default:

@@ -118,9 +118,10 @@ func FuzzParseOwner(f *testing.F) {
 // way.
 func TestTimesInErrorsAreForPeople(t *testing.T) {
 	for owner, want := range map[string]string{
-		"":           `quorumlock: "job" is free but reserved for an earlier waiter for 9.594s`,
-		"ABC:1":      `quorumlock: "job" is held by ABC:1 for another 9.594s unless renewed`,
-		node.Readers: `quorumlock: "job" is held by readers for another 9.594s unless renewed`,
+		"":                   `quorumlock: "job" is free but reserved for an earlier waiter for 9.594s`,
+		"ABC:1":              `quorumlock: "job" is held by ABC:1 for another 9.594s unless renewed`,
+		node.Readers:         `quorumlock: "job" is held by readers for another 9.594s unless renewed`,
+		"quorumlock:permits": `quorumlock: "job" is held by others for another 9.594s unless renewed`,
 	} {
 		err := &quorumlock.HeldError{Name: "job", Owner: owner, TTL: 9594323017}
 		assert.EqualError(t, err, want)

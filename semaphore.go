@@ -95,7 +95,7 @@ func tooManyPermits(n, size int) string {
 // addition, asking for more permits than the semaphore has is an [*InvalidError]. If n is larger than
 // the number of permits that this client knows, Acquire first asks the nodes for the present number,
 // and fails with a [*NoQuorumError] at once if too few answer. If the semaphore is full, the
-// [*HeldError] names one of the holders.
+// [*HeldError] names one of the holders, or "quorumlock:permits" for all of them.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, true)
 }

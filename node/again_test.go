@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -88,4 +89,31 @@ func TestRedisRenewalsBesideAKeyThatHasMoved(t *testing.T) {
 		assert.Equal(t, wire.Granted, replies[i].Outcome)
 	}
 	require.ErrorIs(t, replies[1].Err, node.ErrRejected)
+}
+
+// The server ends while an operation that lacked keys runs again. The answers of the others in its batch count.
+func TestRedisAnswersBeforeALossCount(t *testing.T) {
+	var connections atomic.Int32
+	first := fake(func(args []string) (string, bool) {
+		switch {
+		case args[3] == "used before":
+			return "*1\r\n:0\r\n", true
+		case args[2] == "6":
+			return "*3\r\n:1\r\n*1\r\n$4\r\nKEYS\r\n:1\r\n", true
+		default:
+			return "", false
+		}
+	})
+	n := open(t, newFront(t, func(c net.Conn) {
+		if connections.Add(1) == 1 {
+			first(c)
+		}
+	}).addr())
+	require.NoError(t, do(n, inspect("used before"))[0].Err)
+	replies := do(n, renew("o1", "a"), release("o2", "b"), renew("o3", "c"))
+	require.ErrorIs(t, replies[1].Err, node.ErrUnreachable)
+	for _, i := range []int{0, 2} {
+		require.NoError(t, replies[i].Err)
+		assert.Equal(t, wire.Granted, replies[i].Outcome)
+	}
 }

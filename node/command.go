@@ -122,6 +122,11 @@ func failRanges(again []opRange, replies []wire.Reply, err error) {
 	}
 }
 
+// losesConnection reports whether the exchange with this reply gives the connection up.
+func losesConnection(r wire.Reply) bool {
+	return r.Err != nil && r.Err != errKeys && r.Err != errApart && endsConnection(reasonOf(r.Err), r.Err) //nolint:errorlint // never wrapped
+}
+
 // writer makes commands. It reuses its memory for the next ones.
 type writer struct {
 	numerals digitBuffer

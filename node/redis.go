@@ -21,7 +21,8 @@ const DefaultTimeout = time.Second
 //
 // It connects when it is first used, and again after a failure. So it can be made while the server is down.
 // It uses one connection, because only within one are two commands ordered: a release must never overtake its
-// acquisition. Every batch of operations is one pipelined write. Calls of Do that overlap share the connection.
+// acquisition. Every batch of operations is one pipelined write, and
+// rarely a second one for some of them. Calls of Do that overlap share the connection.
 type redisNode struct {
 	name string
 	// given are the options as they were given, and opt as they are used.
@@ -204,8 +205,7 @@ func (r *redisNode) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply)
 	}
 	// Of exchanges that overlapped, the first to fail connects again. If it does not, the others fail.
 	if (first || r.link.client != nil) && !fresh && mayRepeat(ctx, err) && !r.isClosed() {
-		from := slices.IndexFunc(replies, func(r wire.Reply) bool { return r.Err != nil && leadsElsewhere(r.Err) })
-		r.repeat(ctx, began, ops[from:], replies[from:])
+		r.repeat(ctx, began, ops, replies)
 	}
 }
 
@@ -220,10 +220,24 @@ func mayRepeat(ctx context.Context, err error) bool { return leadsElsewhere(err)
 // leadsElsewhere reports whether a new connection may have more success after an error.
 func leadsElsewhere(err error) bool { return severed(err) || isMoved(err) }
 
-// repeat sends operations again that may have run or not. All are idempotent, and the handshake kills the
+// repeat sends the operations again that may have run or not. Operations on one name keep their order: behind one that has no
+// answer, none has, unless it shares no name with it. All are idempotent, and the handshake kills the
 // broken connection first, so the first run cannot come after the second. A batch whose context has ended
 // stays unanswered, since its caller no longer waits.
-func (r *redisNode) repeat(ctx context.Context, began time.Time, ops []wire.Op, replies []wire.Reply) {
+func (r *redisNode) repeat(ctx context.Context, began time.Time, all []wire.Op, answers []wire.Reply) {
+	var ops []wire.Op
+	var replies []wire.Reply
+	var at []int
+	for i, a := range answers {
+		if a.Err != nil && leadsElsewhere(a.Err) {
+			ops, replies, at = append(ops, all[i]), append(replies, a), append(at, i)
+		}
+	}
+	defer func() {
+		for i, reply := range replies {
+			answers[at[i]] = reply
+		}
+	}()
 	if err := r.link.open(ctx, &r.opt); err != nil {
 		failAll(r.name, ops, replies, reasonOf(err), err, false)
 		return
@@ -248,7 +262,7 @@ func (r *redisNode) exchange(ctx context.Context, ops []wire.Op, replies []wire.
 	r.round(ctx, w, w.spans, ops, replies)
 	for n, again := 0, apart(ops, replies); again != nil && n < moreRounds; n, again = n+1, apart(ops, replies) {
 		switch {
-		case r.link.client != client: // another exchange has given it up
+		case r.link.client != client, slices.ContainsFunc(replies, losesConnection): // another exchange has given it up, or this one will
 			failRanges(again, replies, errMoved)
 		case deadline(0).Sub(began) > r.opt.ConnWriteTimeout:
 			failRanges(again, replies, context.DeadlineExceeded)
@@ -302,7 +316,7 @@ func (r *redisNode) round(ctx context.Context, w *workspace, spans []opRange, op
 // healed the names, taken the token, or opened the node; the second reply cannot show that, nor could a third.
 func settled(op *wire.Op, first, second wire.Reply) wire.Reply {
 	switch was, is := first.Outcome, second.Outcome; {
-	case first.Err == nil && second.Err == errKeys, //nolint:errorlint // never wrapped
+	case first.Err == nil && (second.Err == errKeys || second.Err == errApart), //nolint:errorlint // never wrapped
 		was == wire.Released && is == wire.Absent,
 		was == wire.Healed && is == wire.Granted,
 		was == wire.Granted && is == wire.Granted,

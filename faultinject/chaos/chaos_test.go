@@ -191,7 +191,7 @@ func runOn(t *testing.T, cfg chaos.Config) *chaos.Report {
 		show(cfg.Out, report)
 	}
 	switch {
-	case err != nil || len(report.Violations) > 0:
+	case err != nil || len(report.Violations)+len(report.Slow) > 0:
 		fmt.Printf("The clients' histories are in %[1]s.\n"+
 			"The same faults again: -args -nodes=%[2]s -plan=%[1]s/%[3]s -seed=%[4]d -duration=%[5]v -kind=%[6]s -workers=%[7]d\n",
 			cfg.Dir, *nodeKind, chaos.PlanFile, *seed, *duration, *kind, *workers)

@@ -59,6 +59,9 @@ func SlotOf(pool, name string) int {
 	return int(slot)
 }
 
+// OtherHolders stands for the holders of permits where a single owner is told, and the client named none of their slots.
+const OtherHolders = "quorumlock:permits"
+
 // IndexPrefix is how the key of the index of a pool begins.
 const IndexPrefix = "quorumlock:slots"
 
