@@ -101,7 +101,8 @@ type actor struct {
 
 func newStage(ctx context.Context, w io.Writer, log *slog.Logger) (*stage, error) {
 	s := &stage{w: w, began: time.Now(), ctx: ctx}
-	cfg := quorumlock.Config{TTL: ttl, MaxTTL: ttl, MaxClockSkew: skew, Logger: log}
+	// Nodes of the demo never hang, and a slow machine must not look as if they did.
+	cfg := quorumlock.Config{TTL: ttl, MaxTTL: ttl, MaxClockSkew: skew, NodeTimeoutMin: ttl / 3, NodeTimeoutMax: ttl / 3, Logger: log}
 	for i := range total {
 		s.nodes = append(s.nodes, memory.New(fmt.Sprintf("node-%d", i+1), nil))
 		cfg.Nodes = append(cfg.Nodes, s.nodes[i])

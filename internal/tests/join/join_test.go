@@ -355,6 +355,22 @@ func TestInvalidJoins(t *testing.T) {
 	})
 }
 
+// Close of one client ends the joint lease, and releases the locks of the other client.
+func TestCloseOfOneClientEndsJointLease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		g := fleet.Another(t, 3)
+		c := g.Client()
+		lease, err := quorumlock.Join(f.Client().RedLock("a"), c.RedLock("b")).Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, c.Close(t.Context()))
+		<-lease.Context().Done()
+		require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrClosed)
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrClosed)
+		f.RequireNoKeys()
+		g.RequireNoKeys()
+	})
+}
+
 // A joint lease that ends releases its other locks without a goroutine of its own, which could outlive its client.
 func TestLostJointLeaseLeavesNoGoroutine(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
