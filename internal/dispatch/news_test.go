@@ -133,7 +133,10 @@ func (m *moving) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	m.scripted.Do(ctx, ops, replies)
 	for i := range ops {
 		replies[i].Recovering = m.recovering
-		if ops[i].Kind == wire.Mark {
+		switch ops[i].Kind {
+		case wire.Renew:
+			replies[i].Outcome = wire.Healed
+		case wire.Mark:
 			replies[i] = wire.Reply{Outcome: wire.Inspected, Marker: &wire.Marker{Left: m.recovering}}
 		}
 	}
@@ -161,9 +164,10 @@ func TestTwinVotesOnceTheOtherHasMoved(t *testing.T) {
 	})
 }
 
-// eachInOrder runs a test in which an acquisition comes before a question for the marker, and one in which it comes behind.
+// eachInOrder runs tests in which an acquisition, a question for the marker and a heal come one after the other: each is the
+// first in one of them.
 func eachInOrder(t *testing.T, test func(t *testing.T, kinds []wire.Kind)) {
-	for _, kinds := range [][]wire.Kind{{wire.Acquire, wire.Mark}, {wire.Mark, wire.Acquire}} {
+	for _, kinds := range [][]wire.Kind{{wire.Acquire, wire.Mark, wire.Renew}, {wire.Mark, wire.Acquire}, {wire.Renew, wire.Acquire}} {
 		synctest.Test(t, func(t *testing.T) { test(t, kinds) })
 	}
 }
