@@ -179,7 +179,7 @@ func TestResignationIsNoFailure(t *testing.T) {
 	})
 }
 
-// TestKeepOnCancel: a candidate whose Run is cancelled leaves the lock to its TTL. One that is done releases it.
+// TestKeepOnCancel: a candidate whose Run is cancelled leaves the lock to its TTL. One that is done, or resigns, releases it.
 func TestKeepOnCancel(t *testing.T) {
 	keeps := func(cfg *election.Config) { cfg.KeepOnCancel = true }
 	inVirtualTime(t, func(t *testing.T, w *world) {
@@ -210,14 +210,22 @@ func TestKeepOnCancel(t *testing.T) {
 
 		d := startStubborn(t, w.candidate("d", keeps), true)
 		fourth := d.leads()
-		e := start(t, w.candidate("e", keeps))
+		resigns := w.candidate("e", keeps)
+		e := start(t, resigns)
 		synctest.Wait()
 		began = w.Clock.Now()
 		d.cancel()
 		fourth.leave <- election.ErrDone
 		e.leads()
 		require.Less(t, w.Clock.Now()-began, soon, "one that was cancelled, and is done, releases it too")
-		_ = e.stop()
+
+		f := start(t, w.candidate("f", keeps))
+		synctest.Wait()
+		began = w.Clock.Now()
+		require.True(t, resigns.Resign())
+		f.leads()
+		require.Less(t, w.Clock.Now()-began, soon, "one that resigns releases it")
+		_, _ = e.stop(), f.stop()
 	})
 }
 
