@@ -51,7 +51,8 @@ end
 local voids = serves and void and string.find(flags, 'v', 1, true)
 if voids and count == 0 then
   latch.wake()
-  latch.live(math.max(ttl, latch.begin(ARGV[6])))
+  latch.begin(ARGV[6])
+  latch.live(ttl)
   void = false
 end
 if count > 0 then

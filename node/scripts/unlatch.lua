@@ -25,8 +25,8 @@ if not repeated and (token <= latch.generation or token <= latch.since or token 
   return latch.told(false, recovering)
 end
 if not repeated then
-  local left = latch.begin(ARGV[4])
-  latch.live(math.max(tonumber(ARGV[1]), left))
+  latch.begin(ARGV[4])
+  latch.live(tonumber(ARGV[1]))
   latch.wake()
 end
 return latch.told(true, recovering)

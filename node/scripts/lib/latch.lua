@@ -35,15 +35,12 @@ local function latches(name)
     end
   end
 
-  -- begin forgets the latch and begins another generation. It returns how long the old one would
-  -- have lived.
+  -- begin forgets the latch and begins another generation. The key keeps its expiry, so that one lives for as long at least.
   function s.begin(generation)
-    local left = redis.call('PTTL', meta)
     redis.call('HSET', meta, 'generation', generation)
     redis.call('HDEL', meta, 'count', 'since', 'last', 'whole', 'born')
     redis.call('DEL', ids)
     s.generation, s.count, s.since, s.last, s.whole, s.born, s.size = tonumber(generation), 0, 0, 0, false, 0, 0
-    return left
   end
 
   -- set sets the latch.
