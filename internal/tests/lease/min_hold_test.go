@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 func atLeast(d time.Duration) quorumlock.LockOptions { return quorumlock.LockOptions{MinHold: d} }
@@ -63,6 +64,21 @@ func TestMinHoldKeepsAReleasedLock(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The MinHold counts by the clock of its client, also if the clocks of the nodes are faster by almost the allowance.
+func TestMinHoldByASlowClock(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		const hold = 5 * time.Second
+		slow := testkit.NewSkewed(f.Clock, 0.991)
+		lease := fleet.MustAcquire(t, f.Client(func(cfg *quorumlock.Config) { cfg.Clock = slow }).RedLock("job").With(atLeast(hold)))
+		began := slow.Now()
+		require.NoError(t, lease.Release(t.Context()))
+		next, err := f.Client().RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, slow.Now()-began, hold)
+		require.NoError(t, next.Release(t.Context()))
+	})
 }
 
 // A waiter that knows only the TTL looks once a second. So it gets the lock late, if the rest is shorter than that.
