@@ -207,3 +207,17 @@ func TestBeatBehindALeaverKeepsNoEntry(t *testing.T) {
 		e.Nodes.Close()
 	})
 }
+
+// A waiter leaves while its attempt still waits for a node, which is then down. It leaves the queue that an earlier attempt
+// has entered it into.
+func TestUnsentAttemptOfALeaverKeepsNoEntry(t *testing.T) {
+	withTicket(t, func(t *testing.T, ticket *ticket, now time.Duration) {
+		deniedAt(ticket, now, [3]int{})
+		ticket.Begin(now)
+		ticket.Stamp(&wire.Op{}, 0)
+		ticket.leaveAll()
+		require.EqualValues(t, 1, ticket.queuedAt, "the node has not answered")
+		ticket.Voted(0, now, &wire.Reply{Err: node.ErrDown, Unsent: true})
+		require.Zero(t, ticket.queuedAt)
+	})
+}
