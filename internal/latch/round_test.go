@@ -86,6 +86,17 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// A node confirms a deletion, loses its memory, and refuses the next attempt. Its last answer counts.
+func TestForgottenDeletionDoesNotCount(t *testing.T) {
+	as := newAnswers(&Env{Nodes: refusing()}, "ready")
+	as.granted = as.granted.With(0)
+	assert.Equal(t, 1, as.deletedOn(5).Len(), "it need not answer again")
+	for generation, deleted := range map[uint64]int{4: 0, 5: 1, 6: 1} {
+		as.last[0] = decision.LatchAnswer{Told: true, Generation: generation}
+		assert.Equal(t, deleted, as.deletedOn(5).Len(), generation)
+	}
+}
+
 // The first node that confirmed a deletion forgets it a TTL after the first attempt, whenever the last one ends.
 func TestDeletionIsPassedOnForHalfATTL(t *testing.T) {
 	const ttl = time.Hour
