@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -43,6 +44,19 @@ func TestShortTTLNeedsNoOtherSetting(t *testing.T) {
 			require.NoError(t, lease.Release(t.Context()), what)
 			f.RequireNoKeys()
 		}
+	})
+}
+
+// The first call tells the nodes the client's list, in two rounds. Only then a third of the TTL begins.
+func TestShortTTLAtTheFirstCall(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, wires := f.SpiedClient()
+		for _, w := range wires {
+			w.Set(func(s *fleet.Spy) { s.Before = func([]wire.Op) { time.Sleep(shortTimeout * 2 / 3) } })
+		}
+		lease, err := client.RedLock("job").With(withTTL(shortTTL)).TryAcquire(t.Context())
+		require.NoError(t, err)
+		_ = lease.Release(t.Context())
 	})
 }
 
