@@ -98,9 +98,10 @@ func (c *Cluster) all(ctx context.Context, command ...string) (replies []string,
 }
 
 // lasting are the prefixes of this library's keys that remain by design, until they expire or forever: the marker,
-// fences, the lists of nodes in use, latches, and tombstones of owners that were forced off.
+// fences, the lists of nodes in use, latches, indexes of semaphores, and tombstones of owners that were forced off.
 var lasting = []string{
 	"quorumlock:node", "quorumlock:fences", "quorumlock:lists:", "quorumlock:latch:", "quorumlock:latched:", "quorumlock:tombstone:",
+	"quorumlock:slots:",
 }
 
 // Keys counts the locks, permits and queue entries on the nodes.
