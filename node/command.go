@@ -83,9 +83,10 @@ func canJoin(first, next *wire.Op) bool {
 }
 
 // isBatchable reports whether the script many supports an operation: one of a frequent kind for one lock, without a
-// waiter, and with a block of tokens only in FIFO order.
+// waiter, with a block of tokens only in FIFO order, and for a reader without a larger token or an announcement.
 func isBatchable(op *wire.Op) bool {
-	return operationOf(op).batchable && len(op.Names) == 1 && op.Waiter.ID == "" && (op.Fair || op.Reserve == 0) && wire.MayBeLock(op.Names[0])
+	return operationOf(op).batchable && len(op.Names) == 1 && op.Waiter.ID == "" && (op.Fair || op.Reserve == 0) &&
+		(!op.Reads || op.Floor == 0 && !op.Announce) && wire.MayBeLock(op.Names[0])
 }
 
 // An operation has to run again, alone, if its reply is errKeys, as the script needs more keys than were declared, or errApart,
@@ -232,7 +233,12 @@ func (w *writer) packed(ops []wire.Op) string {
 		if op.Kind != wire.Release {
 			p.addNumber(at + fenceWidth - 1)
 		}
-		if op.Kind == wire.Acquire && op.Reserve > 0 {
+		switch {
+		case op.Kind != wire.Acquire:
+		case op.Pool.Name != "":
+			p.addNumber(uint64(op.Pool.Size)) //nolint:gosec // never negative
+			p.addNumber(op.Pool.Version)
+		case op.Reserve > 0:
 			p.addNumber(op.End())
 		}
 	}
@@ -242,16 +248,24 @@ func (w *writer) packed(ops []wire.Op) string {
 // scriptWord returns the word for the operation in the argument of the script many.
 func scriptWord(op *wire.Op) string {
 	switch {
+	case op.Kind == wire.Renew && wire.IndexRest(op.Names[0]) != "":
+		return "extend"
+	case op.Kind == wire.Renew:
+		return "renew"
+	case op.Pool.Name != "" && op.Kind == wire.Acquire:
+		return "slot"
+	case op.Pool.Name != "":
+		return "vacate"
+	case op.Reads && op.Kind == wire.Acquire:
+		return "read"
+	case op.Reads:
+		return "unread"
 	case op.Kind == wire.Acquire && op.Reserve > 0:
 		return "reserve"
 	case op.Kind == wire.Acquire && op.Fair:
 		return "acquire"
 	case op.Kind == wire.Acquire:
 		return "barge"
-	case op.Kind == wire.Renew && wire.IndexRest(op.Names[0]) != "":
-		return "extend"
-	case op.Kind == wire.Renew:
-		return "renew"
 	case op.Announce:
 		return "announce"
 	default:

@@ -56,7 +56,7 @@ func TestEveryNameHasKeysOfItsOwn(t *testing.T) {
 // The scripts and this package use the same keys for every name.
 func TestScriptsKnowTheKeysOfEveryName(t *testing.T) {
 	server := redisproc.Start(t)
-	script := source("lib/key", "lib/queue", "lib/pool") + `
+	script := source("lib/key", "lib/book", "lib/vacancies") + `
 local keys = {}
 for _, name in ipairs(ARGV) do
   keys[#keys + 1] = key('fence', name)

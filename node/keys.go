@@ -85,10 +85,19 @@ func (w *writer) keysOfRelease(op *wire.Op) {
 func (w *writer) keysOfMany(ops []wire.Op) {
 	for i := range ops {
 		op := &ops[i]
-		if op.Kind == wire.Renew {
+		switch {
+		case op.Kind == wire.Renew:
 			w.declare(op.Names)
 			w.declareIndex(op.Names[0])
-		} else {
+		case op.Pool.Name != "":
+			w.keys = append(w.keys, op.Names[0], w.key("queue", op.Pool.Name))
+			w.declareIndex(op.Pool.Name)
+			if op.Kind == wire.Acquire {
+				w.keys = append(w.keys, op.Pool.Name)
+			}
+		case op.Reads:
+			w.declare(op.Names, "queue", "readers")
+		default:
 			w.declare(op.Names, "queue")
 		}
 	}

@@ -34,6 +34,14 @@ func loadScripts(n node.Node, all ...wire.Limits) {
 			do(n, reads(acquire("o", name)))
 			do(n, reads(renew("o", name)))
 			do(n, reads(release("o", name)))
+			permit := acquire("o", wire.SlotName(wire.PoolName(name), 0))
+			permit.Limits, permit.Pool = l, wire.Pool{Name: wire.PoolName(name), Size: 2}
+			for _, fair := range []bool{false, true} {
+				permit.Kind, permit.Fair = wire.Acquire, fair
+				do(n, permit)
+				permit.Kind = wire.Release
+				do(n, permit)
+			}
 		}
 	}
 	do(n, wire.Op{Kind: wire.Leave, Names: []string{"a"}, Waiter: wire.Waiter{ID: "c:1"}})
@@ -50,7 +58,8 @@ func told(ops []wire.Op, replies []wire.Reply) []string {
 		if len(ops[i].Names) > 1 {
 			r.Holder = wire.Holder{}
 		}
-		all[i] = fmt.Sprintf("%v by %q of %q with %d, rank %d, token %d, %v", r.Outcome, r.Holder.Owner, r.Holder.Name, r.Holder.Token, r.Rank, r.Token, reason)
+		all[i] = fmt.Sprintf("%v by %q of %q with %d, rank %d, token %d, pool %v, %v",
+			r.Outcome, r.Holder.Owner, r.Holder.Name, r.Holder.Token, r.Rank, r.Token, r.Pool, reason)
 	}
 	return all
 }

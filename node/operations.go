@@ -67,7 +67,7 @@ var lockOperations = [...]operation{
 	wire.Once: {script: newScript("lib/key", "lib/recovery", "once"), keys: (*writer).keysOfOnce, args: (*writer).once, decode: decodeRecord},
 	wire.Refresh: {
 		script: newScript("lib/key", "lib/fence", "lib/put", "lib/queue", "lib/contend", "lib/readers", "lib/hindrance", "lib/book",
-			"lib/pool", "refresh"),
+			"lib/vacancies", "lib/pool", "refresh"),
 		keys: (*writer).keysOfRefresh, args: (*writer).refresh, decode: decodeStandings,
 	},
 	wire.Enlist: {script: newScript("lists"), keys: (*writer).keysOfList, args: (*writer).enlist, decode: decodeList},
@@ -77,27 +77,27 @@ var readerOperations = [...]operation{
 	wire.Acquire: {
 		script: newScript("lib/key", "lib/recovery", "lib/refusal", "lib/fence", "lib/put", "lib/queue", "lib/readers",
 			"lib/hindrance", "acquireread"),
-		keys: (*writer).keysOfReaderAcquire, args: (*writer).acquireRead, decode: decodeRights,
+		batchable: true, keys: (*writer).keysOfReaderAcquire, args: (*writer).acquireRead, decode: decodeRights,
 	},
 	wire.Renew: {
 		script: newScript("lib/key", "lib/recovery", "lib/fence", "lib/put", "lib/queue", "lib/readers", "lib/tombstone", "renewread"),
 		keys:   (*writer).keysOfReaderRenew, args: (*writer).renewRead, decode: decodeRights,
 	},
 	wire.Release: {
-		script: newScript("lib/key", "lib/fence", "lib/put", "lib/queue", "lib/announce", "lib/readers", "releaseread"),
-		keys:   (*writer).keysOfReaderRelease, args: (*writer).releaseRead, decode: decodeRemoval,
+		script:    newScript("lib/key", "lib/fence", "lib/put", "lib/queue", "lib/announce", "lib/readers", "releaseread"),
+		batchable: true, keys: (*writer).keysOfReaderRelease, args: (*writer).releaseRead, decode: decodeRemoval,
 	},
 }
 
 var poolOperations = [...]operation{
-	wire.Acquire: {script: newScript("permits_acquire"), formed: true, pools: true, keys: (*writer).keysOfSlots, args: (*writer).acquirePermits, decode: decodePermits},
-	wire.Release: {script: newScript("permits_release"), formed: true, pools: true, keys: (*writer).keysOfSlots, args: (*writer).releasePermits, decode: decodeRemoval},
+	wire.Acquire: {script: newScript("permits_acquire"), formed: true, batchable: true, pools: true, keys: (*writer).keysOfSlots, args: (*writer).acquirePermits, decode: decodePermits},
+	wire.Release: {script: newScript("permits_release"), formed: true, batchable: true, pools: true, keys: (*writer).keysOfSlots, args: (*writer).releasePermits, decode: decodeRemoval},
 	wire.Leave: {
-		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/book", "lib/pool", "permits_leave"),
+		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/book", "lib/vacancies", "lib/pool", "permits_leave"),
 		pools:  true, keys: (*writer).keysOfPool, args: (*writer).leavePool, decode: decodeRemoval,
 	},
 	wire.Resize: {
-		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/book", "lib/pool", "permits_resize"),
+		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/book", "lib/vacancies", "lib/pool", "permits_resize"),
 		pools:  true, keys: (*writer).keysOfPool, args: (*writer).size, decode: decodeResize,
 	},
 }

@@ -87,7 +87,7 @@ func formOfMany(op *wire.Op) scriptForm {
 // header returns the Lua text of the form:
 //
 //	MAX_TTL, MAX_SKEW  the limits in ms, and
-//	RECOVERY           how long a node recovers, in ms
+//	RECOVERY, RECOVERS how long a node recovers, in ms, as a number and as text
 //	LONGEST            MAX_TTL as text
 //	SEAL               how the field open ends if RECOVERY is the longest recovery that is over
 //	OLDEST, NEWEST     by how many seconds the second of a token may differ from the node's, so that the
@@ -98,7 +98,7 @@ func formOfMany(op *wire.Op) scriptForm {
 func (f scriptForm) header() string {
 	ttl, skew, recovery := f.limits.MaxTTL.Milliseconds(), f.limits.MaxClockSkew.Milliseconds(), f.limits.Recovery().Milliseconds()
 	const second = int64(time.Second / time.Millisecond)
-	return fmt.Sprintf(`local MAX_TTL, MAX_SKEW, RECOVERY, LONGEST, SEAL = %d, %d, %d, '%d', ' %d'
+	return fmt.Sprintf(`local MAX_TTL, MAX_SKEW, RECOVERY, RECOVERS, LONGEST, SEAL = %d, %d, %d, '%[3]d', '%d', ' %d'
 local OLDEST, NEWEST, SETTLED = %d, %d, %d
 local FAIR, ANNOUNCE = %t, %t
 local FROM, TO = %d, %d

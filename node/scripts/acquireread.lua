@@ -37,7 +37,7 @@ if refused then
   return refused
 end
 local forgotten = math.max(math.min(token, token + (max_skew - max_ttl) * 1000), now - max_ttl * 1000)
-local floor = recovered - max_ttl * 1000
+local floor = math.max(0, recovered - max_ttl * 1000)
 now = math.floor(now / 1000)
 
 local denial, fences, free, queue = hindrance(names, owner, ARGV[5] == '1', waiter, ARGV[10], tonumber(ARGV[11]), now)
@@ -47,7 +47,7 @@ end
 local shared, old, low = 0, {}, {}
 for _, name in ipairs(names) do
   local seen = fences[name]
-  if seen <= floor or seen == 0 then
+  if seen <= floor then
     old[#old + 1] = name
     seen = forgotten
   end

@@ -1,8 +1,8 @@
 -- Do many operations on one name each, in order, with one look at the marker and the clock.
 --
--- KEYS      for each operation the name, and the key of its queue if it is acquired or released, or the
---           index if it is a slot; then the marker and the fences. If this user must not touch one of
---           them, nothing was done
+-- KEYS      for each operation the name, and the key of its queue unless it is renewed; then its readers
+--           if it is read, or the index if it is a slot, and the pool if a slot is taken; then the marker
+--           and the fences. If this user must not touch one of them, nothing was done
 -- ARGV[1]   an array in MessagePack, which costs less than separate arguments. It has
 --             TTL in ms
 --           and for each operation, one after the other:
@@ -13,6 +13,10 @@
 --             'extend'    the same for a slot
 --             'release'   owner, first offset of the fence
 --             'announce'  the same, and Redisson's clients are told
+--             'read'      owner, time of the client's clock as a token, first and last offset of the fence
+--             'unread'    owner, first offset of the fence
+--             'slot'      owner, token, first and last offset of the fence, size and version of the pool
+--             'vacate'    owner, first offset of the fence
 --           all of them as text
 -- Reply     the reply of its own script for each operation, with a digit for a number, or an
 --           error; if all are digits, one text of them. An operation that needs more keys than are
@@ -23,7 +27,8 @@
 
 local argv, call, names = cmsgpack.unpack(ARGV[1]), redis.call, KEYS
 local ttl = argv[1]
-local width = {acquire = 5, barge = 5, reserve = 6, renew = 5, extend = 5, release = 3, announce = 3}
+local width = {acquire = 5, barge = 5, reserve = 6, renew = 5, extend = 5, read = 5, slot = 7, release = 3, announce = 3, unread = 3, vacate = 3}
+local declared = {renew = 1, read = 3, unread = 3, slot = 4, vacate = 3} -- 2 for the others
 
 -- One call finds out whether any of the names to acquire or to release is held or waited for.
 -- Usually none is. A name that occurs twice is looked at when its turn comes.
@@ -35,17 +40,22 @@ while at <= count do
   if kind ~= 'renew' and kind ~= 'extend' then
     n = n + 1
     looked[n] = names[k + 1]
+    local other = kind == 'read' and names[k + 2] or kind == 'slot' and names[k + 3]
+    if other then
+      n = n + 1
+      looked[n] = other
+    end
   end
   if known[name] ~= nil then
     known[name] = false
   else
     known[name] = true
-    if kind == 'acquire' or kind == 'barge' or kind == 'reserve' then
+    if steps > 3 and kind ~= 'renew' and kind ~= 'extend' then
       n = n + 1
       looked[n] = name
     end
   end
-  at, k = at + steps, k + (kind == 'renew' and 1 or 2)
+  at, k = at + steps, k + (declared[kind] or 2)
 end
 -- It uses pcall, since one name that this user must not touch must not fail the others.
 local quiet = n > 0 and redis.pcall('EXISTS', unpack(looked)) == 0
@@ -66,7 +76,9 @@ local function rarely()
   -- include lib/prolong
   -- include lib/announce
   -- include lib/give
-  local now, recovering
+  -- include lib/readers
+  -- include lib/vacancies
+  local listed, now, recovering = 0, nil, nil
   local function look()
     if not now then
       now, recovering = guard(RECOVERY)
@@ -85,28 +97,54 @@ local function rarely()
       return prolong(now, recovering, {name}, owner, ttl, token)
     end,
     give = give,
+    unread = function(name, owner, now)
+      local own, _, err = unread(name, owner, now)
+      return err or own and 1 or 0
+    end,
+    refused = function(token)
+      look()
+      return refusal(now, recovering, tonumber(ttl), token, token, MAX_TTL, MAX_SKEW) or #token ~= 16 and {'KEYS'} or nil
+    end,
+    -- It takes long if many slots are free. After some of that, the others run alone, since the server does nothing else.
+    occupied = function(pool, name, owner, size, version, place, now)
+      places[name] = place
+      local all = redis.pcall('HKEYS', name)
+      local taken = all[1]
+      size, version = in_force(pool, size, version)
+      if all.err or taken == owner or not taken and number_of(name) < size or listed > 2048 then
+        return {'KEYS'}
+      end
+      local seen, spots = fence(name), vacancies(pool, size, now, taken and string.match(name, '%d+', 19))
+      listed = listed + #spots.free
+      return denied({name, taken or '', 0, seen}, spots, 1, 0, nil, version)
+    end,
   }
   return functions
 end
 
 local replies, digits = {}, {[0] = '0', '1', '2'}
-local open, time, oldest, newest, settled
-local late -- the places of fences of operations that need more keys: others with these must come behind
+local open, time, now, oldest, newest, settled, floor, ends
+local late -- the places of fences and the queues of operations that need more keys: others with these must come behind
 n, at, k = 0, 2, 1
 local function run()
   while at <= count do
     local kind, name, owner, token, place, stop, reply = argv[at], names[k], argv[at + 1], argv[at + 2], argv[at + 3], argv[at + 4], nil
-    local releases = kind == 'release' or kind == 'announce'
-    if late and late[releases and token or place] then
+    local releases = width[kind] == 3
+    if late and (late[releases and token or place] or late[names[k + 1]]) then
       reply = {'KEYS'}
     elseif releases then
-      if quiet or redis.pcall('EXISTS', names[k + 1]) == 0 then
+      if not quiet and redis.pcall('EXISTS', names[k + 1]) ~= 0 then
+        reply = {'KEYS'}
+      elseif kind == 'unread' then
+        -- include inline/unread
+      else
         reply = redis.pcall('HDEL', name, owner)
+        if kind == 'vacate' and reply == 1 and type(redis.pcall('ZADD', names[k + 2], 'XX', 'LT', '0', string.match(name, '%d+', 19))) ~= 'number' then
+          redis.pcall('DEL', names[k + 2]) -- see book
+        end
         if reply ~= 0 and (reply ~= 1 or kind == 'announce') then
           reply = rarely().give(name, owner, kind == 'announce', reply)
         end
-      else
-        reply = {'KEYS'}
       end
     else
       if not time then
@@ -131,12 +169,22 @@ local function run()
           reply = redis.pcall('HGET', name, owner) and rarely().renew(name, owner, token, place) or {'KEYS'}
         end
       else
-        local last = kind == 'reserve' and argv[at + 5] or token
+        local last, free = kind == 'reserve' and argv[at + 5] or token, quiet and known[name]
         if open and oldest and (token < oldest or last > newest) then -- not within these seconds
           oldest, newest = time[1] + OLDEST .. '000000', time[1] + NEWEST .. '999999'
         end
-        if open and oldest and #token == 16 and #last == 16 and token >= oldest and last <= newest
-          and (quiet and known[name] or call('EXISTS', name, names[k + 1]) == 0) then
+        local plausible = open and oldest and #token == 16 and #last == 16 and token >= oldest and last <= newest
+        if kind == 'read' or kind == 'slot' then
+          now = now or time[1] * 1000 + math.floor(time[2] / 1000)
+          ends = ends or string.format('%.0f', now + ttl)
+          reply = not plausible and rarely().refused(token) or not free and call('EXISTS', names[k + 1]) ~= 0 and {'KEYS'} or nil
+          if reply then -- nothing else
+          elseif kind == 'read' then
+            -- include inline/read
+          else
+            -- include inline/slot
+          end
+        elseif plausible and (free or call('EXISTS', name, names[k + 1]) == 0) then
           -- include inline/take
         else
           reply = rarely().acquire(name, owner, token, last, kind ~= 'barge', place)
@@ -147,9 +195,9 @@ local function run()
     replies[n] = digits[reply] or reply
     if reply ~= 1 and replies[n] == reply and reply[1] == 'KEYS' then
       late = late or {}
-      late[releases and token or place] = true
+      late[releases and token or place], late[names[k + 1]] = true, true
     end
-    at, k = at + width[kind], k + (kind == 'renew' and 1 or 2)
+    at, k = at + width[kind], k + (declared[kind] or 2)
   end
 end
 
@@ -159,7 +207,7 @@ while at <= count do
   if not ok then
     n = n + 1
     replies[n] = type(err) == 'table' and err or redis.error_reply(err) -- a string before Redis 7
-    at, k = at + width[argv[at]], k + (argv[at] == 'renew' and 1 or 2)
+    at, k = at + width[argv[at]], k + (declared[argv[at]] or 2)
   end
 end
 

@@ -54,6 +54,7 @@ end
 -- include lib/fence
 -- include lib/put
 -- include lib/queue
+-- include lib/vacancies
 -- include lib/pool
 local names = {unpack(KEYS, 5, #KEYS - 2)}
 locate(names, place)
@@ -119,14 +120,7 @@ if denial or queued and FAIR and free > 0 then
   end
   if denial then
     local rank = waiter and redis.call('ZRANK', key('queue', pool), waiter) or 0
-    if not left and #spots.free < need then
-      denial[3] = after(spots, need - #spots.free + rank)
-      if denial[2] == '' then -- it named slots beyond the pool
-        denial[2] = #spots.free < size and POOL or ''
-      end
-    end
-    denial[5], denial[6], denial[7], denial[8] = rank, size, version, map(spots)
-    return denial
+    return denied(denial, spots, need, rank, left, version)
   end
 end
 

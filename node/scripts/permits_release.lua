@@ -29,6 +29,7 @@ end
 -- include lib/give
 -- include lib/fence
 -- include lib/queue
+-- include lib/vacancies
 -- include lib/pool
 local removed, failure, freed = 0, nil, {}
 for i = 5, #KEYS do

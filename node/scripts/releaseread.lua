@@ -15,44 +15,12 @@ locate(names, ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- give releases one name, and reports whether it was held, and whether it is free now. A key of
--- another type in the place of the readers must not keep a writer from being removed.
-local function give(name)
-  local ok, reads = pcall(reading, name, ARGV[1], now)
-  if ok and reads then
-    local shared = redis.pcall('HGET', name, readers)
-    if shared and not shared.err then
-      return true, settle(name, now, ARGV[1])
-    end
-    -- While a cluster's slot moves, the lock may be on another server. Then nothing is removed.
-    if not shared or string.find(shared.err, 'WRONGTYPE', 1, true) then
-      redis.call('ZREM', key('readers', name), ARGV[1])
-    end
-    if shared then
-      error(shared.err, 0)
-    end
-    return true, false
-  end
-  local own = redis.call('HDEL', name, ARGV[1]) == 1
-  if not ok and not own then
-    error(reads, 0)
-  end
-  return own, own
-end
-
 local removed, failure, queued = 0, nil, false
 for _, name in ipairs(names) do
-  local ok, own, free = pcall(give, name)
-  if ok and own then
-    removed = removed + 1
-    if free and ARGV[2] == '1' then
-      announce(name)
-    end
-  elseif not ok then
-    local text = type(own) == 'table' and own.err or own -- a string before Redis 7
-    if not string.find(text, 'WRONGTYPE', 1, true) then
-      failure = {err = text}
-    end
+  local own, free, err = unread(name, ARGV[1], now)
+  removed, failure = removed + (own and 1 or 0), err or failure
+  if free and ARGV[2] == '1' then
+    announce(name)
   end
   queued = queued or redis.pcall('EXISTS', key('queue', name), key('waiting', name)) ~= 0
 end

@@ -8,11 +8,5 @@ if before < token or (tonumber(before) or 0) < tonumber(token) then
 else
   reply = {tonumber(before)}
 end
-call('HSET', name, owner, last)
-local set = redis.pcall('PEXPIRE', name, ttl)
-if set ~= 1 then -- the same as in put
-  reply = set
-  if redis.pcall('HDEL', name, owner) ~= 1 then
-    redis.pcall('DEL', name)
-  end
-end
+local field, value, life = owner, last, ttl
+-- include inline/hold

@@ -56,6 +56,39 @@ local function settle(name, now, reader)
   return false
 end
 
+-- unread ends an owner's reading of a name. It also removes a name that the owner holds as a writer: the node may have missed
+-- its downgrade. It returns whether the owner had the name, whether the name is free now, and the error, if there was one. A key
+-- of another type is not the owner's, and one in the place of the readers must not keep a writer from being removed.
+local function unread(name, owner, now)
+  local ok, own, free = pcall(function()
+    local ok, reads = pcall(reading, name, owner, now)
+    if ok and reads then
+      local shared = redis.pcall('HGET', name, readers)
+      if shared and not shared.err then
+        return true, settle(name, now, owner)
+      end
+      -- While a cluster's slot moves, the lock may be on another server. Then nothing is removed.
+      if not shared or string.find(shared.err, 'WRONGTYPE', 1, true) then
+        redis.call('ZREM', key('readers', name), owner)
+      end
+      if shared then
+        error(shared.err, 0)
+      end
+      return true, false
+    end
+    local own = redis.call('HDEL', name, owner) == 1
+    if not ok and not own then
+      error(reads, 0)
+    end
+    return own, own
+  end)
+  if ok then
+    return own, free
+  end
+  local text = type(own) == 'table' and own.err or own -- a string before Redis 7
+  return false, false, not string.find(text, 'WRONGTYPE', 1, true) and {err = text} or nil
+end
+
 -- share lets an owner read a name for ttl ms from now, or longer if it does already. It makes the
 -- lock if absent is set. It returns nothing, or the error that kept the node from making it.
 --
