@@ -209,11 +209,23 @@ func (x *exchange) run(alive bool) bool {
 	if len(x.ops) > 0 {
 		x.inOrder()
 		x.ran = l.server.world.now()
-		l.server.node().DoWithPause(context.Background(), x.ops, x.replies, x.pause)
+		ops, replies := x.inCompany()
+		l.server.node().DoWithPause(context.Background(), ops, replies, x.pause)
+		copy(x.replies, replies)
 		l.server.world.ran(l, x)
 		l.server.maybeForget(x)
 	}
 	return true
+}
+
+// inCompany returns the operations that run, and where their replies go. In one case of four, a lone one runs beside the
+// release of a lock that nobody holds, because few callers meet here, and the script for many operations would hardly run.
+func (x *exchange) inCompany() ([]wire.Op, []wire.Reply) {
+	if len(x.ops) != 1 || x.link.server.world.c.Seed%4 != 2 {
+		return x.ops, x.replies
+	}
+	nothing := wire.Op{Kind: wire.Release, Names: []string{"company"}, Owner: "nobody:0", TTL: x.ops[0].TTL, Limits: x.ops[0].Limits}
+	return []wire.Op{x.ops[0], nothing}, make([]wire.Reply, 2)
 }
 
 // late reports whether the connection of the exchange is gone.
