@@ -70,15 +70,14 @@ func TestDamagedFencesCountAsAbsent(t *testing.T) {
 	n := open(t, server.Addr())
 	pool := wire.Pool{Name: wire.PoolName("s"), Size: 2}
 	slot := wire.SlotName(pool.Name, 0)
-	for _, name := range []string{"a", slot} {
-		setFence(t, server, name, "damaged")
+	reader, keeps, permit := reads(acquire("o1", "a")), reads(renew("o1", "a")), acquire("o1", slot)
+	permit.Pool = pool
+	for _, damaged := range []string{"damaged", "-000000000000005"} {
+		for _, op := range []wire.Op{reader, keeps, permit} {
+			setFence(t, server, op.Names[0], damaged)
+			want(t, wire.Granted, n, op)
+		}
 	}
-	reader, keeps, permit := acquire("o1", "a"), renew("o1", "a"), acquire("o1", slot)
-	reader.Reads, keeps.Reads, permit.Pool = true, true, pool
-	want(t, wire.Granted, n, reader)
-	setFence(t, server, "a", "damaged")
-	want(t, wire.Granted, n, keeps)
-	want(t, wire.Granted, n, permit)
 }
 
 // A damaged fence does not count as a token. A token with fewer digits is smaller.
