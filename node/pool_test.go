@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -83,4 +84,23 @@ func TestRedisPoolACL(t *testing.T) {
 		waiting("c:1", slots(2, acquire("o3"), 0)), done, slots(2, leaves("c:2", "lock:a")), resize,
 	}, wire.Granted, wire.Granted, wire.Denied, wire.Denied,
 		wire.Released, wire.Granted, wire.Released, wire.Granted, wire.Released, wire.Released, wire.Granted)
+}
+
+// Denials list the free slots of a pool. For a large pool, one script call does so only a few times, since it blocks the server.
+func TestDenialsByALargePoolRunApart(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	ops := make([]wire.Op, 7)
+	for i := range ops {
+		ops[i] = acquire(fmt.Sprint("o", i), wire.SlotName(wire.PoolName("s"), 0))
+		ops[i].Pool = wire.Pool{Name: wire.PoolName("s"), Size: 1024}
+	}
+	want(t, wire.Granted, n, ops[0])
+	for range 2 { // the first time, the server learns the scripts
+		command(t, server, "CONFIG", "RESETSTAT")
+		for _, r := range do(n, ops[1:]...) {
+			require.Equal(t, wire.Denied, r.Outcome, r.Err)
+		}
+	}
+	require.Contains(t, command(t, server, "INFO", "commandstats"), "cmdstat_evalsha:calls=4,", "three denials together, and three alone")
 }
