@@ -105,7 +105,8 @@ local function rarely()
       look()
       return refusal(now, recovering, tonumber(ttl), token, token, MAX_TTL, MAX_SKEW) or #token ~= 16 and {'KEYS'} or nil
     end,
-    -- It takes long if many slots are free. After some of that, the others run alone, since the server does nothing else.
+    -- occupied denies a slot. To list the free slots of a large pool takes long, and a script blocks the server. So once
+    -- many are listed, further denials run alone.
     occupied = function(pool, name, owner, size, version, place, now)
       places[name] = place
       local all = redis.pcall('HKEYS', name)
@@ -173,12 +174,12 @@ local function run()
         if open and oldest and (token < oldest or last > newest) then -- not within these seconds
           oldest, newest = time[1] + OLDEST .. '000000', time[1] + NEWEST .. '999999'
         end
-        local plausible = open and oldest and #token == 16 and #last == 16 and token >= oldest and last <= newest
+        local plausible = open and oldest and #token == 16 and #last == 16 and token >= oldest and last <= newest -- otherwise a look at the exact limits decides
         if kind == 'read' or kind == 'slot' then
           now = now or time[1] * 1000 + math.floor(time[2] / 1000)
           ends = ends or string.format('%.0f', now + ttl)
           reply = not plausible and rarely().refused(token) or not free and call('EXISTS', names[k + 1]) ~= 0 and {'KEYS'} or nil
-          if reply then -- nothing else
+          if reply then -- it is refused, or runs again
           elseif kind == 'read' then
             -- include inline/read
           else

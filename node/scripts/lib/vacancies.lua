@@ -1,4 +1,4 @@
--- The free slots of a pool, and what a caller is told that gets none.
+-- The free slots of a pool, and the reply to a caller that gets none.
 
 local SLOT, POOL = 'quorumlock:permit:', 'quorumlock:permits'
 
