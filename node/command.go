@@ -207,7 +207,14 @@ func (w *writer) call(ops []wire.Op) *script {
 	op := &ops[0]
 	o := operationOf(op)
 	o.args(w, op)
-	o.keys(w, op)
+	if o.batchable && w.isLone(op) {
+		w.declareLone(op)
+		if op.Kind != wire.Release {
+			w.declareFixed()
+		}
+	} else {
+		o.keys(w, op)
+	}
 	if o.formed {
 		return w.form(formOf(op))
 	}
@@ -281,16 +288,29 @@ func (w *writer) limits(op *wire.Op) {
 func (w *writer) recovery(op *wire.Op) { w.add(milliseconds(op.Limits.Recovery())) }
 
 func (w *writer) acquire(op *wire.Op) {
-	w.renew(op)
-	if op.Reserve > 0 || op.Waiter.ID != "" {
-		w.add(w.numerals.unsigned(op.End()))
+	last, usual := op.End(), op.Token
+	if op.Reads {
+		last, usual = op.Floor, 0
+	}
+	more := last != usual || op.Waiter.ID != ""
+	w.right(op, more)
+	if more {
+		w.add(w.numerals.unsigned(last))
 	}
 	w.waiting(op)
 }
 
 func (w *writer) renew(op *wire.Op) {
+	w.right(op, op.Waiter.ID != "")
+	if op.Waiter.ID != "" {
+		w.add(op.Waiter.ID)
+	}
+}
+
+// right adds what the scripts that give rights have in common: the TTL only if more follows, or if it is not MaxTTL.
+func (w *writer) right(op *wire.Op, more bool) {
 	w.add(op.Owner, w.numerals.unsigned(op.Token), w.fences(op), w.numerals.unsigned(fenceOffset(op.Names[0])+fenceWidth-1))
-	if op.TTL != op.Limits.MaxTTL || op.Reserve > 0 || op.Waiter.ID != "" {
+	if more || op.TTL != op.Limits.MaxTTL {
 		w.add(milliseconds(op.TTL))
 	}
 }
@@ -326,27 +346,6 @@ func (w *writer) open(op *wire.Op) {
 	w.recovery(op)
 	found := op.Found()
 	w.add(found.Identity, w.numerals.signed(found.Since))
-}
-
-func (w *writer) acquireRead(op *wire.Op) {
-	w.add(op.Owner, milliseconds(op.TTL))
-	w.limits(op)
-	w.add(flag(op.Fair), w.numerals.unsigned(op.Token), w.numerals.unsigned(op.Floor), w.fences(op))
-	w.waiting(op)
-}
-
-func (w *writer) renewRead(op *wire.Op) {
-	w.add(op.Owner, milliseconds(op.TTL))
-	w.limits(op)
-	w.add(w.numerals.unsigned(op.Token), w.fences(op))
-	if op.Waiter.ID != "" {
-		w.add(op.Waiter.ID)
-	}
-}
-
-func (w *writer) releaseRead(op *wire.Op) {
-	w.add(op.Owner, flag(op.Announce), w.fences(op))
-	w.rejoining(op)
 }
 
 // waiting adds the waiter of an acquisition.

@@ -20,7 +20,6 @@ import (
 
 // detours are the edits that remove all fast paths from a script.
 var detours = map[string]string{
-	"if open and ttl - MAX_TTL <= 0 then":                                "if false then",
 	"open = open and ttl - MAX_TTL <= 0":                                 "open = false",
 	"if not (KEYS[6] or ARGV[5] or ANNOUNCE) then":                       "if false then",
 	"local quiet = n > 0 and redis.pcall('EXISTS', unpack(looked)) == 0": "local quiet = false",

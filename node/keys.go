@@ -49,74 +49,66 @@ func (w *writer) declareIndex(name string) {
 }
 
 // isLone reports whether a call leaves out the keys that a lone owner of one name rarely needs. A name that looks like a key of
-// the library may be one of another operation, behind which it must not run again.
+// the library may be one of another operation, behind which it must not run again. A slot of a pool is renewed with all keys.
 func (w *writer) isLone(op *wire.Op) bool {
-	return !w.whole && len(op.Names) == 1 && op.Waiter.ID == "" && wire.MayBeLock(op.Names[0])
+	return !w.whole && len(op.Names) == 1 && op.Waiter.ID == "" && op.Floor == 0 && wire.MayBeLock(op.Names[0]) &&
+		(op.Kind != wire.Renew || wire.IndexRest(op.Names[0]) == "")
 }
 
-func (w *writer) keysOfAcquire(op *wire.Op) {
-	if w.isLone(op) {
-		w.declare(op.Names, "queue")
-	} else {
-		w.declare(op.Names, "queue", "waiting", "writers")
-	}
-	w.declareFixed()
-}
-
-func (w *writer) keysOfRenew(op *wire.Op) {
-	if w.isLone(op) && wire.IndexRest(op.Names[0]) == "" {
+// declareLone adds the keys that a lone owner needs, alone or in a batch, apart from the fixed ones.
+func (w *writer) declareLone(op *wire.Op) {
+	switch {
+	case op.Kind == wire.Renew:
 		w.declare(op.Names)
-	} else {
-		w.declare(op.Names, "tombstone")
 		w.declareIndex(op.Names[0])
-	}
-	w.declareFixed()
-}
-
-func (w *writer) keysOfRelease(op *wire.Op) {
-	if w.isLone(op) {
+	case op.Pool.Name != "":
+		w.keys = append(w.keys, op.Names[0], w.key("queue", op.Pool.Name))
+		w.declareIndex(op.Pool.Name)
+		if op.Kind == wire.Acquire {
+			w.keys = append(w.keys, op.Pool.Name)
+		}
+	case op.Reads:
+		w.declare(op.Names, "queue", "readers")
+	default:
 		w.declare(op.Names, "queue")
-		return
 	}
-	w.declare(op.Names, "queue", "waiting", "writers")
-	w.keys = append(w.keys, wire.FencesKey(w.tag))
 }
 
 func (w *writer) keysOfMany(ops []wire.Op) {
 	for i := range ops {
-		op := &ops[i]
-		switch {
-		case op.Kind == wire.Renew:
-			w.declare(op.Names)
-			w.declareIndex(op.Names[0])
-		case op.Pool.Name != "":
-			w.keys = append(w.keys, op.Names[0], w.key("queue", op.Pool.Name))
-			w.declareIndex(op.Pool.Name)
-			if op.Kind == wire.Acquire {
-				w.keys = append(w.keys, op.Pool.Name)
-			}
-		case op.Reads:
-			w.declare(op.Names, "queue", "readers")
-		default:
-			w.declare(op.Names, "queue")
-		}
+		w.declareLone(&ops[i])
 	}
 	w.declareFixed()
 }
 
-func (w *writer) keysOfReaderAcquire(op *wire.Op) {
-	w.declare(op.Names, "readers", "queue", "waiting", "writers")
+// declareQueued adds the names, and all keys of their queues.
+func (w *writer) declareQueued(op *wire.Op) {
+	if op.Reads {
+		w.declare(op.Names, "queue", "readers", "waiting", "writers")
+	} else {
+		w.declare(op.Names, "queue", "waiting", "writers")
+	}
+}
+
+func (w *writer) keysOfAcquire(op *wire.Op) {
+	w.declareQueued(op)
 	w.declareFixed()
+}
+
+func (w *writer) keysOfRenew(op *wire.Op) {
+	w.declare(op.Names, "tombstone")
+	w.declareIndex(op.Names[0])
+	w.declareFixed()
+}
+
+func (w *writer) keysOfRelease(op *wire.Op) {
+	w.declareQueued(op)
+	w.keys = append(w.keys, wire.FencesKey(w.tag))
 }
 
 func (w *writer) keysOfReaderRenew(op *wire.Op) {
 	w.declare(op.Names, "readers", "tombstone", "queue", "waiting", "writers")
 	w.declareFixed()
-}
-
-func (w *writer) keysOfReaderRelease(op *wire.Op) {
-	w.declare(op.Names, "readers", "queue", "waiting", "writers")
-	w.keys = append(w.keys, wire.FencesKey(w.tag))
 }
 
 func (w *writer) keysOfInspect(op *wire.Op) {
@@ -159,8 +151,9 @@ func (w *writer) declarePool(pool string) {
 func (w *writer) keysOfPool(op *wire.Op) { w.declarePool(op.Pool.Name) }
 
 func (w *writer) keysOfSlots(op *wire.Op) {
-	w.declarePool(op.Pool.Name)
-	w.declare(op.Names)
+	w.keys = append(w.keys, op.Names[0], w.key("queue", op.Pool.Name))
+	w.declareIndex(op.Pool.Name)
+	w.keys = append(append(w.keys, op.Pool.Name, w.key("waiting", op.Pool.Name)), op.Names[1:]...)
 	if op.Kind == wire.Acquire {
 		w.declareFixed()
 	}
@@ -178,11 +171,7 @@ func (w *writer) keysOfRefresh(op *wire.Op) {
 			}
 			continue
 		}
-		if q.Reads {
-			w.declare(q.Names, "readers", "queue", "waiting", "writers")
-		} else {
-			w.declare(q.Names, "queue", "waiting", "writers")
-		}
+		w.declareQueued(&wire.Op{Names: q.Names, Reads: q.Reads})
 	}
 	w.keys = append(w.keys, wire.FencesKey(w.tag))
 }

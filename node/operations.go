@@ -74,19 +74,12 @@ var lockOperations = [...]operation{
 }
 
 var readerOperations = [...]operation{
-	wire.Acquire: {
-		script: newScript("lib/key", "lib/recovery", "lib/refusal", "lib/fence", "lib/put", "lib/queue", "lib/readers",
-			"lib/hindrance", "acquireread"),
-		batchable: true, keys: (*writer).keysOfReaderAcquire, args: (*writer).acquireRead, decode: decodeRights,
-	},
+	wire.Acquire: {script: newScript("acquireread"), formed: true, batchable: true, keys: (*writer).keysOfAcquire, args: (*writer).acquire, decode: decodeRights},
 	wire.Renew: {
 		script: newScript("lib/key", "lib/recovery", "lib/fence", "lib/put", "lib/queue", "lib/readers", "lib/tombstone", "renewread"),
-		keys:   (*writer).keysOfReaderRenew, args: (*writer).renewRead, decode: decodeRights,
+		formed: true, keys: (*writer).keysOfReaderRenew, args: (*writer).renew, decode: decodeRights,
 	},
-	wire.Release: {
-		script:    newScript("lib/key", "lib/fence", "lib/put", "lib/queue", "lib/announce", "lib/readers", "releaseread"),
-		batchable: true, keys: (*writer).keysOfReaderRelease, args: (*writer).releaseRead, decode: decodeRemoval,
-	},
+	wire.Release: {script: newScript("releaseread"), formed: true, batchable: true, keys: (*writer).keysOfRelease, args: (*writer).release, decode: decodeRemoval},
 }
 
 var poolOperations = [...]operation{

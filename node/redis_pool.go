@@ -10,15 +10,17 @@ import (
 )
 
 func (w *writer) acquirePermits(op *wire.Op) {
-	w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token), w.fences(op))
+	w.right(op, true)
 	w.size(op)
 	w.waiting(op)
 }
 
 func (w *writer) releasePermits(op *wire.Op) {
 	w.add(op.Owner)
-	w.size(op)
-	w.rejoining(op)
+	if !w.isLone(op) {
+		w.size(op)
+		w.rejoining(op)
+	}
 }
 
 func (w *writer) leavePool(op *wire.Op) {

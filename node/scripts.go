@@ -53,8 +53,7 @@ var many = newScript("many")
 // change between the calls of a client. As arguments they would be parsed by each call, which costs a server
 // about 1,000 instructions each.
 type scriptForm struct {
-	kind   wire.Kind // Acquire, Renew or Release; 0 for a batch
-	pool   bool
+	body   *script
 	limits wire.Limits
 	fair   bool
 	// announce is set for releases that are announced to Redisson's clients.
@@ -67,7 +66,7 @@ type scriptForm struct {
 
 // formOf returns the form of an operation's script, which has one.
 func formOf(op *wire.Op) scriptForm {
-	f := scriptForm{kind: op.Kind, pool: op.Pool.Name != "" && op.Kind != wire.Renew}
+	f := scriptForm{body: &operationOf(op).script}
 	switch op.Kind {
 	case wire.Acquire:
 		f.limits, f.fair = op.Limits, op.Fair
@@ -81,7 +80,7 @@ func formOf(op *wire.Op) scriptForm {
 
 // formOfMany returns the form of the script for a batch of operations like this one.
 func formOfMany(op *wire.Op) scriptForm {
-	return scriptForm{limits: op.Limits}
+	return scriptForm{body: &many, limits: op.Limits}
 }
 
 // header returns the Lua text of the form:
@@ -130,14 +129,7 @@ const maxRecovery = 1 << 30
 
 // script returns the script in this form.
 func (f scriptForm) script() script {
-	body := &many
-	switch {
-	case f.pool:
-		body = &poolOperations[f.kind].script
-	case f.kind != 0:
-		body = &lockOperations[f.kind].script
-	}
-	return hashed(f.header() + fitted(body.source, f.blind))
+	return hashed(f.header() + fitted(f.body.source, f.blind))
 }
 
 // formCache holds the scripts that one writer has made so far.

@@ -105,6 +105,6 @@ func TestLookForIdentity(t *testing.T) {
 // The identity stands where the form says.
 func TestPlaceOfUnseenIdentity(t *testing.T) {
 	w := writer{blind: true, place: 77}
-	s := w.form(scriptForm{})
+	s := w.form(scriptForm{body: &many})
 	assert.Contains(t, s.source, "local FROM, TO = 1, 54", "see unseenPlace")
 }

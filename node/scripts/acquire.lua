@@ -28,41 +28,29 @@
 -- anew.
 
 local call, name, owner, token, place, stop = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local ttl, last = ARGV[5] or LONGEST, ARGV[6] or token
-if not KEYS[7] then
-  local open, time, reply
-  -- include inline/look
-  if open and ttl - MAX_TTL <= 0 then
-    local seconds = string.sub(token, 1, -7)
-    local ahead = seconds == time[1] and 0 or (tonumber(seconds) or 0) - time[1]
-    local further = last == token and ahead or (tonumber(string.sub(last, 1, -7)) or 0) - time[1]
-    if ahead >= OLDEST and further <= NEWEST and #token == 16 and #last == 16 then
-      local queue, waiter, free = KEYS[2], ARGV[7], nil
-      if not waiter then
-        free = call('EXISTS', name, queue) == 0
-      elseif FAIR then
-        -- include inline/wait
-      end
-      if free then
-        -- include inline/take
-        return reply
-      end
-    end
+local ttl, last, waiter = ARGV[5] or LONGEST, ARGV[6] or token, ARGV[7]
+local open, time, oldest, newest, reply
+-- include inline/look
+-- include inline/plausible
+if plausible and not KEYS[7] then
+  local queue, free = KEYS[2], nil
+  if not waiter then
+    free = call('EXISTS', name, queue) == 0
+  elseif FAIR then
+    -- include inline/wait
+  end
+  if free then
+    -- include inline/take
+    return reply
   end
 end
 
+-- include inline/admit
 -- include lib/key
--- include lib/recovery
--- include lib/refusal
 -- include lib/fence
 -- include lib/put
 -- include lib/queue
 -- include lib/contend
 local names = first(4, 2)
 locate(names, place)
-local now, recovering = guard(RECOVERY)
-local refused = refusal(now, recovering, tonumber(ttl), token, last, MAX_TTL, MAX_SKEW)
-if refused then
-  return refused
-end
-return contend(now, names, owner, ttl, token, last, FAIR, KEYS[5], ARGV[7], ARGV[8], ARGV[9])
+return contend(now, names, owner, ttl, token, last, FAIR, KEYS[5], waiter, ARGV[8], ARGV[9])

@@ -1,16 +1,9 @@
 -- Let an owner read all names, or none; or queue its waiter.
 --
--- KEYS      the names of the locks; their readers, and the keys of their queues; the marker; the
---           fences
--- ARGV[1]   owner
--- ARGV[2]   TTL in ms
--- ARGV[3]   recovery of the client in ms
--- ARGV[4]   its limits: see limits
--- ARGV[5]   1 if a name is left to an earlier writer
--- ARGV[6]   time of the client's clock in us, or a token that was taken and is larger
--- ARGV[7]   token to which a smaller fence is raised, or 0
--- ARGV[8]   offsets of the names' fences: see locate
--- ARGV[9..11]  waiter, its ticket, and how long its entry lives, as for acquire
+-- KEYS      the names of the locks; their queues and readers, and the other keys of the queues; the marker; the fences. For a
+--           name without a waiter, queue and readers are enough
+-- ARGV      as for acquire, with the time of the client's clock in us as the token, or a larger token that was taken. ARGV[6]
+--           is the token to which a smaller fence is raised, or 0
 -- Reply     {fence}                     granted; fence is the largest of the names
 --           {name, owner, pttl, fence}  held by a writer, or by readers while an earlier writer
 --                                       waits
@@ -25,22 +18,33 @@
 -- have forgotten, and smaller than any token that the node still accepts from a writer. A client
 -- sets the same fence on all nodes, unless its clock is more than MaxClockSkew behind the node's.
 
-local owner, ttl, token, raised = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local max_ttl, max_skew = limits(ARGV[4])
-local waiter = ARGV[9]
-
-local names = first(5, 2)
-locate(names, ARGV[8])
-local now, recovering, recovered = guard(ARGV[3])
-local refused = refusal(now, recovering, ttl, token, math.max(token, raised), max_ttl, max_skew)
-if refused then
-  return refused
-end
-local forgotten = math.max(math.min(token, token + (max_skew - max_ttl) * 1000), now - max_ttl * 1000)
-local floor = math.max(0, recovered - max_ttl * 1000)
+local call, name, queue, list, owner, token, place, stop = redis.call, KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local ttl, raised, waiter = ARGV[5] or LONGEST, tonumber(ARGV[6] or 0), ARGV[7]
+local last = raised > tonumber(token) and ARGV[6] or token
+local open, time, oldest, newest, floor, reply
+-- include inline/look
+-- include inline/plausible
+-- include inline/admit
 now = math.floor(now / 1000)
+if not KEYS[6] then
+  local free, ends = call('EXISTS', name, queue) == 0, now + ttl
+  -- include inline/read
+  return reply
+end
 
-local denial, fences, free, queue = hindrance(names, owner, ARGV[5] == '1', waiter, ARGV[10], tonumber(ARGV[11]), now)
+-- include lib/key
+-- include lib/fence
+-- include lib/put
+-- include lib/queue
+-- include lib/readers
+-- include lib/hindrance
+-- include inline/floor
+local names = first(5, 2)
+locate(names, place)
+ttl, token = tonumber(ttl), tonumber(token)
+local forgotten = math.max(math.min(token, token + (MAX_SKEW - MAX_TTL) * 1000), time[1] * 1000000 + time[2] - MAX_TTL * 1000)
+
+local denial, fences, free, queue = hindrance(names, owner, FAIR, waiter, ARGV[8], tonumber(ARGV[9]), now)
 if denial then
   return denial
 end
@@ -65,7 +69,7 @@ for _, name in ipairs(names) do
   end
 end
 raise(old, string.format('%.0f', forgotten))
-raise(low, ARGV[7])
+raise(low, ARGV[6] or '0')
 if queue then
   -- Readers that hold the lock leave the queue, so that scripts need not look past them. A reader
   -- that gives the names back gets its place again, by its ticket.

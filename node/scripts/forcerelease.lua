@@ -62,7 +62,7 @@ for i = 1, #found, 3 do
       redis.call('DEL', key('readers', name))
     end
     free = redis.call('DEL', name) == 1
-    unbook(name)
+    book(name, 'XX', 0)
   end
   if free and ARGV[2] == '1' then
     announce(name)

@@ -60,6 +60,8 @@ end
 -- It uses pcall, since one name that this user must not touch must not fail the others.
 local quiet = n > 0 and redis.pcall('EXISTS', unpack(looked)) == 0
 
+local open, time, now, ends, oldest, newest, settled, floor
+
 -- rarely makes the functions for operations that the short way cannot do.
 local functions
 local function rarely()
@@ -78,36 +80,37 @@ local function rarely()
   -- include lib/give
   -- include lib/readers
   -- include lib/vacancies
-  local listed, now, recovering = 0, nil, nil
+  local listed, clock, recovering = 0, nil, nil
   local function look()
-    if not now then
-      now, recovering = guard(RECOVERY)
+    if not clock then
+      clock, recovering = guard(RECOVERY)
     end
   end
   functions = {
     acquire = function(name, owner, token, last, fair, place)
       places[name] = place
       look()
-      return refusal(now, recovering, tonumber(ttl), token, last, MAX_TTL, MAX_SKEW)
-        or contend(now, {name}, owner, ttl, token, last, fair)
+      return refusal(clock, recovering, tonumber(ttl), token, last, MAX_TTL, MAX_SKEW)
+        or contend(clock, {name}, owner, ttl, token, last, fair)
     end,
     renew = function(name, owner, token, place)
       places[name] = place
       look()
-      return prolong(now, recovering, {name}, owner, ttl, token)
+      return prolong(clock, recovering, {name}, owner, ttl, token)
     end,
     give = give,
-    unread = function(name, owner, now)
-      local own, _, err = unread(name, owner, now)
+    unread = function(name, owner)
+      local time = time or call('TIME')
+      local own, _, err = unread(name, owner, time[1] * 1000 + math.floor(time[2] / 1000))
       return err or own and 1 or 0
     end,
     refused = function(token)
       look()
-      return refusal(now, recovering, tonumber(ttl), token, token, MAX_TTL, MAX_SKEW) or #token ~= 16 and {'KEYS'} or nil
+      return refusal(clock, recovering, tonumber(ttl), token, token, MAX_TTL, MAX_SKEW) or #token ~= 16 and {'KEYS'} or nil
     end,
     -- occupied denies a slot. To list the free slots of a large pool takes long, and a script blocks the server. So once
     -- many are listed, further denials run alone.
-    occupied = function(pool, name, owner, size, version, place, now)
+    occupied = function(pool, name, owner, size, version, place)
       places[name] = place
       local all = redis.pcall('HKEYS', name)
       local taken = all[1]
@@ -124,25 +127,24 @@ local function rarely()
 end
 
 local replies, digits = {}, {[0] = '0', '1', '2'}
-local open, time, now, oldest, newest, settled, floor, ends
 local late -- the places of fences and the queues of operations that need more keys: others with these must come behind
 n, at, k = 0, 2, 1
 local function run()
   while at <= count do
-    local kind, name, owner, token, place, stop, reply = argv[at], names[k], argv[at + 1], argv[at + 2], argv[at + 3], argv[at + 4], nil
+    local kind, name, queue, owner, token, place, stop, reply = argv[at], names[k], names[k + 1], argv[at + 1], argv[at + 2], argv[at + 3], argv[at + 4], nil
     local releases = width[kind] == 3
-    if late and (late[releases and token or place] or late[names[k + 1]]) then
+    if late and (late[releases and token or place] or late[queue]) then
       reply = {'KEYS'}
     elseif releases then
-      if not quiet and redis.pcall('EXISTS', names[k + 1]) ~= 0 then
+      if not quiet and redis.pcall('EXISTS', queue) ~= 0 then
         reply = {'KEYS'}
       elseif kind == 'unread' then
+        local list = names[k + 2]
         -- include inline/unread
+        reply = reply or rarely().unread(name, owner)
       else
-        reply = redis.pcall('HDEL', name, owner)
-        if kind == 'vacate' and reply == 1 and type(redis.pcall('ZADD', names[k + 2], 'XX', 'LT', '0', string.match(name, '%d+', 19))) ~= 'number' then
-          redis.pcall('DEL', names[k + 2]) -- see book
-        end
+        local index = kind == 'vacate' and names[k + 2]
+        -- include inline/remove
         if reply ~= 0 and (reply ~= 1 or kind == 'announce') then
           reply = rarely().give(name, owner, kind == 'announce', reply)
         end
@@ -150,20 +152,16 @@ local function run()
     else
       if not time then
         -- include inline/look
-        open = open and ttl - MAX_TTL <= 0
-        -- Bounds of tokens, in seconds: between them an acquisition is plausible, and a renewal
-        -- need not raise the fence.
-        if OLDEST <= 0 and NEWEST >= 0 then
-          oldest, newest = time[1] .. '000000', time[1] .. '999999'
-        end
+        now = time[1] * 1000 + math.floor(time[2] / 1000)
+        ends = string.format('%.0f', now + ttl)
       end
       if kind == 'renew' or kind == 'extend' then
         if open then
           settled = settled or time[1] - SETTLED .. '000000'
           -- include inline/extend
-          if reply and kind == 'extend' then -- a slot: see book
-            redis.pcall('ZADD', names[k + 1], 'GT', time[1] * 1000 + math.floor(time[2] / 1000) + ttl, string.match(name, '%d+'))
-            redis.pcall('PEXPIRE', names[k + 1], RECOVERY)
+          if reply and kind == 'extend' then
+            local index, number, bound = queue, string.match(name, '%d+', 19), 'GT'
+            -- include inline/book
           end
         end
         if not reply then
@@ -171,21 +169,19 @@ local function run()
         end
       else
         local last, free = kind == 'reserve' and argv[at + 5] or token, quiet and known[name]
-        if open and oldest and (token < oldest or last > newest) then -- not within these seconds
-          oldest, newest = time[1] + OLDEST .. '000000', time[1] + NEWEST .. '999999'
-        end
-        local plausible = open and oldest and #token == 16 and #last == 16 and token >= oldest and last <= newest -- otherwise a look at the exact limits decides
+        -- include inline/plausible
         if kind == 'read' or kind == 'slot' then
-          now = now or time[1] * 1000 + math.floor(time[2] / 1000)
-          ends = ends or string.format('%.0f', now + ttl)
-          reply = not plausible and rarely().refused(token) or not free and call('EXISTS', names[k + 1]) ~= 0 and {'KEYS'} or nil
+          reply = not plausible and rarely().refused(token) or nil
           if reply then -- it is refused, or runs again
           elseif kind == 'read' then
+            local list = names[k + 2]
             -- include inline/read
           else
+            local index, pool, size, version = names[k + 2], names[k + 3], argv[at + 5], argv[at + 6]
             -- include inline/slot
+            reply = reply or rarely().occupied(pool, name, owner, size, version, place)
           end
-        elseif plausible and (free or call('EXISTS', name, names[k + 1]) == 0) then
+        elseif plausible and (free or call('EXISTS', name, queue) == 0) then
           -- include inline/take
         else
           reply = rarely().acquire(name, owner, token, last, kind ~= 'barge', place)
@@ -196,7 +192,7 @@ local function run()
     replies[n] = digits[reply] or reply
     if reply ~= 1 and replies[n] == reply and reply[1] == 'KEYS' then
       late = late or {}
-      late[releases and token or place], late[names[k + 1]] = true, true
+      late[releases and token or place], late[queue] = true, true
     end
     at, k = at + width[kind], k + (declared[kind] or 2)
   end

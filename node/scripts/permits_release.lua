@@ -1,48 +1,49 @@
 -- Remove the slots that the owner holds, and wake the next waiters of the pool.
 --
--- KEYS[1..4]  the pool; queue and waiting of its queue; its index
--- KEYS[5..]  the slots
+-- KEYS      the first slot; the queue of its pool, and the index; the pool; waiting of the queue; the other slots. For a slot
+--           without a waiter, the index is enough
 -- ARGV[1]    owner
--- ARGV[2]    size of the pool that the caller knows
+-- ARGV[2]    size of the pool that the caller knows. None, and no more arguments, if the index is the last key
 -- ARGV[3]    version of that size
 -- ARGV[4]    waiter for which they were acquired, or none
 -- ARGV[5]    its ticket
 -- ARGV[6]    how long its entry lives from now on, in ms: it tries again, and is not woken.
 --            None if it leaves the queue
 -- Reply      how many slots were removed
+--            {'KEYS'}  the pool has a queue: nothing was done, since keys are missing
 --
 -- As release does, it removes all that it can, and then returns the first error.
 
-local pool, name, keep, own = KEYS[1], KEYS[5], tonumber(ARGV[6]), nil
--- include lib/book
+local name, queue, index, pool, owner, keep, reply = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], tonumber(ARGV[6]), nil
+if not pool and redis.pcall('EXISTS', queue) ~= 0 then
+  return {'KEYS'}
+end
 if not (KEYS[6] or keep) then
-  own = redis.pcall('HDEL', name, ARGV[1]) -- the key goes with its last field
-  if (own == 0 or own == 1) and redis.pcall('EXISTS', KEYS[2], KEYS[3]) == 0 then
-    if own == 1 then
-      unbook(name)
-    end
-    return own
+  -- include inline/remove
+  if (reply == 0 or reply == 1) and (not pool or redis.pcall('EXISTS', queue, KEYS[5]) == 0) then
+    return reply
   end
 end
 
 -- include lib/key
+-- include lib/book
 -- include lib/give
 -- include lib/fence
 -- include lib/queue
 -- include lib/vacancies
 -- include lib/pool
 local removed, failure, freed = 0, nil, {}
-for i = 5, #KEYS do
-  local own = give(KEYS[i], ARGV[1], false, own)
+for i, name in ipairs({name, unpack(KEYS, 6)}) do
+  local own = give(name, owner, false, i == 1 and reply)
   if own == 1 then
     removed = removed + 1
-    freed[#freed + 1] = number_of(KEYS[i])
-    unbook(KEYS[i])
+    freed[#freed + 1] = number_of(name)
+    book(name, 'XX', 0)
   elseif own ~= 0 then
     failure = own
   end
 end
-if keep or redis.pcall('EXISTS', key('queue', pool), key('waiting', pool)) ~= 0 then
+if pool and (keep or redis.pcall('EXISTS', queue, KEYS[5]) ~= 0) then
   local line = pools()
   if ARGV[4] then
     line.queue.rejoin({pool}, ARGV[4], ARGV[5], keep)

@@ -24,13 +24,14 @@ local ttl = ARGV[5] or LONGEST
 if not KEYS[6] then
   local open, time, reply
   -- include inline/look
-  if open and ttl - MAX_TTL <= 0 then
+  if open then
     local settled = time[1] - SETTLED .. '000000'
     -- include inline/extend
     if reply then
-      if KEYS[5] then -- a slot: see book
-        redis.pcall('ZADD', KEYS[3], 'GT', time[1] * 1000 + math.floor(time[2] / 1000) + ttl, string.match(name, '%d+'))
-        redis.pcall('PEXPIRE', KEYS[3], RECOVERY)
+      if KEYS[5] then
+        local index, number, bound = KEYS[3], string.match(name, '%d+', 19), 'GT'
+        local ends = time[1] * 1000 + math.floor(time[2] / 1000) + ttl
+        -- include inline/book
       end
       return reply
     end

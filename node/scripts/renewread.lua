@@ -3,26 +3,19 @@
 --
 -- KEYS      the names of the locks; their readers, tombstones, and the keys of their queues; the
 --           marker; the fences
--- ARGV[1]   owner
--- ARGV[2]   TTL in ms
--- ARGV[3]   recovery of the client in ms
--- ARGV[4]   its limits: see limits
--- ARGV[5]   token of the lease, in us
--- ARGV[6]   offsets of the names' fences: see locate
--- ARGV[7]   waiter for which it became a writer, or none: it leaves the queues
+-- ARGV      as for renew, and then the waiter for which it became a writer, or none: it leaves the queues
 -- Reply     as renew
 
-local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
-local recovery, max_ttl, max_skew = tonumber(ARGV[3]), limits(ARGV[4])
+local owner, token, ttl, waiter = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5] or LONGEST), ARGV[6]
 local here, written, absent, gone, low, denial = {}, {}, {}, {}, {}, nil
 
 local names = first(6, 2)
-locate(names, ARGV[6])
-local now, recovering = guard(ARGV[3])
-if ttl > max_ttl then
-  return {'SETTINGS', max_ttl, max_skew}
+locate(names, ARGV[3])
+local now, recovering = guard(RECOVERY)
+if ttl > MAX_TTL then
+  return {'SETTINGS', MAX_TTL, MAX_SKEW}
 end
-local fenced = token > now - recovery * 1000 and token <= now + max_skew * 1000
+local fenced = token > now - RECOVERY * 1000 and token <= now + MAX_SKEW * 1000
 now = math.floor(now / 1000)
 
 for _, name in ipairs(names) do
@@ -69,19 +62,19 @@ for _, name in ipairs(absent) do
     return failure
   end
 end
-raise(low, ARGV[5])
+raise(low, ARGV[2])
 local queued = {}
-for _, name in ipairs(ARGV[7] and names or {}) do
-  local ticket = redis.pcall('ZSCORE', key('queue', name), ARGV[7])
+for _, name in ipairs(waiter and names or {}) do
+  local ticket = redis.pcall('ZSCORE', key('queue', name), waiter)
   if type(ticket) == 'string' then
     queued[#queued + 1] = name
   end
 end
 if #written + #queued > 0 then
   local queue = queues()
-  queue.rejoin(queued, ARGV[7])
+  queue.rejoin(queued, waiter)
   queue.wake_all(written)
   queue.wake_all(queued)
 end
 local done = #absent + #gone > 0 and 2 or 1
-return recovering and {done, recovering[2] or recovery, recovering[3] or 0} or done
+return recovering and {done, recovering[2] or RECOVERY, recovering[3] or 0} or done

@@ -16,7 +16,7 @@ for _, name in ipairs(first(2, indexed(KEYS[1]))) do
     own = own + 1
     if redis.call('PTTL', name) > rest then
       redis.call('PEXPIRE', name, ARGV[2])
-      unbook(name, now, rest)
+      book(name, 'XX', now + rest)
     end
   elseif holder == readers and reading(name, owner, now) then
     own = own + 1

@@ -1,4 +1,4 @@
--- Is the node open to clients with this recovery? Usually the marker says so, under the identity
+-- Is the node open to clients with this recovery and this TTL? Usually the marker says so, under the identity
 -- that the server still has. Otherwise guard finds out. The identity is at a place that the client
 -- knows on a server without replicas, and is searched for on any other.
 local info, seal = call('INFO', 'replication'), call('HGET', MARKER, 'open')
@@ -8,3 +8,4 @@ if not open and seal and (tonumber(string.sub(seal, 56)) or 0) >= RECOVERY then
   local from = string.find(info, 'master_replid:', 1, true) or 1
   open = string.sub(seal, 1, 54) == string.sub(info, from, from + 53)
 end
+open = open and ttl - MAX_TTL <= 0

@@ -1,23 +1,22 @@
--- Let the owner read a name that is free or read by others, as acquireread does. A node that may have forgotten the fence needs
--- another one, which is left to acquireread.
-if not floor then
-  local since = tonumber(call('HGET', MARKER, 'since')) or 0
-  floor = math.max(0, (since == 0 and 0 or since + RECOVERY * 1000) - MAX_TTL * 1000)
-end
+-- Let the owner read a name that is free or read by others, and that nobody waits for, or say which writer denies it. A node
+-- that may have forgotten the fence needs another one, which is left to acquireread. See hindrance and share.
+-- include inline/floor
 local holder = not free and call('HKEYS', name)[1]
-local longest = not free and call('ZRANGE', names[k + 2], -1, -1, 'WITHSCORES')[2]
 local seen = tonumber(call('GETRANGE', FENCES, place, stop)) or 0
 if holder and holder ~= 'quorumlock:readers' then
   reply = {name, holder, call('PTTL', name), seen}
-elseif seen <= floor then
+elseif seen <= floor or not free and call('EXISTS', queue) ~= 0 then
   reply = {'KEYS'}
 else
-  local life = longest and longest - now > tonumber(ttl) and longest - now or ttl
+  local longest, life = not free and call('ZRANGE', list, '-1', '-1', 'WITHSCORES')[2], ttl
+  if longest and longest - now > tonumber(ttl) then
+    life = longest - now
+  end
   if holder then
     call('PEXPIRE', name, life)
   end
-  call('ZADD', names[k + 2], 'GT', ends, owner)
-  call('PEXPIRE', names[k + 2], life)
+  call('ZADD', list, 'GT', ends, owner)
+  call('PEXPIRE', list, life)
   reply = {seen}
   if not holder then
     local field, value = 'quorumlock:readers', '1'

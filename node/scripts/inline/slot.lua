@@ -1,14 +1,9 @@
--- Give the owner a free slot, as permits_acquire does, or say what denies it.
-local pool, size, version, number = names[k + 3], argv[at + 5], argv[at + 6], string.match(name, '%d+', 19)
-local set = quiet and {} or call('HMGET', pool, 'size', 'version')
-if version - (set[2] or 0) <= 0 and number - (set[1] or size) < 0 and (free or call('EXISTS', name) == 0) then
+-- Give the owner a slot that is free and in the pool, while nobody waits for the pool. Otherwise reply stays nil.
+local number, set = string.match(name, '%d+', 19), quiet and {} or call('HMGET', pool, 'size', 'version')
+if version - (set[2] or 0) <= 0 and number - (set[1] or size) < 0 and (free or call('EXISTS', name, queue) == 0) then
   -- include inline/take
-  if set == 1 then -- see book
-    if type(redis.pcall('ZADD', names[k + 2], 'GT', ends, number)) ~= 'number' then
-      redis.pcall('DEL', names[k + 2])
-    end
-    redis.pcall('PEXPIRE', names[k + 2], RECOVERS)
+  if set == 1 then
+    local bound = 'GT'
+    -- include inline/book
   end
-else
-  reply = rarely().occupied(pool, name, owner, size, version, place, now)
 end

@@ -16,27 +16,11 @@ local function indexed(name)
   return index(name) and 1 or 0
 end
 
--- note sets a time in an index. It uses pcall: a release or a renewal must succeed on a node without memory. A user that
--- does not wait may lack the right, and then the index would be wrong.
-local function note(slots, ...)
-  if type(redis.pcall('ZADD', slots, ...)) ~= 'number' then
-    redis.pcall('DEL', slots)
-  end
-end
-
--- book notes that a slot is held for ttl ms, and lets the index live for life ms. It does nothing for another name.
-local function book(name, now, ttl, life)
-  local slots, number = index(name)
-  if slots then
-    note(slots, 'GT', now + ttl, number)
-    redis.pcall('PEXPIRE', slots, life)
-  end
-end
-
--- unbook notes that a slot is free, or held for ttl ms at most.
-local function unbook(name, now, ttl)
-  local slots, number = index(name)
-  if slots then
-    note(slots, 'XX', 'LT', ttl and now + ttl or 0, number)
+-- book notes until when a slot is held, or with the bound XX that it is held no longer: see inline/book. It does nothing for
+-- another name.
+local function book(name, bound, ends)
+  local index, number = index(name)
+  if index then
+    -- include inline/book
   end
 end

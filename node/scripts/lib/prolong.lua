@@ -39,14 +39,14 @@ local function prolong(now, recovering, names, owner, text, last)
   -- extended first.
   for _, name in ipairs(short) do
     redis.call('PEXPIRE', name, text)
-    book(name, math.floor(now / 1000), ttl, RECOVERY)
+    book(name, 'GT', math.floor(now / 1000) + ttl)
   end
   for _, name in ipairs(absent) do
     local failure = put(name, owner, text, last)
     if failure then
       return failure
     end
-    book(name, math.floor(now / 1000), ttl, RECOVERY)
+    book(name, 'GT', math.floor(now / 1000) + ttl)
   end
   raise(low, last)
   local done = #absent > 0 and 2 or 1

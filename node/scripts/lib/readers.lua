@@ -40,7 +40,8 @@ end
 local function settle(name, now, reader)
   local last = longest(name, reader)
   if last <= now then
-    redis.call('DEL', name, key('readers', name))
+    redis.call('HDEL', name, readers)
+    redis.call('DEL', key('readers', name))
     return true
   end
   redis.call('ZREM', key('readers', name), reader)

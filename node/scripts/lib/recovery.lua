@@ -4,8 +4,6 @@
 --
 --   {'RECOVERING', left, restarted}  no new rights for left ms
 --
--- Its third result is the end of the last recovery, in us, if that is over.
---
 -- The marker says since when the node remembers everything. It does not say for how long the node
 -- recovers: that depends on what other clients may have been granted before the loss, which each
 -- client knows by its configuration. A node that has lost its marker cannot know it.
@@ -45,7 +43,7 @@ local function guard(recovery)
     if string.sub(open, 1, 54) ~= seal or (tonumber(string.sub(open, 56)) or 0) < tonumber(recovery) then
       redis.pcall('HSET', MARKER, 'open', seal .. ' ' .. recovery) -- if this fails, a later call repeats it
     end
-    return now, nil, over
+    return now
   end
 
   local restarted = known and 1 or 0

@@ -51,7 +51,7 @@ local function vacancies(pool, size, now, taken)
     if number == taken then
       local name = slot(pool, number)
       local left = redis.call('PTTL', name)
-      book(name, now, left < 0 and 60000 or left, RECOVERY)
+      book(name, 'GT', now + (left < 0 and 60000 or left))
     elseif number ~= '' and tonumber(number) < size then
       free[#free + 1] = tonumber(number)
     end
