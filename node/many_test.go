@@ -27,13 +27,13 @@ func loadScripts(n node.Node, all ...wire.Limits) {
 			for _, op := range []wire.Op{barge, fair, renew("o", name), announced, release("o", name), force(name), inspect(name)} {
 				op.Limits = l
 				do(n, op)
+				if op.Kind <= wire.Release {
+					do(n, reads(op))
+				}
 			}
 			op := release("o", name)
 			op.Limits = l
 			do(n, op, op)
-			do(n, reads(acquire("o", name)))
-			do(n, reads(renew("o", name)))
-			do(n, reads(release("o", name)))
 			permit := acquire("o", wire.SlotName(wire.PoolName(name), 0))
 			permit.Limits, permit.Pool = l, wire.Pool{Name: wire.PoolName(name), Size: 2}
 			for _, fair := range []bool{false, true} {

@@ -2,16 +2,14 @@
 -- that may have forgotten the fence needs another one, which is left to acquireread. See hindrance and share.
 -- include inline/floor
 local holder = not free and call('HKEYS', name)[1]
+local longest = not free and call('ZRANGE', list, '-1', '-1', 'WITHSCORES')[2]
 local seen = tonumber(call('GETRANGE', FENCES, place, stop)) or 0
 if holder and holder ~= 'quorumlock:readers' then
   reply = {name, holder, call('PTTL', name), seen}
 elseif seen <= floor or not free and call('EXISTS', queue) ~= 0 then
   reply = {'KEYS'}
 else
-  local longest, life = not free and call('ZRANGE', list, '-1', '-1', 'WITHSCORES')[2], ttl
-  if longest and longest - now > tonumber(ttl) then
-    life = longest - now
-  end
+  local life = longest and longest - now > tonumber(ttl) and longest - now or ttl
   if holder then
     call('PEXPIRE', name, life)
   end

@@ -27,7 +27,7 @@ local function hindrance(names, owner, fair, waiter, ticket, keep, now)
     end
   end
 
-  if queued or waiter and denial then
+  if waiter and denial or queued and (waiter or not denial) then
     queue = queues()
     for _, name in ipairs(names) do
       queue.sound(name, waiter)
