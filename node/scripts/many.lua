@@ -87,11 +87,13 @@ local function rarely()
     end
   end
   functions = {
+    refused = function(token, last)
+      look()
+      return refusal(clock, recovering, tonumber(ttl), token, last, MAX_TTL, MAX_SKEW) or #token ~= 16 and {'KEYS'} or nil
+    end,
     acquire = function(name, owner, token, last, fair, place)
       places[name] = place
-      look()
-      return refusal(clock, recovering, tonumber(ttl), token, last, MAX_TTL, MAX_SKEW)
-        or contend(clock, {name}, owner, ttl, token, last, fair)
+      return contend(nil, {name}, owner, ttl, token, last, fair) -- without a waiter it needs no clock
     end,
     renew = function(name, owner, token, place)
       places[name] = place
@@ -101,12 +103,7 @@ local function rarely()
     give = give,
     unread = function(name, owner)
       local time = time or call('TIME')
-      local own, _, err = unread(name, owner, time[1] * 1000 + math.floor(time[2] / 1000))
-      return err or own and 1 or 0
-    end,
-    refused = function(token)
-      look()
-      return refusal(clock, recovering, tonumber(ttl), token, token, MAX_TTL, MAX_SKEW) or #token ~= 16 and {'KEYS'} or nil
+      return unread(name, owner, false, time[1] * 1000 + math.floor(time[2] / 1000))
     end,
     -- occupied denies a slot. To list the free slots of a large pool takes long, and a script blocks the server. So once
     -- many are listed, further denials run alone.
@@ -170,18 +167,16 @@ local function run()
       else
         local last, free = kind == 'reserve' and argv[at + 5] or token, quiet and known[name]
         -- include inline/plausible
-        if kind == 'read' or kind == 'slot' then
-          reply = not plausible and rarely().refused(token) or nil
-          if reply then -- it is refused, or runs again
-          elseif kind == 'read' then
-            local list = names[k + 2]
-            -- include inline/read
-          else
-            local index, pool, size, version = names[k + 2], names[k + 3], argv[at + 5], argv[at + 6]
-            -- include inline/slot
-            reply = reply or rarely().occupied(pool, name, owner, size, version, place)
-          end
-        elseif plausible and (free or call('EXISTS', name, queue) == 0) then
+        reply = not plausible and rarely().refused(token, last) or nil
+        if reply then -- it is refused, or runs again
+        elseif kind == 'read' then
+          local list = names[k + 2]
+          -- include inline/read
+        elseif kind == 'slot' then
+          local index, pool, size, version = names[k + 2], names[k + 3], argv[at + 5], argv[at + 6]
+          -- include inline/slot
+          reply = reply or rarely().occupied(pool, name, owner, size, version, place)
+        elseif free or call('EXISTS', name, queue) == 0 then
           -- include inline/take
         else
           reply = rarely().acquire(name, owner, token, last, kind ~= 'barge', place)

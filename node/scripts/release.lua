@@ -10,8 +10,6 @@
 --           None if it leaves the queues
 -- Reply     how many names were removed
 --           {'KEYS'}  the name has a queue: nothing was done, since keys are missing
---
--- An undo must release all that it can: so it goes on after an error, and returns the first one.
 
 local own, name, queue, waiter, whole = nil, KEYS[1], KEYS[2], ARGV[3], KEYS[3]
 if not whole and redis.pcall('EXISTS', queue) ~= 0 then
@@ -35,23 +33,4 @@ end
 -- include lib/fence
 -- include lib/queue
 local names = first(4, 1)
-locate(names, ARGV[2] or '')
-local removed, failure, queued = 0, nil, false
-for _, name in ipairs(names) do
-  local own = give(name, ARGV[1], ANNOUNCE, own)
-  if type(own) == 'table' then
-    failure = own
-  else
-    removed = removed + own
-  end
-  queued = queued or whole and redis.pcall('EXISTS', key('queue', name), key('waiting', name)) ~= 0
-end
-local keep = tonumber(ARGV[5])
-if queued or keep then
-  local queue = queues()
-  if ARGV[3] then
-    queue.rejoin(names, ARGV[3], ARGV[4], keep)
-  end
-  queue.wake_all(names, keep and ARGV[3])
-end
-return failure or removed
+-- include inline/surrender

@@ -5,8 +5,7 @@
 -- ARGV      as for release
 -- Reply     as for release
 --
--- Names that the owner still holds as a writer are removed too: the node may have missed its
--- downgrade. As release does, it removes all that it can.
+-- Names that the owner still holds as a writer are removed too: the node may have missed its downgrade.
 
 local name, queue, list, owner, whole, reply = KEYS[1], KEYS[2], KEYS[3], ARGV[1], KEYS[4], nil
 if not whole then
@@ -26,25 +25,8 @@ end
 -- include lib/queue
 -- include lib/announce
 -- include lib/readers
-local names, time = first(5, 1), redis.call('TIME')
-locate(names, ARGV[2] or '')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-
-local removed, failure, queued = 0, nil, false
-for _, name in ipairs(names) do
-  local own, free, err = unread(name, owner, now)
-  removed, failure = removed + (own and 1 or 0), err or failure
-  if free and ANNOUNCE then
-    announce(name)
-  end
-  queued = queued or whole and redis.pcall('EXISTS', key('queue', name), key('waiting', name)) ~= 0
+local names, own, time = first(5, 1), nil, redis.call('TIME')
+local function give(name, owner, told)
+  return unread(name, owner, told, time[1] * 1000 + math.floor(time[2] / 1000))
 end
-local keep = tonumber(ARGV[5])
-if queued or keep then
-  local queue = queues()
-  if ARGV[3] then
-    queue.rejoin(names, ARGV[3], ARGV[4], keep)
-  end
-  queue.wake_all(names, keep and ARGV[3])
-end
-return failure or removed
+-- include inline/surrender

@@ -58,9 +58,9 @@ local function settle(name, now, reader)
 end
 
 -- unread ends an owner's reading of a name. It also removes a name that the owner holds as a writer: the node may have missed
--- its downgrade. It returns whether the owner had the name, whether the name is free now, and the error, if there was one. A key
--- of another type is not the owner's, and one in the place of the readers must not keep a writer from being removed.
-local function unread(name, owner, now)
+-- its downgrade. Its arguments and results are those of give. A key of another type is not the owner's, and one in the place of
+-- the readers must not keep a writer from being removed.
+local function unread(name, owner, told, now)
   local ok, own, free = pcall(function()
     local ok, reads = pcall(reading, name, owner, now)
     if ok and reads then
@@ -84,10 +84,13 @@ local function unread(name, owner, now)
     return own, own
   end)
   if ok then
-    return own, free
+    if free and told then
+      announce(name)
+    end
+    return own and 1 or 0
   end
   local text = type(own) == 'table' and own.err or own -- a string before Redis 7
-  return false, false, not string.find(text, 'WRONGTYPE', 1, true) and {err = text} or nil
+  return string.find(text, 'WRONGTYPE', 1, true) and 0 or {err = text}
 end
 
 -- share lets an owner read a name for ttl ms from now, or longer if it does already. It makes the
