@@ -79,26 +79,53 @@ func (w *writer) keysOfRelease(op *wire.Op) {
 		return
 	}
 	w.declare(op.Names, "queue", "waiting", "writers")
+	w.declareForRelease(op)
+}
+
+// declareForRelease adds the fences, and the marker if the waiter keeps waiting.
+func (w *writer) declareForRelease(op *wire.Op) {
+	if op.Waiter.Keep > 0 {
+		w.keys = append(w.keys, wire.MarkerKey(w.tag))
+	}
 	w.keys = append(w.keys, wire.FencesKey(w.tag))
 }
 
-func (w *writer) keysOfMany(ops []wire.Op) {
+// callsWithQueues is how many calls of many declare the queues before one tries it without them again.
+const callsWithQueues = 64
+
+// declaresQueues reports whether the next call of many declares the queues, which it does if one was refused without them.
+func (w *writer) declaresQueues() bool {
+	switch {
+	case w.whole:
+		w.queued = callsWithQueues
+	case w.queued > 0:
+		w.queued--
+	default:
+		return false
+	}
+	return true
+}
+
+func (w *writer) keysOfMany(ops []wire.Op, queues bool) {
 	for i := range ops {
 		op := &ops[i]
+		queued := op.Names[0]
+		w.keys = append(w.keys, queued)
 		switch {
 		case op.Kind == wire.Renew:
-			w.declare(op.Names)
-			w.declareIndex(op.Names[0])
+			w.declareIndex(queued)
+			continue
 		case op.Pool.Name != "":
-			w.keys = append(w.keys, op.Names[0], w.key("queue", op.Pool.Name))
-			w.declareIndex(op.Pool.Name)
+			queued = op.Pool.Name
+			w.declareIndex(queued)
 			if op.Kind == wire.Acquire {
-				w.keys = append(w.keys, op.Pool.Name)
+				w.keys = append(w.keys, queued)
 			}
 		case op.Reads:
-			w.declare(op.Names, "queue", "readers")
-		default:
-			w.declare(op.Names, "queue")
+			w.keys = append(w.keys, w.key("readers", queued))
+		}
+		if queues {
+			w.keys = append(w.keys, w.key("queue", queued))
 		}
 	}
 	w.declareFixed()
@@ -116,7 +143,7 @@ func (w *writer) keysOfReaderRenew(op *wire.Op) {
 
 func (w *writer) keysOfReaderRelease(op *wire.Op) {
 	w.declare(op.Names, "readers", "queue", "waiting", "writers")
-	w.keys = append(w.keys, wire.FencesKey(w.tag))
+	w.declareForRelease(op)
 }
 
 func (w *writer) keysOfInspect(op *wire.Op) {
@@ -161,7 +188,7 @@ func (w *writer) keysOfPool(op *wire.Op) { w.declarePool(op.Pool.Name) }
 func (w *writer) keysOfSlots(op *wire.Op) {
 	w.declarePool(op.Pool.Name)
 	w.declare(op.Names)
-	if op.Kind == wire.Acquire {
+	if op.Kind == wire.Acquire || op.Waiter.Keep > 0 {
 		w.declareFixed()
 	}
 }
@@ -184,5 +211,5 @@ func (w *writer) keysOfRefresh(op *wire.Op) {
 			w.declare(q.Names, "queue", "waiting", "writers")
 		}
 	}
-	w.keys = append(w.keys, wire.FencesKey(w.tag))
+	w.declareFixed()
 }

@@ -20,7 +20,7 @@ func TestLoneCallsDeclareFewKeys(t *testing.T) {
 		{wire.Op{Kind: wire.Renew, Names: []string{"a"}}, []string{"a", "quorumlock:node", "quorumlock:fences"}},
 		{wire.Op{Kind: wire.Release, Names: []string{"{a}"}}, []string{"{a}", "quorumlock:queue::{a}"}},
 		{wire.Op{Kind: wire.Release, Names: []string{"a"}, Waiter: waiter}, []string{
-			"a", "quorumlock:queue:{a}", "quorumlock:waiting:{a}", "quorumlock:writers:{a}", "quorumlock:fences",
+			"a", "quorumlock:queue:{a}", "quorumlock:waiting:{a}", "quorumlock:writers:{a}", "quorumlock:node", "quorumlock:fences",
 		}},
 	} {
 		var w writer

@@ -30,7 +30,7 @@
 local call, name, owner, token, place, stop = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local ttl, last = ARGV[5] or LONGEST, ARGV[6] or token
 if not KEYS[7] then
-  local open, time, reply
+  local open, time, seal, reply
   -- include inline/look
   if open and ttl - MAX_TTL <= 0 then
     local seconds = string.sub(token, 1, -7)

@@ -29,7 +29,7 @@
 
 local call, pool, name, owner, ttl, token = redis.call, KEYS[1], KEYS[5], ARGV[1], ARGV[2], ARGV[3]
 local place, size, version, waiter, last = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[3]
-local open, time, reply
+local open, time, seal, reply
 -- include inline/look
 local ahead = (tonumber(string.sub(token, 1, -7)) or 0) - time[1]
 open = open and ttl - MAX_TTL <= 0 and ahead >= OLDEST and ahead <= NEWEST and #token == 16

@@ -1,7 +1,7 @@
 -- Remove the slots that the owner holds, and wake the next waiters of the pool.
 --
 -- KEYS[1..4]  the pool; queue and waiting of its queue; its index
--- KEYS[5..]  the slots
+-- KEYS[5..]  the slots; then, if there is ARGV[6], the marker and the fences
 -- ARGV[1]    owner
 -- ARGV[2]    size of the pool that the caller knows
 -- ARGV[3]    version of that size
@@ -32,7 +32,7 @@ end
 -- include lib/vacancies
 -- include lib/pool
 local removed, failure, freed = 0, nil, {}
-for i = 5, #KEYS do
+for i = 5, #KEYS - (keep and 2 or 0) do
   local own = give(KEYS[i], ARGV[1], false, own)
   if own == 1 then
     removed = removed + 1

@@ -1,6 +1,7 @@
 -- End an owner's reading of the names, and wake the next waiters of the free names.
 --
--- KEYS      the names of the locks; their readers, and the keys of their queues; the fences
+-- KEYS      the names of the locks; their readers, and the keys of their queues; the marker if there is
+--           ARGV[6], and the fences
 -- ARGV[1]   owner
 -- ARGV[2]   1 if Redisson's clients are told
 -- ARGV[3]   offsets of the names' fences: see locate
@@ -10,7 +11,7 @@
 -- Names that the owner still holds as a writer are removed too: the node may have missed its
 -- downgrade. As release does, it removes all that it can.
 
-local names = first(5, 1)
+local names = first(5, ARGV[6] and 2 or 1)
 locate(names, ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -5,7 +5,7 @@ if not floor then
   floor = math.max(0, (since == 0 and 0 or since + RECOVERY * 1000) - MAX_TTL * 1000)
 end
 local holder = not free and call('HKEYS', name)[1]
-local longest = not free and call('ZRANGE', names[k + 2], -1, -1, 'WITHSCORES')[2]
+local longest = not free and call('ZRANGE', names[k + 1], -1, -1, 'WITHSCORES')[2]
 local seen = tonumber(call('GETRANGE', FENCES, place, stop)) or 0
 if holder and holder ~= 'quorumlock:readers' then
   reply = {name, holder, call('PTTL', name), seen}
@@ -16,8 +16,8 @@ else
   if holder then
     call('PEXPIRE', name, life)
   end
-  call('ZADD', names[k + 2], 'GT', ends, owner)
-  call('PEXPIRE', names[k + 2], life)
+  call('ZADD', names[k + 1], 'GT', ends, owner)
+  call('PEXPIRE', names[k + 1], life)
   reply = {seen}
   if not holder then
     local field, value = 'quorumlock:readers', '1'
