@@ -43,9 +43,7 @@ func (r *requests) scan(p []byte) {
 		p = r.rest
 	}
 	for len(p) > 0 {
-		n := r.skip(p)
-		p = p[n:]
-		n = r.take(p)
+		n := r.take(p)
 		if r.turns.uncounted.Load() {
 			return
 		}
@@ -57,28 +55,6 @@ func (r *requests) scan(p []byte) {
 	r.rest = append(r.rest[:0], p...)
 	r.turns.asked.Store(r.sent)
 }
-
-// skip takes arguments of which only their number counts: those behind the second one, except the last. It leaves to take
-// what is odd or not all there. A batch has hundreds of arguments, so this costs a third of take.
-func (r *requests) skip(p []byte) (n int) {
-	for r.left > 1 && r.arguments-r.left > 1 && n < len(p) && p[n] == '$' {
-		at, length := n+1, 0
-		for at < len(p) && at <= n+plainDigits && p[at]-'0' <= 9 {
-			length = length*10 + int(p[at]-'0')
-			at++
-		}
-		end := at + len("\r\n") + length + len("\r\n")
-		if at == n+1 || end >= len(p) || p[at] != '\r' || p[at+1] != '\n' {
-			return n
-		}
-		r.left--
-		n = end
-	}
-	return n
-}
-
-// plainDigits is how many digits of a length skip reads.
-const plainDigits = 7
 
 // take takes the beginning of a command, or an argument. It takes nothing if that is not all there.
 func (r *requests) take(p []byte) (n int) {
