@@ -90,28 +90,43 @@ func isBatchable(op *wire.Op) bool {
 }
 
 // An operation has to run again, alone, if its reply is errKeys, as the script needs more keys than were declared, or errApart,
-// as the server refused its command because of another one. Either way it has changed nothing. No caller of the node sees these.
+// as the server refused its command because of another one. A whole range has to run again if its replies are errQueues, as the
+// node may have queues. Nothing has changed then. No caller of the node sees these.
 var (
-	errKeys  = fmt.Errorf("%w: KEYS", errProtocol)
-	errApart = fmt.Errorf("%w: refused", errProtocol)
+	errKeys   = fmt.Errorf("%w: KEYS", errProtocol)
+	errApart  = fmt.Errorf("%w: refused", errProtocol)
+	errQueues = fmt.Errorf("%w: queues", errProtocol)
 )
 
-// moreRounds bounds how often an operation runs again: with few keys, and then with all.
-const moreRounds = 2
+// moreRounds bounds how often an operation runs again: its range with the queues, and then alone, with few keys and with all.
+const moreRounds = 3
 
-// apart returns a range for each operation that has to run again, and nil if there are none. One that shares a name with
-// another one declares all keys, since it must not ask for them and then come behind the other.
-func apart(ops []wire.Op, replies []wire.Reply) (again []opRange) {
+// runsAgain reports whether an operation with this error has to run again.
+func runsAgain(err error) bool {
+	return err == errKeys || err == errApart || err == errQueues //nolint:errorlint // never wrapped
+}
+
+// apart returns those of the ranges, and of the operations in them, that have to run again, and nil if there are none. An
+// operation that shares a name with another one declares all keys, since it must not ask for them and then come behind the other.
+func apart(spans []opRange, ops []wire.Op, replies []wire.Reply) (again []opRange) {
 	var shared []bool
-	for i := range replies {
-		err := replies[i].Err
-		if err != errKeys && err != errApart { //nolint:errorlint // never wrapped
+	for _, s := range spans {
+		if replies[s.from].Err == errQueues { //nolint:errorlint // never wrapped
+			again = append(again, opRange{s.from, s.to, true})
 			continue
 		}
-		if again == nil {
-			shared = sharedNames(ops)
+		for i := s.from; i < s.to; i++ {
+			err := replies[i].Err
+			if !runsAgain(err) {
+				continue
+			}
+			if shared == nil {
+				if shared = sharedNames(ops); shared == nil {
+					shared = make([]bool, len(ops))
+				}
+			}
+			again = append(again, opRange{i, i + 1, err == errKeys || shared[i]}) //nolint:errorlint // never wrapped
 		}
-		again = append(again, opRange{i, i + 1, err == errKeys || shared != nil && shared[i]}) //nolint:errorlint // never wrapped
 	}
 	return again
 }
@@ -119,13 +134,15 @@ func apart(ops []wire.Op, replies []wire.Reply) (again []opRange) {
 // failRanges sets the replies to operations that do not run again.
 func failRanges(again []opRange, replies []wire.Reply, err error) {
 	for _, s := range again {
-		replies[s.from] = wire.Reply{Err: err}
+		for i := s.from; i < s.to; i++ {
+			replies[i] = wire.Reply{Err: err}
+		}
 	}
 }
 
 // losesConnection reports whether the exchange with this reply gives the connection up.
 func losesConnection(r wire.Reply) bool {
-	return r.Err != nil && r.Err != errKeys && r.Err != errApart && endsConnection(reasonOf(r.Err), r.Err) //nolint:errorlint // never wrapped
+	return r.Err != nil && !runsAgain(r.Err) && endsConnection(reasonOf(r.Err), r.Err)
 }
 
 // writer makes commands. It reuses its memory for the next ones.
@@ -142,8 +159,10 @@ type writer struct {
 	// blind is set for a server that shows scripts no identity. blindScripts has the scripts for that, by their usual digest.
 	blind        bool
 	blindScripts map[string]*script
-	// whole makes calls declare all keys, also those that are rarely used.
-	whole bool
+	// whole makes calls declare all keys, also those that are rarely used. queued is how many further calls of many declare the
+	// queues.
+	whole  bool
+	queued int
 }
 
 // form returns the script in this form.
@@ -200,9 +219,10 @@ func (w *writer) command(b rueidis.Builder, verb, text string) rueidis.Completed
 func (w *writer) call(ops []wire.Op) *script {
 	w.keys, w.args = w.keys[:0], w.args[:0]
 	if len(ops) > 1 {
+		queues := w.declaresQueues()
 		w.add(w.packed(ops))
-		w.keysOfMany(ops)
-		return w.form(formOfMany(&ops[0]))
+		w.keysOfMany(ops, queues)
+		return w.form(formOfMany(&ops[0], queues))
 	}
 	op := &ops[0]
 	o := operationOf(op)

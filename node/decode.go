@@ -63,7 +63,10 @@ func decodeMany(ops []wire.Op, msg *rueidis.RedisMessage, replies []wire.Reply) 
 		return nil
 	}
 	answers, err := msg.ToArray()
-	if err != nil || len(answers) != len(ops) {
+	switch {
+	case needsKeys(msg):
+		return errQueues
+	case err != nil || len(answers) != len(ops):
 		return malformed(err)
 	}
 	for i := range ops {

@@ -55,12 +55,11 @@ func (w *writer) isLone(op *wire.Op) bool {
 		(op.Kind != wire.Renew || wire.IndexRest(op.Names[0]) == "")
 }
 
-// declareLone adds the keys that a lone owner needs, alone or in a batch, apart from the fixed ones.
+// declareLone adds the keys that a lone owner needs, apart from the fixed ones.
 func (w *writer) declareLone(op *wire.Op) {
 	switch {
 	case op.Kind == wire.Renew:
 		w.declare(op.Names)
-		w.declareIndex(op.Names[0])
 	case op.Pool.Name != "":
 		w.keys = append(w.keys, op.Names[0], w.key("queue", op.Pool.Name))
 		w.declareIndex(op.Pool.Name)
@@ -74,9 +73,43 @@ func (w *writer) declareLone(op *wire.Op) {
 	}
 }
 
-func (w *writer) keysOfMany(ops []wire.Op) {
+// callsWithQueues is how many calls of many declare the queues before one tries it without them again.
+const callsWithQueues = 64
+
+// declaresQueues reports whether the next call of many declares the queues, which it does if one was refused without them.
+func (w *writer) declaresQueues() bool {
+	switch {
+	case w.whole:
+		w.queued = callsWithQueues
+	case w.queued > 0:
+		w.queued--
+	default:
+		return false
+	}
+	return true
+}
+
+func (w *writer) keysOfMany(ops []wire.Op, queues bool) {
 	for i := range ops {
-		w.declareLone(&ops[i])
+		op := &ops[i]
+		queued := op.Names[0]
+		w.keys = append(w.keys, queued)
+		switch {
+		case op.Kind == wire.Renew:
+			w.declareIndex(queued)
+			continue
+		case op.Pool.Name != "":
+			queued = op.Pool.Name
+			w.declareIndex(queued)
+			if op.Kind == wire.Acquire {
+				w.keys = append(w.keys, queued)
+			}
+		case op.Reads:
+			w.keys = append(w.keys, w.key("readers", queued))
+		}
+		if queues {
+			w.keys = append(w.keys, w.key("queue", queued))
+		}
 	}
 	w.declareFixed()
 }
@@ -103,6 +136,9 @@ func (w *writer) keysOfRenew(op *wire.Op) {
 
 func (w *writer) keysOfRelease(op *wire.Op) {
 	w.declareQueued(op)
+	if op.Waiter.Keep > 0 {
+		w.keys = append(w.keys, wire.MarkerKey(w.tag))
+	}
 	w.keys = append(w.keys, wire.FencesKey(w.tag))
 }
 
@@ -154,7 +190,7 @@ func (w *writer) keysOfSlots(op *wire.Op) {
 	w.keys = append(w.keys, op.Names[0], w.key("queue", op.Pool.Name))
 	w.declareIndex(op.Pool.Name)
 	w.keys = append(append(w.keys, op.Pool.Name, w.key("waiting", op.Pool.Name)), op.Names[1:]...)
-	if op.Kind == wire.Acquire {
+	if op.Kind == wire.Acquire || op.Waiter.Keep > 0 {
 		w.declareFixed()
 	}
 }
@@ -173,5 +209,5 @@ func (w *writer) keysOfRefresh(op *wire.Op) {
 		}
 		w.declareQueued(&wire.Op{Names: q.Names, Reads: q.Reads})
 	}
-	w.keys = append(w.keys, wire.FencesKey(w.tag))
+	w.declareFixed()
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -20,13 +21,34 @@ func TestLoneCallsDeclareFewKeys(t *testing.T) {
 		{wire.Op{Kind: wire.Renew, Names: []string{"a"}}, []string{"a", "quorumlock:node", "quorumlock:fences"}},
 		{wire.Op{Kind: wire.Release, Names: []string{"{a}"}}, []string{"{a}", "quorumlock:queue::{a}"}},
 		{wire.Op{Kind: wire.Release, Names: []string{"a"}, Waiter: waiter}, []string{
-			"a", "quorumlock:queue:{a}", "quorumlock:waiting:{a}", "quorumlock:writers:{a}", "quorumlock:fences",
+			"a", "quorumlock:queue:{a}", "quorumlock:waiting:{a}", "quorumlock:writers:{a}", "quorumlock:node", "quorumlock:fences",
 		}},
 	} {
 		var w writer
 		w.call([]wire.Op{c.op})
 		assert.Equal(t, c.keys, w.keys)
 	}
+}
+
+// A batch that was refused for queues declares them, and so do those that follow for a while.
+func TestBatchesDeclareQueuesForAWhile(t *testing.T) {
+	batch := []wire.Op{{Kind: wire.Acquire, Names: []string{"a"}}, {Kind: wire.Release, Names: []string{"b"}}}
+	few := []string{"a", "b", "quorumlock:node", "quorumlock:fences"}
+	all := []string{"a", "quorumlock:queue:{a}", "b", "quorumlock:queue:{b}", "quorumlock:node", "quorumlock:fences"}
+	var w writer
+	declares := func(keys []string) {
+		t.Helper()
+		w.call(batch)
+		require.Equal(t, keys, w.keys)
+	}
+	declares(few)
+	w.whole = true
+	declares(all)
+	w.whole = false
+	for range callsWithQueues {
+		declares(all)
+	}
+	declares(few)
 }
 
 // An operation that shares a name with another one declares all keys at once, unless one script keeps their order: it must not

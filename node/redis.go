@@ -260,7 +260,7 @@ func (r *redisNode) exchange(ctx context.Context, ops []wire.Op, replies []wire.
 	client, began, w := r.link.client, r.link.began, r.link.borrow()
 	w.spans = spans(w.spans[:0], ops)
 	r.round(ctx, w, w.spans, ops, replies)
-	for n, again := 0, apart(ops, replies); again != nil && n < moreRounds; n, again = n+1, apart(ops, replies) {
+	for n, again := 0, apart(w.spans, ops, replies); again != nil && n < moreRounds; n, again = n+1, apart(again, ops, replies) {
 		switch {
 		case r.link.client != client, slices.ContainsFunc(replies, losesConnection): // another exchange has given it up, or this one will
 			failRanges(again, replies, errMoved)
@@ -316,7 +316,7 @@ func (r *redisNode) round(ctx context.Context, w *workspace, spans []opRange, op
 // healed the names, taken the token, or opened the node; the second reply cannot show that, nor could a third.
 func settled(op *wire.Op, first, second wire.Reply) wire.Reply {
 	switch was, is := first.Outcome, second.Outcome; {
-	case first.Err == nil && (second.Err == errKeys || second.Err == errApart), //nolint:errorlint // never wrapped
+	case first.Err == nil && runsAgain(second.Err),
 		was == wire.Released && is == wire.Absent,
 		was == wire.Healed && is == wire.Granted,
 		was == wire.Granted && is == wire.Granted,

@@ -58,6 +58,8 @@ type scriptForm struct {
 	fair   bool
 	// announce is set for releases that are announced to Redisson's clients.
 	announce bool
+	// queues is set for a batch that declares the queues of its names.
+	queues bool
 	// place is where INFO replication has the server's identity: see placeOf.
 	place int
 	// blind is set for a server that shows scripts no identity.
@@ -79,8 +81,8 @@ func formOf(op *wire.Op) scriptForm {
 }
 
 // formOfMany returns the form of the script for a batch of operations like this one.
-func formOfMany(op *wire.Op) scriptForm {
-	return scriptForm{body: &many, limits: op.Limits}
+func formOfMany(op *wire.Op, queues bool) scriptForm {
+	return scriptForm{body: &many, limits: op.Limits, queues: queues}
 }
 
 // header returns the Lua text of the form:
@@ -93,16 +95,17 @@ func formOfMany(op *wire.Op) scriptForm {
 //	                   token is plausible whatever the fractions are
 //	SETTLED            the same in seconds, rounded up
 //	FAIR, ANNOUNCE     see [wire.Op]
+//	QUEUES             whether a batch declares the queues of its names
 //	FROM, TO           where INFO replication usually has the identity, with the name of its field
 func (f scriptForm) header() string {
 	ttl, skew, recovery := f.limits.MaxTTL.Milliseconds(), f.limits.MaxClockSkew.Milliseconds(), f.limits.Recovery().Milliseconds()
 	const second = int64(time.Second / time.Millisecond)
 	return fmt.Sprintf(`local MAX_TTL, MAX_SKEW, RECOVERY, RECOVERS, LONGEST, SEAL = %d, %d, %d, '%[3]d', '%d', ' %d'
 local OLDEST, NEWEST, SETTLED = %d, %d, %d
-local FAIR, ANNOUNCE = %t, %t
+local FAIR, ANNOUNCE, QUEUES = %t, %t, %t
 local FROM, TO = %d, %d
 `, ttl, skew, recovery, ttl, recovery, 1-ttl/second, skew/second-1, min((recovery+second-1)/second, maxRecovery),
-		f.fair, f.announce, f.place, f.place+identityLength-1)
+		f.fair, f.announce, f.queues, f.place, f.place+identityLength-1)
 }
 
 // identityField begins the line of the identity in INFO replication. With it, that has identityLength characters.

@@ -28,8 +28,9 @@ func NewScripts(name string, server func(args ...string) rueidis.RedisMessage) *
 // Do carries out the operations one after the other, and sets their replies. It calls between before it runs some of them
 // again, when a server runs what others have sent meanwhile. If that returns an error, the rest fails with it.
 func (s *Scripts) Do(ops []wire.Op, replies []wire.Reply, between func() error) {
-	s.round(spans(nil, ops), ops, replies)
-	for again := apart(ops, replies); again != nil; again = apart(ops, replies) {
+	ranges := spans(nil, ops)
+	s.round(ranges, ops, replies)
+	for again := apart(ranges, ops, replies); again != nil; again = apart(again, ops, replies) {
 		if err := between(); err != nil {
 			failRanges(again, replies, err)
 			break

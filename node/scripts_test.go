@@ -81,11 +81,13 @@ func (l *lab) run(op wire.Op, at int64) string {
 	w := writer{place: l.place}
 	op.Limits = l.limits
 	if l.together && op.Kind <= wire.Release {
-		w.add(w.packed([]wire.Op{op}))
-		w.keysOfMany([]wire.Op{op})
-		told := l.command(append(append([]string{"EVAL", frozen + w.form(formOfMany(&op)).source, strconv.Itoa(len(w.keys))}, w.keys...), w.args...)...)
-		if told != "KEYS" {
-			return told
+		for _, queues := range []bool{false, true} {
+			w.keys, w.args = nil, []string{w.packed([]wire.Op{op})}
+			w.keysOfMany([]wire.Op{op}, queues)
+			told := l.command(append(append([]string{"EVAL", frozen + w.form(formOfMany(&op, queues)).source, strconv.Itoa(len(w.keys))}, w.keys...), w.args...)...)
+			if told != "KEYS" {
+				return told
+			}
 		}
 		w.whole = true
 	}

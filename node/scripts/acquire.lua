@@ -29,7 +29,7 @@
 
 local call, name, owner, token, place, stop = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local ttl, last, waiter = ARGV[5] or LONGEST, ARGV[6] or token, ARGV[7]
-local open, time, oldest, newest, reply
+local open, time, seal, oldest, newest, reply
 -- include inline/look
 -- include inline/plausible
 if plausible and not KEYS[7] then

@@ -21,7 +21,7 @@
 local call, name, queue, list, owner, token, place, stop = redis.call, KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local ttl, raised, waiter = ARGV[5] or LONGEST, tonumber(ARGV[6] or 0), ARGV[7]
 local last = raised > tonumber(token) and ARGV[6] or token
-local open, time, oldest, newest, floor, reply
+local open, time, seal, oldest, newest, floor, reply
 -- include inline/look
 -- include inline/plausible
 -- include inline/admit

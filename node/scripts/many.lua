@@ -1,8 +1,8 @@
 -- Do many operations on one name each, in order, with one look at the marker and the clock.
 --
--- KEYS      for each operation the name, and the key of its queue unless it is renewed; then its readers
---           if it is read, or the index if it is a slot, and the pool if a slot is taken; then the marker
---           and the fences. If this user must not touch one of them, nothing was done
+-- KEYS      for each operation the name; then its readers if it is read, or the index if it is a slot,
+--           and the pool if a slot is taken; with QUEUES then the key of its queue unless it is renewed;
+--           at last the marker and the fences. If this user must not touch one of them, nothing was done
 -- ARGV[1]   an array in MessagePack, which costs less than separate arguments. It has
 --             TTL in ms
 --           and for each operation, one after the other:
@@ -21,6 +21,7 @@
 -- Reply     the reply of its own script for each operation, with a digit for a number, or an
 --           error; if all are digits, one text of them. An operation that needs more keys than are
 --           declared changes nothing, and has the reply {'KEYS'}: it is run again alone
+--           {'KEYS'}  the node may have queues, and they are not declared: nothing was done
 --
 -- Servers run this script most. So it does little for each operation, and makes no function
 -- before it is needed.
@@ -28,7 +29,22 @@
 local argv, call, names = cmsgpack.unpack(ARGV[1]), redis.call, KEYS
 local ttl = argv[1]
 local width = {acquire = 5, barge = 5, reserve = 6, renew = 5, extend = 5, read = 5, slot = 7, release = 3, announce = 3, unread = 3, vacate = 3}
-local declared = {renew = 1, read = 3, unread = 3, slot = 4, vacate = 3} -- 2 for the others
+local declared = {renew = 1, extend = 2, read = 2, unread = 2, slot = 3, vacate = 2} -- 1 for the others
+if QUEUES then
+  declared = {renew = 1, extend = 2, read = 3, unread = 3, slot = 4, vacate = 3} -- 2 for the others
+end
+local usually, seal = QUEUES and 2 or 1, nil
+
+-- Most batches find no queue on the whole node. Then they need not declare one for each name, which
+-- would cost more than all else that is said of a name.
+if not QUEUES then
+  local marker = redis.pcall('HMGET', MARKER, 'queues', 'open')
+  local time = (marker.err or marker[1]) and redis.pcall('TIME')
+  if time and (marker.err or time.err or (tonumber(marker[1]) or 1 / 0) >= time[1] * 1000 + time[2] / 1000) then
+    return {'KEYS'}
+  end
+  seal = marker[2]
+end
 
 -- One call finds out whether any of the names to acquire or to release is held or waited for.
 -- Usually none is. A name that occurs twice is looked at when its turn comes.
@@ -36,11 +52,13 @@ local looked, known, n, at, k = {}, {}, 0, 2, 1
 local count = #argv
 while at <= count do
   local kind, name = argv[at], names[k]
-  local steps = width[kind]
+  local steps, following = width[kind], k + (declared[kind] or usually)
   if kind ~= 'renew' and kind ~= 'extend' then
-    n = n + 1
-    looked[n] = names[k + 1]
-    local other = kind == 'read' and names[k + 2] or kind == 'slot' and names[k + 3]
+    if QUEUES then
+      n = n + 1
+      looked[n] = names[following - 1]
+    end
+    local other = kind == 'read' and names[k + 1] or kind == 'slot' and names[k + 2]
     if other then
       n = n + 1
       looked[n] = other
@@ -55,7 +73,7 @@ while at <= count do
       looked[n] = name
     end
   end
-  at, k = at + steps, k + (declared[kind] or 2)
+  at, k = at + steps, following
 end
 -- It uses pcall, since one name that this user must not touch must not fail the others.
 local quiet = n > 0 and redis.pcall('EXISTS', unpack(looked)) == 0
@@ -124,23 +142,23 @@ local function rarely()
 end
 
 local replies, digits = {}, {[0] = '0', '1', '2'}
-local late -- the places of fences and the queues of operations that need more keys: others with these must come behind
+local late -- the places of fences, and the second keys, of operations that need more keys: others with these must come behind
 n, at, k = 0, 2, 1
 local function run()
   while at <= count do
-    local kind, name, queue, owner, token, place, stop, reply = argv[at], names[k], names[k + 1], argv[at + 1], argv[at + 2], argv[at + 3], argv[at + 4], nil
-    local releases = width[kind] == 3
-    if late and (late[releases and token or place] or late[queue]) then
+    local kind, name, second, owner, token, place, stop, reply = argv[at], names[k], names[k + 1], argv[at + 1], argv[at + 2], argv[at + 3], argv[at + 4], nil
+    local releases, queue = width[kind] == 3, QUEUES and names[k + (declared[kind] or usually) - 1]
+    if late and (late[releases and token or place] or late[second]) then
       reply = {'KEYS'}
     elseif releases then
-      if not quiet and redis.pcall('EXISTS', queue) ~= 0 then
+      if not quiet and queue and redis.pcall('EXISTS', queue) ~= 0 then
         reply = {'KEYS'}
       elseif kind == 'unread' then
-        local list = names[k + 2]
+        local list = second
         -- include inline/unread
         reply = reply or rarely().unread(name, owner)
       else
-        local index = kind == 'vacate' and names[k + 2]
+        local index = kind == 'vacate' and second
         -- include inline/remove
         if reply ~= 0 and (reply ~= 1 or kind == 'announce') then
           reply = rarely().give(name, owner, kind == 'announce', reply)
@@ -157,7 +175,7 @@ local function run()
           settled = settled or time[1] - SETTLED .. '000000'
           -- include inline/extend
           if reply and kind == 'extend' then
-            local index, number, bound = queue, string.match(name, '%d+', 19), 'GT'
+            local index, number, bound = second, string.match(name, '%d+', 19), 'GT'
             -- include inline/book
           end
         end
@@ -170,16 +188,16 @@ local function run()
         reply = not plausible and rarely().refused(token, last) or nil
         if reply then -- it is refused, or runs again
         elseif kind == 'read' then
-          local list = names[k + 2]
+          local list = second
           -- include inline/read
         elseif kind == 'slot' then
-          local index, pool, size, version = names[k + 2], names[k + 3], argv[at + 5], argv[at + 6]
+          local index, pool, size, version = second, names[k + 2], argv[at + 5], argv[at + 6]
           -- include inline/slot
           reply = reply or rarely().occupied(pool, name, owner, size, version, place)
-        elseif free or call('EXISTS', name, queue) == 0 then
+        elseif free or call('EXISTS', name, queue or name) == 0 then
           -- include inline/take
         else
-          reply = rarely().acquire(name, owner, token, last, kind ~= 'barge', place)
+          reply = rarely().acquire(name, owner, token, last, queue and kind ~= 'barge', place)
         end
       end
     end
@@ -187,9 +205,9 @@ local function run()
     replies[n] = digits[reply] or reply
     if reply ~= 1 and replies[n] == reply and reply[1] == 'KEYS' then
       late = late or {}
-      late[releases and token or place], late[queue] = true, true
+      late[releases and token or place], late[second] = true, true
     end
-    at, k = at + width[kind], k + (declared[kind] or 2)
+    at, k = at + width[kind], k + (declared[kind] or usually)
   end
 end
 
@@ -199,7 +217,7 @@ while at <= count do
   if not ok then
     n = n + 1
     replies[n] = type(err) == 'table' and err or redis.error_reply(err) -- a string before Redis 7
-    at, k = at + width[argv[at]], k + (declared[argv[at]] or 2)
+    at, k = at + width[argv[at]], k + (declared[argv[at]] or usually)
   end
 end
 

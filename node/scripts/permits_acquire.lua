@@ -31,7 +31,7 @@
 
 local call, name, queue, index, pool, owner, token, place = redis.call, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], ARGV[2], ARGV[3]
 local stop, ttl, size, version, waiter, last = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], token
-local open, time, oldest, newest, reply
+local open, time, seal, oldest, newest, reply
 -- include inline/look
 -- include inline/plausible
 local ends = time[1] * 1000 + math.floor(time[2] / 1000) + ttl

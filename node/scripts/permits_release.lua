@@ -1,7 +1,7 @@
 -- Remove the slots that the owner holds, and wake the next waiters of the pool.
 --
--- KEYS      the first slot; the queue of its pool, and the index; the pool; waiting of the queue; the other slots. For a slot
---           without a waiter, the index is enough
+-- KEYS      the first slot; the queue of its pool, and the index; the pool; waiting of the queue; the other slots; the marker
+--           and the fences if there is ARGV[6]. For a slot without a waiter, the index is enough
 -- ARGV[1]    owner
 -- ARGV[2]    size of the pool that the caller knows. None, and no more arguments, if the index is the last key
 -- ARGV[3]    version of that size
@@ -33,7 +33,7 @@ end
 -- include lib/vacancies
 -- include lib/pool
 local removed, failure, freed = 0, nil, {}
-for i, name in ipairs({name, unpack(KEYS, 6)}) do
+for i, name in ipairs({name, unpack(KEYS, 6, #KEYS - (keep and 2 or 0))}) do
   local own = give(name, owner, false, i == 1 and reply)
   if own == 1 then
     removed = removed + 1

@@ -1,7 +1,7 @@
 -- Say how each of many waiters stands, and keep their entries, as an attempt that is denied does. It takes no name.
 --
 -- KEYS      for each waiter: the names, and the keys of their queues and readers; or the pool, the keys
---           of its queue, and its index. And the fences
+--           of its queue, and its index. And the marker and the fences
 -- ARGV[1]   an array in MessagePack. It has how long entries live, in ms, and for each waiter, one after
 --           the other:
 --             'lock' or 'read'  waiter, ticket, number of names, then each name and the offset of its fence
@@ -49,6 +49,7 @@ local function held(name, waiter)
     end
     ends = math.max(life, ends)
     call('HSET', waiting, waiter, life, '-', ends)
+    -- include inline/queued
     call('PEXPIRE', queue, ends - now)
     call('PEXPIRE', waiting, ends - now)
   end

@@ -1,7 +1,7 @@
 -- Remove the names that the owner holds, and wake the first waiter of each free name.
 --
--- KEYS      the names of the locks; the keys of their queues, and the fences. For a name without a
---           waiter, queue is enough
+-- KEYS      the names of the locks; the keys of their queues, the marker if there is ARGV[5], and the
+--           fences. For a name without a waiter, queue is enough
 -- ARGV[1]   owner
 -- ARGV[2]   offsets of the names' fences: see locate. None, and no more arguments, if queue is the only key
 -- ARGV[3]   waiter for which they were acquired, or none
@@ -32,5 +32,5 @@ end
 -- include lib/give
 -- include lib/fence
 -- include lib/queue
-local names = first(4, 1)
+local names = first(4, ARGV[5] and 2 or 1)
 -- include inline/surrender

@@ -1,7 +1,7 @@
 -- End an owner's reading of the names, and wake the next waiters of the free names.
 --
--- KEYS      the names of the locks; their queues and readers, and the other keys of the queues; the fences. For a name without
---           a waiter, queue and readers are enough
+-- KEYS      the names of the locks; their queues and readers, and the other keys of the queues; the marker if there is ARGV[5],
+--           and the fences. For a name without a waiter, queue and readers are enough
 -- ARGV      as for release
 -- Reply     as for release
 --
@@ -25,7 +25,7 @@ end
 -- include lib/queue
 -- include lib/announce
 -- include lib/readers
-local names, own, time = first(5, 1), nil, redis.call('TIME')
+local names, own, time = first(5, ARGV[5] and 2 or 1), nil, redis.call('TIME')
 local function give(name, owner, told)
   return unread(name, owner, told, time[1] * 1000 + math.floor(time[2] / 1000))
 end

@@ -22,7 +22,7 @@
 local call, name, owner, token, place, stop = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local ttl = ARGV[5] or LONGEST
 if not KEYS[6] then
-  local open, time, reply
+  local open, time, seal, reply
   -- include inline/look
   if open then
     local settled = time[1] - SETTLED .. '000000'

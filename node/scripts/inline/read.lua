@@ -6,7 +6,7 @@ local longest = not free and call('ZRANGE', list, '-1', '-1', 'WITHSCORES')[2]
 local seen = tonumber(call('GETRANGE', FENCES, place, stop)) or 0
 if holder and holder ~= 'quorumlock:readers' then
   reply = {name, holder, call('PTTL', name), seen}
-elseif seen <= floor or not free and call('EXISTS', queue) ~= 0 then
+elseif seen <= floor or not free and queue and call('EXISTS', queue) ~= 0 then
   reply = {'KEYS'}
 else
   local life = longest and longest - now > tonumber(ttl) and longest - now or ttl

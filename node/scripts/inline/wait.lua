@@ -42,6 +42,7 @@ if not free and holder ~= owner then
       if longer or added == 1 and rank == 0 then
         ends = math.max(life, ends and ends < 2 ^ 53 and ends or 0)
         call('HSET', waiting, '-', ends)
+        -- include inline/queued
         call('PEXPIRE', queue, ends - now)
         call('PEXPIRE', waiting, ends - now)
       end

@@ -209,6 +209,7 @@ local function queues(pooled)
       redis.call('HSET', waiting, unpack(fields))
     end
     if longer then
+      -- include inline/queued
       redis.call('PEXPIRE', queue, ends - now)
       redis.call('PEXPIRE', waiting, ends - now)
     end
