@@ -27,9 +27,7 @@ func loadScripts(n node.Node, all ...wire.Limits) {
 			for _, op := range []wire.Op{barge, fair, renew("o", name), announced, release("o", name), force(name), inspect(name)} {
 				op.Limits = l
 				do(n, op)
-				if op.Kind <= wire.Release {
-					do(n, reads(op))
-				}
+				do(n, reads(op))
 			}
 			op := release("o", name)
 			op.Limits = l

@@ -63,10 +63,16 @@ func (p *permits) pair() {
 }
 
 // lockPair takes a lock and gives it back, each in an exchange of its own.
-func (p *permits) lockPair() {
+func (p *permits) lockPair(reads bool) {
 	op := p.acquire(wire.Waiter{})
+	op.Reads = reads
 	p.run(wire.Granted, op)
-	p.run(wire.Released, wire.Op{Kind: wire.Release, Names: op.Names, Owner: op.Owner})
+	p.run(wire.Released, wire.Op{Kind: wire.Release, Names: op.Names, Owner: op.Owner, Reads: reads})
+}
+
+var permitCosts = map[string]func(*permits){
+	"denied": (*permits).deny, "queued": (*permits).queue, "pair": (*permits).pair,
+	"lock": func(p *permits) { p.lockPair(false) }, "read": func(p *permits) { p.lockPair(true) },
 }
 
 // beat makes an operation that asks how the waiters of full pools stand.
@@ -85,9 +91,7 @@ func beat(pools []*permits) wire.Op {
 // BenchmarkPermitCost measures what the scripts of semaphores cost a server, beside those of a lock.
 func BenchmarkPermitCost(b *testing.B) {
 	for _, size := range []int{16, 128, 1024} {
-		for what, run := range map[string]func(*permits){
-			"denied": (*permits).deny, "queued": (*permits).queue, "pair": (*permits).pair, "lock": (*permits).lockPair,
-		} {
+		for what, run := range permitCosts {
 			b.Run(fmt.Sprintf("op=%s/permits=%d", what, size), func(b *testing.B) {
 				server := redisproc.Start(b)
 				p := newPermits(b, newPasses(b, server), size, "a")
@@ -115,14 +119,12 @@ func BenchmarkPermitCost(b *testing.B) {
 	}
 }
 
-// What a denial costs does not depend on the size of the pool, and a permit costs little more than a lock.
+// What a denial costs does not depend on the size of the pool, and a permit or a reader costs little more than a lock.
 func TestCommandsOfPermits(t *testing.T) {
 	server := redisproc.Start(t)
 	x, costs := newPasses(t, server), make(map[string]int)
 	for _, size := range []int{16, 1024} {
-		for what, run := range map[string]func(*permits){
-			"denied": (*permits).deny, "queued": (*permits).queue, "pair": (*permits).pair, "lock": (*permits).lockPair,
-		} {
+		for what, run := range permitCosts {
 			key := fmt.Sprint(what, size)
 			p := newPermits(t, x, size, key)
 			run(p) // the server learns the scripts, and makes the index
@@ -139,5 +141,6 @@ func TestCommandsOfPermits(t *testing.T) {
 	assert.LessOrEqual(t, costs["denied1024"], 13)
 	assert.LessOrEqual(t, costs["queued1024"], 20)
 	assert.LessOrEqual(t, costs["pair1024"], costs["lock1024"]+3)
+	assert.LessOrEqual(t, costs["read1024"], costs["lock1024"]+4)
 	t.Log(costs)
 }
