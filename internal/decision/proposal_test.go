@@ -76,3 +76,31 @@ func TestReaderCountsFencesOfActiveClaimsOnly(t *testing.T) {
 	require.Equal(t, 3, claims.Backing(ttl))
 	require.False(t, p.Win(&claims, ttl))
 }
+
+// A late answer lowers the token of a reader while nodes are asked to keep the larger one. Once they do, the reader has that too:
+// what it wrote itself must not look like the token of a later writer.
+func TestReaderWinsWithTheTokenThatItHasWrittenBack(t *testing.T) {
+	p, claims := NewProposal(4, 3, true, 0, 0), NewClaims(4)
+	for i := range p.Begin().All() {
+		p.Sent(i)
+	}
+	answer := func(i int, fence uint64) {
+		p.Answered(i)
+		claims.Confirm(i, 0, time.Second, 0, false)
+		p.Answer(i, Answer{Vote: Granted, Known: fence, Fence: fence})
+	}
+	answer(0, 9)
+	answer(1, 5)
+	answer(2, 6)
+	require.EqualValues(t, 9, p.ReadToken)
+	for i := range p.WriteBack().All() {
+		p.Sent(i)
+	}
+	answer(3, 7)
+	require.EqualValues(t, 7, p.ReadToken)
+	answer(1, 9)
+	require.False(t, p.Decided(), "the token is 9 again, and a third node has yet to answer that it has that")
+	answer(2, 9)
+	require.True(t, p.Win(&claims, 0))
+	require.EqualValues(t, 9, p.Token)
+}
