@@ -95,13 +95,13 @@ func (w *world) mayEnd(one *waiting) bool {
 }
 
 // endsOutage checks that a waiter gives up after its MaxOutage. It asks every second at the latest. A lease of its own client,
-// which it waits for, ends within a TTL. So does the part of a joint lease that it has, and then it asks for that one anew.
+// which it waits for, ends within MaxTTL. So does the part of a joint lease that it has, and then it asks for that one anew.
 func (w *world) endsOutage(one *waiting) {
 	since := max(one.began, w.outageOf(one).since)
 	_, most := one.task.outageBounds()
-	patience := patienceAfter + ttl
+	patience := patienceAfter + w.c.limits().MaxTTL
 	if one.task.Other != nil {
-		patience += ttl
+		patience += w.c.limits().MaxTTL
 	}
 	if most == 0 || one.over || !w.mayEnd(one) || w.now()-since <= max(most, 0)+patience {
 		return

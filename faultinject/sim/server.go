@@ -63,7 +63,7 @@ func (s *server) node() *memory.Node {
 
 func (s *server) inspect(names ...string) wire.Reply {
 	found := make([]wire.Reply, 1)
-	s.node().Do(context.Background(), []wire.Op{{Kind: wire.Inspect, Names: names, Limits: limits}}, found)
+	s.node().Do(context.Background(), []wire.Op{{Kind: wire.Inspect, Names: names, Limits: s.world.c.limits()}}, found)
 	return found[0]
 }
 

@@ -211,7 +211,7 @@ func (w *world) checkAfterFaults() {
 		w.nobodyWaits()
 	}
 	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, w.lastSettings(), newPaths(len(w.servers)), w.c.Seed+7)
-	recovered := time.Now().Add(limits.Recovery())
+	recovered := time.Now().Add(w.c.limits().Recovery())
 	for _, name := range names {
 		lock := newcomer.client.MultiLock(name)
 		if n := len(w.c.Nodes); w.c.Seed%2 == 0 && quorum.Majority().Need(n) < n {
@@ -230,7 +230,7 @@ func (w *world) checkAfterFaults() {
 		_ = p.client.Close(context.Background())
 	}
 	w.Wait()
-	workload.Sleep(context.Background(), ttl+ttl/10)
+	workload.Sleep(context.Background(), w.c.limits().MaxTTL*11/10)
 	w.nothingLeft()
 }
 
@@ -331,7 +331,7 @@ func newApart() *apart {
 // delay returns the least duration from d on that ends at an instant of its own, and takes that.
 func (a *apart) delay(d time.Duration) time.Duration {
 	d = max(d, 0)
-	if d > 2*lastCall {
+	if d > 4*span {
 		return d // the run is over before
 	}
 	a.mu.Lock()
