@@ -32,6 +32,8 @@ type server struct {
 	process, awayProcess, processes int
 	// down counts the faults that keep it from running, paused the faults that suspend it.
 	down, paused int
+	// opened is the identity of the node that was last seen not to recover; none once that was flushed.
+	opened string
 	// life counts the faults that broke all connections. The restarts of maybeForget leave connections open.
 	life       int
 	backlog    []func(alive bool)
@@ -91,6 +93,21 @@ func (s *server) keeps(name, owner string) time.Duration {
 		}
 	}
 	return 0
+}
+
+// open reports whether it does not recover.
+func (s *server) open() bool {
+	s.mu.Lock()
+	n := s.at
+	known := s.opened == n.Identity()
+	s.mu.Unlock()
+	if known || s.inspect().Recovering > 0 {
+		return known
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened = n.Identity()
+	return true
 }
 
 // arrive runs a client's request: now, at the end of a pause, or never.
@@ -223,7 +240,10 @@ func (s *server) readdress() {
 }
 
 func (s *server) flush() {
-	s.node().Flush()
+	s.mu.Lock()
+	s.at.Flush()
+	s.opened = ""
+	s.mu.Unlock()
 	s.world.latch.lost(s.world, s.index)
 }
 

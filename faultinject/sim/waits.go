@@ -134,10 +134,10 @@ func (w *world) watchWaits(done <-chan struct{}) {
 			continue
 		}
 		if bounded {
-			w.noteOutages(w.states(nil))
+			w.noteOutages()
 		}
 		// Most locks have a holder, and then nobody needs to know what the servers hold.
-		states := sync.OnceValue(func() map[int]wire.Reply { return w.states(names) })
+		states := sync.OnceValue(w.states)
 		for _, one := range list {
 			w.examine(one, states)
 		}
@@ -147,8 +147,8 @@ func (w *world) watchWaits(done <-chan struct{}) {
 	}
 }
 
-// states returns the knowledge of some names on servers that run and do not recover.
-func (w *world) states(names []string) map[int]wire.Reply {
+// states returns the knowledge of all names on servers that run and do not recover.
+func (w *world) states() map[int]wire.Reply {
 	states := make(map[int]wire.Reply)
 	for i, s := range w.servers {
 		if !s.runs() {

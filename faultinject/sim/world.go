@@ -29,8 +29,11 @@ import (
 func Run(t *testing.T, c *Case, traced bool) Verdict {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	// A collection would change the order of goroutines.
-	runtime.GC()
+	// A collection would change the order of goroutines. Most runs leave little garbage, so one between several suffices.
+	var memory runtime.MemStats
+	if runtime.ReadMemStats(&memory); memory.HeapAlloc > 32<<20 {
+		runtime.GC()
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	var w *world
 	synctest.Test(t, func(t *testing.T) { //nolint:thelper // the body of the run
