@@ -84,6 +84,10 @@ func (d drawer) relapseCase(c *Case) {
 func (d drawer) skewCase(c *Case) {
 	c.Clients[holder].Wall = c.mostAhead() - d.UpTo(c.limits().MaxClockSkew/10)
 	c.Clients[rival].Wall = -d.Between(c.mostBehind(), c.limits().MaxTTL*9/10)
+	if c.Long && d.One(2) { // nodes refuse one of them, whose token is too far off by less than a second
+		client := d.IntN(2)
+		c.Clients[client].Wall += []time.Duration{ttl, -ttl}[client] * 3 / 4
+	}
 	began := d.Between(ttl/100, 2*ttl)
 	lost := began + c.Weather.Most*4 + d.UpTo(ttl/50)
 	c.wants(holder, began, time.Millisecond)

@@ -37,7 +37,7 @@ func (c *Case) settingsOf(s Settings) quorumlock.Config {
 	own := cmp.Or(s.Limits, c.limits())
 	return quorumlock.Config{
 		Holder: cmp.Or(s.Holder, "-"),
-		TTL:    cmp.Or(s.TTL, own.MaxTTL), MaxHold: s.MaxHold,
+		TTL:    cmp.Or(s.TTL, s.Limits.MaxTTL, ttl), MaxHold: s.MaxHold,
 		MaxTTL: own.MaxTTL, MaxClockSkew: own.MaxClockSkew, Recovery: own.Longer,
 		NodeTimeoutMin: c.Timeout - 70*time.Millisecond, NodeTimeoutMax: c.Timeout,
 		RetryMin: 5 * time.Millisecond, RetryMax: 100 * time.Millisecond,
@@ -142,7 +142,7 @@ func (d drawer) wall(c *Case) time.Duration {
 	case 1:
 		return -d.Between(c.mostBehind(), c.limits().MaxTTL)
 	case 2:
-		return []time.Duration{-time.Hour, -3 * ttl, 3 * ttl, time.Hour}[d.IntN(4)] + d.UpTo(ttl)
+		return []time.Duration{-time.Hour, -3 * c.limits().MaxTTL, 3 * c.limits().MaxTTL, time.Hour}[d.IntN(4)] + d.UpTo(ttl)
 	default:
 		return d.Between(-c.mostBehind(), c.mostAhead())
 	}
@@ -225,11 +225,6 @@ func (c *Case) extendedLeases() {
 func (d drawer) options(c *Case) {
 	c.Settings = make([]Settings, len(c.Clients))
 	c.moved()
-	for i := range c.Settings {
-		if c.Limits == nil { // less than MaxTTL, if the limits are long
-			c.Settings[i].TTL = ttl
-		}
-	}
 	for i := range c.Short {
 		c.Settings[rival].List = append(c.Settings[rival].List, i)
 	}

@@ -6,7 +6,9 @@ package sim_test
 
 import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1.
-	"encoding/hex"
+	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -43,38 +45,50 @@ func TestEveryOperationIsDrawn(t *testing.T) {
 	}
 }
 
-// TestFastPathsArePlayed plays cases until each script has raised a fence on its fast path, which asks for the identity of the
-// server once. The other way asks again.
+// TestFastPathsArePlayed: each script raises a fence on its fast path, which asks for the identity of the server once, while the
+// other way asks again. A waiter's also reads who holds the lock.
 func TestFastPathsArePlayed(t *testing.T) {
-	scripts := []string{"-- Take all names for one owner", "-- Take slots of a pool for one owner", "-- Do many operations"}
-	began, known, played := "", map[string]string{}, map[string]bool{}
+	played, sources, began, title := map[string]bool{}, map[string]string{}, "", regexp.MustCompile(`(?m)^-- [^,\n]*`)
 	redislua.Trace = func(command []string) {
 		switch command[0] {
 		case "EVAL":
-			digest := sha1.Sum([]byte(command[1])) //nolint:gosec // Redis names scripts by their SHA-1.
-			known[hex.EncodeToString(digest[:])] = command[1]
 			began = command[1]
+			sources[fmt.Sprintf("%x", sha1.Sum([]byte(began)))] = began //nolint:gosec // Redis names scripts by their SHA-1.
 		case "EVALSHA":
-			began = known[command[1]]
-		case "INFO":
-			began += " INFO"
-		case "HKEYS":
-			began += " HKEYS"
+			began = sources[command[1]]
+		case "INFO", "HKEYS":
+			began += " " + command[0]
 		case "SETRANGE":
-			for _, script := range scripts {
-				if strings.Contains(began, script) {
-					played[script+began[strings.LastIndex(began, "\n")+1:]] = true
-				}
-			}
+			played[title.FindString(began)+began[strings.LastIndexByte(began, '\n')+1:]] = true
 		}
 	}
 	defer func() { redislua.Trace = nil }()
-	want := []string{scripts[0] + " INFO", scripts[0] + " INFO HKEYS", scripts[1] + " INFO", scripts[2] + " INFO"}
-	missing := func() []string {
-		return slices.DeleteFunc(slices.Clone(want), func(path string) bool { return played[path] })
+	want := []string{
+		"-- Take all names for one owner INFO", "-- Take all names for one owner INFO HKEYS",
+		"-- Take slots of a pool for one owner INFO", "-- Do many operations on one name each INFO",
 	}
-	for i := 0; i < 300 && len(missing()) > 0; i++ {
-		sim.Run(t, sim.Kinds[i%2].Draw(*from+uint64(i)), false)
+	for i := uint64(0); i < 300 && slices.ContainsFunc(want, func(path string) bool { return !played[path] }); i++ {
+		sim.Run(t, sim.Kinds[i%2].Draw(*from+i), false)
 	}
-	require.Empty(t, missing(), "fast paths that no case has played")
+	require.Subset(t, slices.Collect(maps.Keys(played)), want)
+}
+
+// TestClocksBeyondTheAllowance: a client whose clock is slower than the drift allowance relies on its lease for too
+// long, and no lock can prevent two holders. Their tokens still show the order.
+func TestClocksBeyondTheAllowance(t *testing.T) {
+	broken := make(map[sim.Promise]int)
+	// Some three violations are expected of 300 seeds. The scheduler changes a few cases of a hundred, and may change
+	// these. So more seeds follow until one shows two holders.
+	for seed := uint64(0); seed < 300 || broken[sim.Exclusion] == 0 && seed < 3000; seed++ {
+		c := sim.OfLocks.Draw(seed)
+		for i := range c.Clients {
+			c.Clients[i].Rate = 0.98
+		}
+		for _, v := range sim.Run(t, c, false).Violations {
+			broken[v.Promise]++
+			require.NotEqual(t, sim.Tokens, v.Promise, "seed %d: %s", seed, v)
+		}
+	}
+	require.Positive(t, broken[sim.Exclusion], "two clients never held one lock, so the clocks were not slow enough for this test")
+	t.Log(broken)
 }

@@ -21,9 +21,9 @@ type lack struct{ client, need int }
 
 // noteOutages notes which clients can get answers of enough nodes now.
 func (w *world) noteOutages() {
-	grants := make([]bool, len(w.servers))
-	for i, s := range w.servers {
-		grants[i] = s.runs() && s.open()
+	var grants []bool
+	for _, s := range w.servers {
+		grants = append(grants, s.grants())
 	}
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()

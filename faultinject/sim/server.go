@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -33,7 +34,7 @@ type server struct {
 	// down counts the faults that keep it from running, paused the faults that suspend it.
 	down, paused int
 	// opened is the identity of the node that was last seen not to recover; none once that was flushed.
-	opened string
+	opened atomic.Value
 	// life counts the faults that broke all connections. The restarts of maybeForget leave connections open.
 	life       int
 	backlog    []func(alive bool)
@@ -95,19 +96,17 @@ func (s *server) keeps(name, owner string) time.Duration {
 	return 0
 }
 
-// open reports whether it does not recover.
-func (s *server) open() bool {
-	s.mu.Lock()
-	n := s.at
-	known := s.opened == n.Identity()
-	s.mu.Unlock()
-	if known || s.inspect().Recovering > 0 {
-		return known
+// grants reports whether it runs and does not recover.
+func (s *server) grants() bool {
+	identity, _ := s.who()
+	if runs := s.runs(); !runs || s.opened.Load() == identity {
+		return runs
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.opened = n.Identity()
-	return true
+	open := s.inspect().Recovering == 0
+	if open {
+		s.opened.Store(identity)
+	}
+	return open
 }
 
 // arrive runs a client's request: now, at the end of a pause, or never.
@@ -240,10 +239,8 @@ func (s *server) readdress() {
 }
 
 func (s *server) flush() {
-	s.mu.Lock()
-	s.at.Flush()
-	s.opened = ""
-	s.mu.Unlock()
+	s.opened.Store("")
+	s.node().Flush()
 	s.world.latch.lost(s.world, s.index)
 }
 
