@@ -68,7 +68,7 @@ func (s *Server) Restore(from Snapshot) {
 	clear(s.loaded)
 }
 
-// Trace, if a test sets it, is told each command before it runs, also those of scripts.
+// Trace is told each command before it runs, also those of scripts, if a test sets it.
 var Trace func(command []string)
 
 // Do runs one command.
