@@ -20,6 +20,8 @@ type Case struct {
 	// Opened is set if the nodes were set up before. Otherwise each node begins with a recovery when it gets its
 	// first request.
 	Opened bool
+	// Long is set if the limits are long enough for the fast paths of acquisitions, which compare whole seconds.
+	Long bool
 	// Timeout is the longest time that clients wait for a node.
 	Timeout time.Duration
 	// Weather is the treatment of all messages.
@@ -60,7 +62,7 @@ type Clock struct {
 type Settings struct {
 	TTL, MaxHold time.Duration
 	Holder       string
-	// List has the nodes that the client lists; nil for all. Limits are its limits; those of the package if zero.
+	// List has the nodes that the client lists; nil for all. Limits are its limits; those of the case if zero.
 	List   []int
 	Limits wire.Limits
 }

@@ -68,7 +68,7 @@ func (d drawer) relapseCase(c *Case) {
 	nodes := d.Perm(len(c.Nodes))
 	began := d.Between(ttl/100, ttl)
 	lost := began + d.Between(ttl/4, ttl)
-	again := lost + d.Between(ttl*8/10, limits.Recovery()-ttl/50)
+	again := lost + d.Between(ttl*8/10, c.limits().Recovery()-ttl/50)
 	c.wants(holder, began, 4*ttl)
 	c.wants(rival, began+ttl/2+d.UpTo(ttl/2), ttl)
 	d.loses(c, lost, nodes[0])
@@ -82,8 +82,12 @@ func (d drawer) relapseCase(c *Case) {
 // skewCase: a client with a fast clock holds the lock briefly, and all nodes forget that. A client with a slow clock
 // acquires the lock when they have recovered.
 func (d drawer) skewCase(c *Case) {
-	c.Clients[holder].Wall = mostAhead - d.UpTo(maxSkew/10)
-	c.Clients[rival].Wall = -d.Between(mostBehind, ttl*9/10)
+	c.Clients[holder].Wall = c.mostAhead() - d.UpTo(c.limits().MaxClockSkew/10)
+	c.Clients[rival].Wall = -d.Between(c.mostBehind(), c.limits().MaxTTL*9/10)
+	if c.Long && d.One(2) { // nodes refuse one of them, whose token is too far off by less than a second
+		client := d.IntN(2)
+		c.Clients[client].Wall += []time.Duration{ttl, -ttl}[client] * 3 / 4
+	}
 	began := d.Between(ttl/100, 2*ttl)
 	lost := began + c.Weather.Most*4 + d.UpTo(ttl/50)
 	c.wants(holder, began, time.Millisecond)
@@ -149,7 +153,7 @@ func (d drawer) movedAddressCase(c *Case) {
 	switched := moved
 	if back := d.One(2); back {
 		meet(moved + ttl/50)
-		asked = moved + limits.Recovery() + d.Between(ttl/4, ttl/2)
+		asked = moved + c.limits().Recovery() + d.Between(ttl/4, ttl/2)
 		switched = asked + d.Between(ttl/50, ttl/4)
 		c.breaks(faultinject.Readdress, moved, switched, at, faultinject.All)
 	} else {
@@ -192,7 +196,7 @@ func (c *Case) moves() bool {
 
 func (c *Case) wants(client int, at, hold time.Duration) {
 	c.Tasks = append(c.Tasks, Task{
-		At: at, Client: client, Use: workload.Use{Names: []string{"a"}, Patience: 3 * ttl, Hold: hold},
+		At: at, Client: client, Use: workload.Use{Names: []string{"a"}, Patience: 2*ttl + c.limits().MaxTTL, Hold: hold},
 	})
 }
 

@@ -14,12 +14,17 @@ import (
 // Settings of every run. All times are short, so that much happens in little time.
 const (
 	ttl       = time.Second
-	maxSkew   = 400 * time.Millisecond
 	span      = 6 * time.Second // how long there are faults and tasks
 	nodeBound = 400 * time.Millisecond
 )
 
-var limits = wire.Limits{MaxTTL: ttl, MaxClockSkew: maxSkew}
+// limits returns the limits of all clients, if these have no others.
+func (c *Case) limits() wire.Limits {
+	if c.Long {
+		return wire.Limits{MaxTTL: 2 * ttl, MaxClockSkew: ttl}
+	}
+	return wire.Limits{MaxTTL: ttl, MaxClockSkew: 400 * time.Millisecond}
+}
 
 // ttlOf returns the TTL of a client's locks, if they have no other.
 func (c *Case) ttlOf(client int) time.Duration { return c.settingsOf(c.Settings[client]).TTL }
@@ -29,10 +34,10 @@ func (c *Case) settingsOf(s Settings) quorumlock.Config {
 	if s.TTL < 3*c.Timeout {
 		s.TTL = 0
 	}
-	own := cmp.Or(s.Limits, limits)
+	own := cmp.Or(s.Limits, c.limits())
 	return quorumlock.Config{
 		Holder: cmp.Or(s.Holder, "-"),
-		TTL:    cmp.Or(s.TTL, own.MaxTTL), MaxHold: s.MaxHold,
+		TTL:    cmp.Or(s.TTL, s.Limits.MaxTTL, ttl), MaxHold: s.MaxHold,
 		MaxTTL: own.MaxTTL, MaxClockSkew: own.MaxClockSkew, Recovery: own.Longer,
 		NodeTimeoutMin: c.Timeout - 70*time.Millisecond, NodeTimeoutMax: c.Timeout,
 		RetryMin: 5 * time.Millisecond, RetryMax: 100 * time.Millisecond,
@@ -58,6 +63,7 @@ func drawLocks(seed uint64) *Case {
 		Nodes:   make([]Clock, []int{1, 3, 3, 3, 3, 4, 5, 5}[d.IntN(8)]),
 		Clients: make([]Clock, 2+d.IntN(3)),
 		Opened:  d.IntN(10) > 0,
+		Long:    seed%5 < 2,
 		Timeout: []time.Duration{ttl / 10, ttl / 3}[d.IntN(2)],
 	}
 	c.Weather = d.weather(c.Timeout)
@@ -116,31 +122,29 @@ func (d drawer) clocks(c *Case, exact bool) {
 		return
 	}
 	for i := range c.Nodes {
-		c.Nodes[i] = Clock{Rate: d.rate(), Wall: d.UpTo(maxSkew / 4)}
+		c.Nodes[i] = Clock{Rate: d.rate(), Wall: d.UpTo(c.limits().MaxClockSkew / 4)}
 	}
 	for i := range c.Clients {
-		c.Clients[i] = Clock{Rate: d.rate(), Wall: d.wall()}
+		c.Clients[i] = Clock{Rate: d.rate(), Wall: d.wall(c)}
 	}
 }
 
-// The wall clocks of clients whose tokens every node accepts, at any time of a run.
-const (
-	mostBehind = ttl * 3 / 4
-	mostAhead  = 3 * maxSkew / 4
-)
+// mostBehind and mostAhead bound the wall clocks of clients whose tokens every node accepts, at any time of a run.
+func (c *Case) mostBehind() time.Duration { return c.limits().MaxTTL * 3 / 4 }
+func (c *Case) mostAhead() time.Duration  { return c.limits().MaxClockSkew * 3 / 4 }
 
 // wall returns the offset of a client's clock. Mostly, nodes accept its tokens, or just about. Sometimes the offset
 // is so large that the client gets errors, without harm to others.
-func (d drawer) wall() time.Duration {
+func (d drawer) wall(c *Case) time.Duration {
 	switch d.IntN(8) {
 	case 0:
-		return mostAhead - d.UpTo(10*time.Millisecond)
+		return c.mostAhead() - d.UpTo(10*time.Millisecond)
 	case 1:
-		return -d.Between(mostBehind, ttl)
+		return -d.Between(c.mostBehind(), c.limits().MaxTTL)
 	case 2:
-		return []time.Duration{-time.Hour, -3 * ttl, 3 * ttl, time.Hour}[d.IntN(4)] + d.UpTo(ttl)
+		return []time.Duration{-time.Hour, -3 * c.limits().MaxTTL, 3 * c.limits().MaxTTL, time.Hour}[d.IntN(4)] + d.UpTo(ttl)
 	default:
-		return d.Between(-mostBehind, mostAhead)
+		return d.Between(-c.mostBehind(), c.mostAhead())
 	}
 }
 
@@ -208,7 +212,7 @@ func (c *Case) extendedLeases() {
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		if t.Fixed = t.Fixed || i%2 == 0; t.Fixed {
-			t.TTL, t.Lengthen, t.Extend, t.Hold = 3*c.Timeout+ttl/50, limits.MaxTTL, true, 2*t.Hold
+			t.TTL, t.Lengthen, t.Extend, t.Hold = 3*c.Timeout+ttl/50, c.limits().MaxTTL, true, 2*t.Hold
 			if again {
 				t.Hold = max(t.Hold, ttl)
 			}
@@ -230,7 +234,7 @@ func (d drawer) options(c *Case) {
 	for i := range c.Settings {
 		s := &c.Settings[i]
 		if c.Timeout <= ttl/10 && d.One(2) {
-			s.TTL = d.Between(4*c.Timeout, ttl).Truncate(time.Millisecond)
+			s.TTL = d.Between(4*c.Timeout, c.limits().MaxTTL).Truncate(time.Millisecond)
 		}
 		if d.One(6) {
 			s.MaxHold = d.Between(ttl, 3*ttl)
@@ -506,7 +510,7 @@ func (d drawer) quiet(c *Case) {
 	c.Opened, c.Faults = true, nil
 	c.Weather = Weather{Least: c.Weather.Least, Most: min(c.Weather.Most, mostPrompt*2/3)}
 	for i := range c.Clients {
-		c.Clients[i].Wall = max(min(c.Clients[i].Wall, maxSkew/2), -ttl/2)
+		c.Clients[i].Wall = max(min(c.Clients[i].Wall, c.limits().MaxClockSkew/2), -c.limits().MaxTTL/2)
 	}
 }
 

@@ -76,7 +76,7 @@ func (l *listening) after(d time.Duration, kinds ...wire.MessageKind) {
 
 // do runs an operation on the server itself.
 func (l *listening) do(op wire.Op) wire.Reply {
-	op.Names, op.TTL, op.Limits, op.Token = []string{"a"}, ttl, limits, uint64(l.world.clock.Wall().UnixMicro())
+	op.Names, op.TTL, op.Limits, op.Token = []string{"a"}, ttl, (&Case{}).limits(), uint64(l.world.clock.Wall().UnixMicro())
 	reply := make([]wire.Reply, 1)
 	l.server.node().Do(l.Context(), []wire.Op{op}, reply)
 	return reply[0]

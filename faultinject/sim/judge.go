@@ -126,7 +126,7 @@ func (w *world) judgeLatch(calls latchCalls) {
 	}
 	events, open := slices.Clone(calls), 0
 	for _, c := range calls {
-		if calls.maybeTwice(c) {
+		if limits := w.c.limits(); calls.maybeTwice(c, limits.MaxTTL-limits.MaxClockSkew) {
 			c.Op += 1 << 32
 			events = append(events, c)
 		}
@@ -164,7 +164,7 @@ func (w *world) latchWakes(calls latchCalls, c history.Event) {
 	patience := patienceWithout
 	if !w.c.undisturbed() {
 		patience = patienceAfter + 4*w.c.Weather.Most
-		since = max(since, span+limits.Recovery())
+		since = max(since, span+w.c.limits().Recovery())
 	}
 	if w.latch.readableFor(max(since, c.Call), c.Return) > patience {
 		w.violatedAt(c.Return, Waking, "%s waited from %v to %v, and the latch was %s by %v: %v", c.Client, c.Call, c.Return, why, since, c.Error)
@@ -217,14 +217,14 @@ func (l latchCalls) deletions(from, to time.Duration) (n int) {
 }
 
 // maybeTwice reports whether a call may have taken effect twice: before and after a deletion, or with another token,
-// because nodes accept no token older than MaxTTL.
-func (l latchCalls) maybeTwice(c history.Event) bool {
+// because nodes accept no token older than MaxTTL. young is the least age of a token that one refuses, by the clocks of clients.
+func (l latchCalls) maybeTwice(c history.Event, young time.Duration) bool {
 	others := l.deletions(c.Call, c.Return)
 	switch c.Kind {
 	case history.Set, history.CountDown:
 		return others > 0
 	case history.Delete:
-		return others > 1 || c.Return-c.Call > limits.MaxTTL-limits.MaxClockSkew
+		return others > 1 || c.Return-c.Call > young
 	default:
 		return false
 	}

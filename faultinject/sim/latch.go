@@ -23,7 +23,7 @@ const latchName = "a"
 
 // mostApart bounds the offset of a client's wall clock in cases with a latch. Late calls can be distinguished from
 // later ones only if clients agree within MaxClockSkew. Different rates move the clocks further apart.
-const mostApart = maxSkew/2 - span/50
+func (c *Case) mostApart() time.Duration { return c.limits().MaxClockSkew/2 - span/50 }
 
 // drawLatches draws a case in which most tasks use a latch. It is set, counted down, awaited, read and deleted, and
 // then set again with the same ids. In most cases a majority of the nodes never forgets, so all promises of a latch
@@ -40,7 +40,7 @@ func drawLatches(seed uint64) *Case {
 		d.spareMajority(c)
 	}
 	for i, clock := range c.Clients {
-		c.Clients[i].Wall = min(max(clock.Wall, -mostApart), mostApart)
+		c.Clients[i].Wall = min(max(clock.Wall, -c.mostApart()), c.mostApart())
 	}
 	for _, s := range c.Faults {
 		d.moments = append(d.moments, s.At)
@@ -197,7 +197,7 @@ func (d drawer) callsOf(c *Case, client int, at time.Duration, l workload.LatchC
 }
 
 // lastCall is when the last calls of a latch are cancelled.
-const lastCall = span + ttl + maxSkew + 3*time.Second
+func (c *Case) lastCall() time.Duration { return span + c.limits().Recovery() + 3*time.Second }
 
 // useLatch runs a task that uses the latch, repeatedly if the task says so.
 func (w *world) useLatch(index int, t Task) {
@@ -209,7 +209,7 @@ func (w *world) useLatch(index int, t Task) {
 		}
 		until := min(w.now()+t.Patience, span)
 		if t.Endless {
-			until = lastCall
+			until = w.c.lastCall()
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), until-w.now()+taskOffset(index))
 		_ = w.call(ctx, p, index, *t.Latch)
@@ -240,7 +240,7 @@ func (w *world) latchAfterFaults(newcomer *process) {
 		return
 	}
 	// Duplicates have arrived by then.
-	workload.Sleep(context.Background(), max(0, span+2*ttl+ttl/2-w.now()))
+	workload.Sleep(context.Background(), max(0, span+w.c.limits().MaxTTL+ttl*3/2-w.now()))
 	w.readsInTheEnd(newcomer)
 	old := []*process{newcomer}
 	for client, p := range w.processes {
@@ -249,7 +249,7 @@ func (w *world) latchAfterFaults(newcomer *process) {
 		}
 	}
 	w.latch.ends()
-	bound, cancel := context.WithTimeout(context.Background(), limits.Recovery()+2*time.Second)
+	bound, cancel := context.WithTimeout(context.Background(), w.c.limits().Recovery()+2*time.Second)
 	defer cancel()
 	latch := newcomer.client.Latch(latchName)
 	err := cmp.Or(latch.Delete(bound), latch.Set(bound, len(old)))
@@ -272,7 +272,7 @@ func (w *world) latchAfterFaults(newcomer *process) {
 
 // readsInTheEnd lets a newcomer read the latch, so that lost count-downs are detected.
 func (w *world) readsInTheEnd(newcomer *process) {
-	bound, cancel := context.WithTimeout(context.Background(), limits.Recovery()+2*time.Second)
+	bound, cancel := context.WithTimeout(context.Background(), w.c.limits().Recovery()+2*time.Second)
 	defer cancel()
 	for {
 		err := w.call(bound, newcomer, 0, workload.LatchCall{Kind: history.Count})
@@ -359,7 +359,7 @@ func (l *latchMemory) answered(w *world, server int, r wire.Reply) {
 	if l.ended {
 		return
 	}
-	n := newLatchNode(s)
+	n := newLatchNode(s, w.c.limits())
 	l.knows(server, n, w.now())
 	switch {
 	case !l.forgot[server]:
@@ -403,12 +403,14 @@ var forgetful = latchNode{forgot: true, certain: math.MaxUint64}
 
 // beforeRestoring is how long no client restores a node after a loss, and the least time between a loss and a later Set
 // or deletion that makes up for it (ADR 59).
-var beforeRestoring = limits.Recovery()/8*5/4 + time.Millisecond
+func beforeRestoring(limits wire.Limits) time.Duration {
+	return limits.Recovery()/8*5/4 + time.Millisecond
+}
 
-func newLatchNode(s *wire.LatchState) latchNode {
+func newLatchNode(s *wire.LatchState, limits wire.Limits) latchNode {
 	began := s.Lost
 	return latchNode{
-		forgot: began > 0, certain: uint64(began + (maxSkew + beforeRestoring).Microseconds()),
+		forgot: began > 0, certain: uint64(began + (limits.MaxClockSkew + beforeRestoring(limits)).Microseconds()),
 		generation: s.Generation, since: s.Since, set: s.Count > 0, whole: s.Whole,
 	}
 }

@@ -171,7 +171,7 @@ func (l *link) newExchange(ops []wire.Op) *exchange {
 	l.flying = append(l.flying, l.sent)
 	w := l.server.world.weather()
 	t := newTrip(l.rng, w)
-	late := time.Duration(l.rng.Int64N(int64(limits.MaxTTL)))
+	late := time.Duration(l.rng.Int64N(int64(l.server.world.c.limits().MaxTTL)))
 	if l.rng.Float64() < w.Late {
 		t.there += late
 	}

@@ -20,11 +20,12 @@ type Move struct {
 }
 
 // oldListsCount is how long nodes count a list that no program uses any more, by any clock.
-var oldListsCount = 3 * limits.Recovery() * 102 / 100
+func (c *Case) oldListsCount() time.Duration { return 3 * c.limits().Recovery() * 102 / 100 }
 
 // changeCase: the nodes change by one, and by one more after the documented wait. At each step the programs move one after
 // the other.
 func (d drawer) changeCase(c *Case) {
+	c.Long = false // the wait would outlast the run
 	n := 1 + d.IntN(3)
 	lists := func(order []int) [][]int { return [][]int{order[:n], order[:n+1], order[:n+2]} } // nodes are added
 	size := n + 2
@@ -54,7 +55,7 @@ func (d drawer) changeCase(c *Case) {
 		c.Moves, left = append(c.Moves, m), max(left, m.At)
 	}
 	for client := range c.Clients {
-		c.Moves = append(c.Moves, Move{left + oldListsCount + d.UpTo(ttl/2), client, 2})
+		c.Moves = append(c.Moves, Move{left + c.oldListsCount() + d.UpTo(ttl/2), client, 2})
 	}
 }
 
@@ -62,7 +63,9 @@ func (d drawer) changeCase(c *Case) {
 // downwards. Holders keep locks as long as they may without a renewal, and all nodes forget these. In some cases the limits do not
 // fit instead: a node forgets the lock of one program, and another asks for it.
 func (d drawer) limitsCase(c *Case) {
-	small := wire.Limits{MaxTTL: ttl / 2, MaxClockSkew: maxSkew / 2}
+	limits := c.limits()
+	longest := limits.MaxTTL
+	small := wire.Limits{MaxTTL: longest / 2, MaxClockSkew: limits.MaxClockSkew / 2}
 	prepared := small
 	prepared.Longer = limits.Recovery()
 	c.Limits = [][]wire.Limits{{small, prepared}, {prepared, limits}, {limits, prepared}, {prepared, small}, {small, limits}, {small, limits}}[d.IntN(6)]
@@ -79,20 +82,20 @@ func (d drawer) limitsCase(c *Case) {
 		began := d.Between(ttl/5, ttl)
 		c.Tasks = append(c.Tasks, Task{At: began + ttl/10, Client: holder, Use: workload.Use{Names: []string{"b"}, Patience: ttl}}) // it tells the list
 		asked := began + d.Between(ttl/2, ttl)
-		c.Moves = []Move{{began, holder, 1}, {asked + 2*ttl, rival, 1}}
-		wants(holder, asked, 2*ttl)
-		c.breaks(faultinject.Part, asked-ttl/10, asked+2*ttl, 2, holder)
+		c.Moves = []Move{{began, holder, 1}, {asked + longest + ttl, rival, 1}}
+		wants(holder, asked, 2*longest)
+		c.breaks(faultinject.Part, asked-ttl/10, asked+longest+ttl, 2, holder)
 		d.loses(c, asked+d.Between(ttl/50, ttl/10), 1)
 		wants(rival, asked+d.Between(ttl/10, ttl/5), ttl/4)
 		return
 	}
 	for i := range c.Clients { // tokens of one client are ahead, as far as the smaller limit allows
-		c.Clients[i].Wall = []time.Duration{0, maxSkew*3/8 - ttl/100, -d.UpTo(ttl / 3)}[i]
+		c.Clients[i].Wall = []time.Duration{0, limits.MaxClockSkew*3/8 - ttl/100, -d.UpTo(ttl / 3)}[i]
 		c.Moves = append(c.Moves, Move{d.Between(ttl/2, 4*ttl), i, 1})
 	}
-	for at := d.UpTo(ttl / 2); at < 5*ttl; at += d.Between(ttl*3/2, 2*ttl) {
+	for at := d.UpTo(ttl / 2); at < 5*ttl; at += d.Between(longest*3/2, 2*longest) {
 		order := d.Perm(len(c.Clients))
-		wants(order[0], at, 2*ttl)
+		wants(order[0], at, 2*longest)
 		lost := at + d.Between(ttl/50, ttl/10)
 		for i := range c.Nodes {
 			d.loses(c, lost+d.UpTo(ttl/100), i)

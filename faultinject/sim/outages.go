@@ -8,7 +8,6 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
-	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -21,14 +20,18 @@ type outage struct{ before, since time.Duration }
 type lack struct{ client, need int }
 
 // noteOutages notes which clients can get answers of enough nodes now.
-func (w *world) noteOutages(states map[int]wire.Reply) {
+func (w *world) noteOutages() {
+	var grants []bool
+	for _, s := range w.servers {
+		grants = append(grants, s.grants())
+	}
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
 	for client := range w.c.Clients {
 		sure, possible := 0, 0
 		for i, s := range w.servers {
 			clear, open := w.paths[client][i].state()
-			if _, grants := states[i]; grants && clear {
+			if grants[i] && clear {
 				sure++
 			}
 			if s.runs() && open {
@@ -95,13 +98,13 @@ func (w *world) mayEnd(one *waiting) bool {
 }
 
 // endsOutage checks that a waiter gives up after its MaxOutage. It asks every second at the latest. A lease of its own client,
-// which it waits for, ends within a TTL. So does the part of a joint lease that it has, and then it asks for that one anew.
+// which it waits for, ends within MaxTTL. So does the part of a joint lease that it has, and then it asks for that one anew.
 func (w *world) endsOutage(one *waiting) {
 	since := max(one.began, w.outageOf(one).since)
 	_, most := one.task.outageBounds()
-	patience := patienceAfter + ttl
+	patience := patienceAfter + w.c.limits().MaxTTL
 	if one.task.Other != nil {
-		patience += ttl
+		patience += w.c.limits().MaxTTL
 	}
 	if most == 0 || one.over || !w.mayEnd(one) || w.now()-since <= max(most, 0)+patience {
 		return
@@ -114,7 +117,7 @@ func (w *world) endsOutage(one *waiting) {
 
 // endedByOutage checks that a waiter that gives up before its context ends has a MaxOutage, and may have lacked a quorum.
 func (w *world) endedByOutage(one *waiting, err error) {
-	w.noteOutages(w.states(nil)) // this one may have begun since the last look
+	w.noteOutages() // this one may have begun since the last look
 	c, before, held := w.c, w.outageOf(one).before, errors.Is(err, quorumlock.ErrHeld)
 	if !held && !errors.Is(err, quorumlock.ErrNoQuorum) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
 		!w.mayEnd(one) || !c.Opened || c.Weather.Lose > 0 || c.Weather.Forget > 0 || c.Weather.Late > 0 || c.moves() ||

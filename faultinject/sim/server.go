@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -32,6 +33,8 @@ type server struct {
 	process, awayProcess, processes int
 	// down counts the faults that keep it from running, paused the faults that suspend it.
 	down, paused int
+	// opened is the identity of the node that was last seen not to recover; none once that was flushed.
+	opened atomic.Value
 	// life counts the faults that broke all connections. The restarts of maybeForget leave connections open.
 	life       int
 	backlog    []func(alive bool)
@@ -63,7 +66,7 @@ func (s *server) node() *memory.Node {
 
 func (s *server) inspect(names ...string) wire.Reply {
 	found := make([]wire.Reply, 1)
-	s.node().Do(context.Background(), []wire.Op{{Kind: wire.Inspect, Names: names, Limits: limits}}, found)
+	s.node().Do(context.Background(), []wire.Op{{Kind: wire.Inspect, Names: names, Limits: s.world.c.limits()}}, found)
 	return found[0]
 }
 
@@ -91,6 +94,19 @@ func (s *server) keeps(name, owner string) time.Duration {
 		}
 	}
 	return 0
+}
+
+// grants reports whether it runs and does not recover.
+func (s *server) grants() bool {
+	identity, _ := s.who()
+	if runs := s.runs(); !runs || s.opened.Load() == identity {
+		return runs
+	}
+	open := s.inspect().Recovering == 0
+	if open {
+		s.opened.Store(identity)
+	}
+	return open
 }
 
 // arrive runs a client's request: now, at the end of a pause, or never.
@@ -223,6 +239,7 @@ func (s *server) readdress() {
 }
 
 func (s *server) flush() {
+	s.opened.Store("")
 	s.node().Flush()
 	s.world.latch.lost(s.world, s.index)
 }

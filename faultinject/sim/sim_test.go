@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -32,17 +33,13 @@ var (
 // TestSimulation plays a case for each of many seeds. Every build of the same source behaves the same: -from repeats
 // a seed.
 func TestSimulation(t *testing.T) {
-	first := *from
-	if first == 0 {
-		first = rand.Uint64N(1 << 32)
-	}
 	if *step == 0 {
-		inProcesses(t, first)
+		inProcesses(t, sim.Kind(*kind))
 		return
 	}
 	var sum counts
 	for i := *skip; i < *seeds; i += *step {
-		c := reduced{seed: first + uint64(i), kind: sim.Kind(*kind)}
+		c := reduced{seed: *from + uint64(i), kind: sim.Kind(*kind)}
 		fmt.Println("at", c)
 		stuck := time.AfterFunc(runtimeLimit, func() {
 			fmt.Println("a run does not come to an end")
@@ -61,29 +58,19 @@ func TestSimulation(t *testing.T) {
 }
 
 // TestSimulationOfPermits is TestSimulation of a semaphore.
-func TestSimulationOfPermits(t *testing.T) { simulationOf(t, sim.OfPermits) }
+func TestSimulationOfPermits(t *testing.T) { inProcesses(t, sim.OfPermits) }
 
 // TestSimulationOfLatches is TestSimulation of a latch.
-func TestSimulationOfLatches(t *testing.T) { simulationOf(t, sim.OfLatches) }
+func TestSimulationOfLatches(t *testing.T) { inProcesses(t, sim.OfLatches) }
 
 // TestSimulationOfTampering is TestSimulation of locks that are taken away by hand.
-func TestSimulationOfTampering(t *testing.T) { simulationOf(t, sim.OfTampering) }
-
-func simulationOf(t *testing.T, of sim.Kind) {
-	t.Helper()
-	defer func(before string) { *kind = before }(*kind)
-	*kind = string(of)
-	first := *from
-	if first == 0 {
-		first = rand.Uint64N(1 << 32)
-	}
-	inProcesses(t, first)
-}
+func TestSimulationOfTampering(t *testing.T) { inProcesses(t, sim.OfTampering) }
 
 // inProcesses runs shares of the seeds in one process for each core. A run has one core to itself, so that it can be
 // repeated. The first failure ends the others.
-func inProcesses(t *testing.T, first uint64) {
-	began, seeds := time.Now(), *seeds
+func inProcesses(t *testing.T, kind sim.Kind) {
+	t.Helper()
+	began, seeds, first := time.Now(), *seeds, cmp.Or(*from, rand.Uint64N(1<<32))
 	if testing.Short() {
 		seeds = min(seeds, 300)
 	}
@@ -95,7 +82,7 @@ func inProcesses(t *testing.T, first uint64) {
 		defer cancel()
 		s.cancels = append(s.cancels, cancel)
 		children[i] = exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSimulation$", fmt.Sprintf("-step=%d", cores),
-			fmt.Sprintf("-skip=%d", i), fmt.Sprintf("-seeds=%d", seeds), fmt.Sprintf("-from=%d", first), fmt.Sprintf("-history=%t", *history), "-kind="+*kind)
+			fmt.Sprintf("-skip=%d", i), fmt.Sprintf("-seeds=%d", seeds), fmt.Sprintf("-from=%d", first), fmt.Sprintf("-history=%t", *history), "-kind="+string(kind))
 		children[i].Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=256MiB") // a run has little memory and much garbage
 		children[i].Stderr = os.Stderr
 	}

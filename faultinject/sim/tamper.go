@@ -44,6 +44,9 @@ func drawTampering(seed uint64) *Case {
 	d := workload.NewDrawer(seed, 9)
 	c.Kind, c.Opened, c.Faults, c.Timeout = OfTampering, true, nil, ttl/3
 	c.listAll()
+	for i := range c.Settings {
+		c.Settings[i].TTL = 0 // the checks have deadlines
+	}
 	c.Weather = Weather{Least: c.Weather.Least, Most: max(min(c.Weather.Most, mostTampered), c.Weather.Least)}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]

@@ -134,10 +134,10 @@ func (w *world) watchWaits(done <-chan struct{}) {
 			continue
 		}
 		if bounded {
-			w.noteOutages(w.states(nil))
+			w.noteOutages()
 		}
 		// Most locks have a holder, and then nobody needs to know what the servers hold.
-		states := sync.OnceValue(func() map[int]wire.Reply { return w.states(names) })
+		states := sync.OnceValue(w.states)
 		for _, one := range list {
 			w.examine(one, states)
 		}
@@ -147,8 +147,8 @@ func (w *world) watchWaits(done <-chan struct{}) {
 	}
 }
 
-// states returns the knowledge of some names on servers that run and do not recover.
-func (w *world) states(names []string) map[int]wire.Reply {
+// states returns the knowledge of all names on servers that run and do not recover.
+func (w *world) states() map[int]wire.Reply {
 	states := make(map[int]wire.Reply)
 	for i, s := range w.servers {
 		if !s.runs() {
@@ -180,7 +180,7 @@ func (w *world) examine(one *waiting, states func() map[int]wire.Reply) {
 	if w.blocked(one, states) {
 		one.free = now
 	}
-	patience, settled := patienceAfter, span+limits.Recovery()
+	patience, settled := patienceAfter, span+w.c.limits().Recovery()
 	if w.c.undisturbed() {
 		settled = 0
 		if !w.c.overlapping() && !w.c.keepsLocks() {
@@ -197,7 +197,7 @@ func (w *world) examine(one *waiting, states func() map[int]wire.Reply) {
 	case passed > 0 && now-passed > mostLate:
 		w.violated(Order, "%s still waits for %v since %v, and later readers read it since %v", one.process.label, one.task.Names, one.began, passed)
 		one.over = true
-	case one.task.Endless && now-one.lawful > span+limits.Recovery()+2*time.Second+roundTrips*w.c.Weather.Most:
+	case one.task.Endless && now-one.lawful > span+w.c.limits().Recovery()+2*time.Second+roundTrips*w.c.Weather.Most:
 		if timely {
 			w.violated(Progress, "%s still waits for %v since %v; others held it for %v since the faults", one.process.label, one.task.Names, one.began, one.lawful)
 		}
@@ -296,5 +296,5 @@ const mostPrompt = 15 * time.Millisecond
 // timely reports whether every node accepts the tokens of a client, at any time of a run.
 func (c *Case) timely(client int) bool {
 	wall := c.Clients[client].Wall
-	return wall >= -ttl/2 && wall <= maxSkew/2 && (client >= len(c.Settings) || c.Settings[client].List == nil)
+	return wall >= -c.limits().MaxTTL/2 && wall <= c.limits().MaxClockSkew/2 && (client >= len(c.Settings) || c.Settings[client].List == nil)
 }

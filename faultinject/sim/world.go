@@ -29,8 +29,11 @@ import (
 func Run(t *testing.T, c *Case, traced bool) Verdict {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	// A collection would change the order of goroutines.
-	runtime.GC()
+	// A collection would change the order of goroutines. Most runs leave little garbage, so one between several suffices.
+	var memory runtime.MemStats
+	if runtime.ReadMemStats(&memory); memory.HeapAlloc > 32<<20 {
+		runtime.GC()
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	var w *world
 	synctest.Test(t, func(t *testing.T) { //nolint:thelper // the body of the run
@@ -211,7 +214,7 @@ func (w *world) checkAfterFaults() {
 		w.nobodyWaits()
 	}
 	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, w.lastSettings(), newPaths(len(w.servers)), w.c.Seed+7)
-	recovered := time.Now().Add(limits.Recovery())
+	recovered := time.Now().Add(w.c.limits().Recovery())
 	for _, name := range names {
 		lock := newcomer.client.MultiLock(name)
 		if n := len(w.c.Nodes); w.c.Seed%2 == 0 && quorum.Majority().Need(n) < n {
@@ -230,7 +233,7 @@ func (w *world) checkAfterFaults() {
 		_ = p.client.Close(context.Background())
 	}
 	w.Wait()
-	workload.Sleep(context.Background(), ttl+ttl/10)
+	workload.Sleep(context.Background(), w.c.limits().MaxTTL*11/10)
 	w.nothingLeft()
 }
 
@@ -331,7 +334,7 @@ func newApart() *apart {
 // delay returns the least duration from d on that ends at an instant of its own, and takes that.
 func (a *apart) delay(d time.Duration) time.Duration {
 	d = max(d, 0)
-	if d > 2*lastCall {
+	if d > 4*span {
 		return d // the run is over before
 	}
 	a.mu.Lock()

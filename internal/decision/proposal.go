@@ -168,7 +168,7 @@ func (p *Proposal) Implausible(a Answer, maxAhead uint64) bool {
 const moreRounds = 2
 
 // Decided reports whether the acquisition is won or lost. It is lost if too many nodes denied or
-// failed, or the token was raised too often. A late answer may lower the token of a reader, and then
+// failed, or the token was raised too often. A late answer may change the token of a reader, and then
 // Decided may become false again.
 func (p *Proposal) Decided() bool {
 	result := p.taken.Result()
@@ -226,9 +226,8 @@ func (p *Proposal) fence(i int) uint64 {
 // recount determines the reader's token from the fences, and which nodes keep it.
 func (p *Proposal) recount() {
 	n, need := p.votes.Nodes(), p.votes.Need()
-	token := p.readTokenBy(nil, 0) // whatever this reader's rule needs: the rule of a writer may be another one
-	if p.votes.Granted() >= need && (p.ReadToken == 0 || token < p.ReadToken) {
-		p.ReadToken = token
+	if p.votes.Granted() >= need {
+		p.ReadToken = p.readTokenBy(nil, 0) // whatever this reader's rule needs: the rule of a writer may be another one
 	}
 	p.taken = NewTally(n, need)
 	for i := range n {
@@ -268,21 +267,25 @@ func (p *Proposal) readVote(i int) Vote {
 }
 
 // Win turns the acquisition into a lease, and reports whether it did. It needs need nodes that
-// granted, took the token, and have a claim that is active now. A writer may have got a larger token on nodes where the claims
-// of a reader have run out.
+// granted, took the token, and have a claim that is active now. The token of a reader is at least the one by these claims: a writer
+// may have got a larger token on nodes where its other claims have run out.
 func (p *Proposal) Win(c *Claims, now time.Duration) bool {
+	token := p.ReadToken
+	if p.reads {
+		token = max(token, p.readTokenBy(c, now))
+	}
 	active := 0
 	for i := range c.Nodes() {
-		if c.Expiry(i) > now && p.taken.Vote(i) == Granted {
+		if c.Expiry(i) > now && p.taken.Vote(i) == Granted && p.fence(i) >= token {
 			active++
 		}
 	}
-	if p.taken.Result() != Won || active < p.taken.Need() || p.reads && p.readTokenBy(c, now) > p.ReadToken {
+	if p.taken.Result() != Won || active < p.taken.Need() {
 		return false
 	}
-	p.won = true
+	p.won, p.ReadToken = true, token
 	if p.reads {
-		p.Token, p.End = p.ReadToken, p.ReadToken
+		p.Token, p.End = token, token
 	}
 	return true
 }

@@ -76,3 +76,26 @@ func TestReaderCountsFencesOfActiveClaimsOnly(t *testing.T) {
 	require.Equal(t, 3, claims.Backing(ttl))
 	require.False(t, p.Win(&claims, ttl))
 }
+
+// A late answer lowers the token of a reader while nodes are asked to keep the larger one. Once they do, the reader has that too:
+// what it wrote itself must not look like the token of a later writer.
+func TestReaderWinsWithTheTokenThatItHasWrittenBack(t *testing.T) {
+	p, claims := NewProposal(4, 3, true, 0, 0), NewClaims(4)
+	token := func(i int, fence uint64) uint64 {
+		p.Answered(i)
+		claims.Confirm(i, 0, time.Second, 0, false)
+		p.Answer(i, Answer{Vote: Granted, Known: fence, Fence: fence})
+		return p.ReadToken
+	}
+	for i := range p.Begin().All() {
+		p.Sent(i)
+	}
+	require.Equal(t, []uint64{0, 0, 9}, []uint64{token(0, 9), token(1, 5), token(2, 6)})
+	for i := range p.WriteBack().All() {
+		p.Sent(i)
+	}
+	require.Equal(t, []uint64{7, 9}, []uint64{token(3, 7), token(1, 9)})
+	require.False(t, p.Decided(), "a third node has yet to answer that it has 9")
+	require.EqualValues(t, 9, token(2, 9))
+	require.True(t, p.Win(&claims, 0))
+}

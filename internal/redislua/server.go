@@ -68,6 +68,9 @@ func (s *Server) Restore(from Snapshot) {
 	clear(s.loaded)
 }
 
+// Trace is told each command before it runs, also those of scripts, if a test sets it.
+var Trace func(command []string)
+
 // Do runs one command.
 func (s *Server) Do(args ...string) Value {
 	s.wrote = false
@@ -127,6 +130,9 @@ const (
 )
 
 func (s *Server) run(args []string) Value {
+	if Trace != nil {
+		Trace(args)
+	}
 	switch name := strings.ToUpper(args[0]); name {
 	case "EVAL", "EVALSHA":
 		return s.eval(name, args)
