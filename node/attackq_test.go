@@ -1,0 +1,96 @@
+package node_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// A waiter may come between a batch and its repetition behind a lost script. Then the repetition does nothing and asks for the
+// queues. The operations that have run keep their replies: only the one that has not runs again.
+func TestRedisBatchThatAsksForQueuesWhenRepeated(t *testing.T) {
+	var asked []string
+	batches := 0
+	n := open(t, newFront(t, fake(func(args []string) (string, bool) {
+		asked = append(asked, args[0]+" "+args[2]+" "+args[3])
+		switch {
+		case args[3] == "z" && args[0] == "EVALSHA":
+			return "-NOSCRIPT No matching script.\r\n", true
+		case args[3] == "z":
+			return "*1\r\n:0\r\n", true
+		case strings.Contains(args[4], "tombstone"): // the renewal alone
+			return ":2\r\n", true
+		}
+		switch batches++; batches {
+		case 1: // the renewal needs its tombstone, the release has run
+			return "*2\r\n*1\r\n$4\r\nKEYS\r\n:1\r\n", true
+		case 2: // a waiter has come
+			return "*1\r\n$4\r\nKEYS\r\n", true
+		case 3: // with the queues
+			return "*2\r\n*1\r\n$4\r\nKEYS\r\n:0\r\n", true
+		default:
+			return ":2\r\n", true
+		}
+	})).addr())
+	replies := do(n, inspect("z"), renew("o1", "a"), release("o2", "b"))
+	for _, r := range replies {
+		require.NoError(t, r.Err, strings.Join(asked, ", "))
+	}
+	assert.Equal(t, wire.Healed, replies[1].Outcome)
+	assert.Equal(t, wire.Released, replies[2].Outcome, strings.Join(asked, ", "))
+}
+
+// The keys of a queue end, whatever lies in the place of the marker.
+func TestRedisQueueEndsBesideAMarkerOfAnotherType(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	want(t, wire.Granted, n, acquire("o1", "a"))
+	command(t, server, "DEL", "quorumlock:node")
+	command(t, server, "SET", "quorumlock:node", "x")
+	do(n, refreshes("c:1", "a"))
+	t.Log(server.Keys())
+	for _, key := range server.Keys() {
+		if strings.HasPrefix(key, "quorumlock:queue:") || strings.HasPrefix(key, "quorumlock:waiting:") {
+			assert.Positive(t, number(t, command(t, server, "PTTL", key)), key)
+		}
+	}
+}
+
+func TestRedisQueueEndsBesideAMarkerOfAnotherTypeAfterAnUndo(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	want(t, wire.Granted, n, acquire("o1", "a"))
+	command(t, server, "DEL", "quorumlock:node")
+	command(t, server, "SET", "quorumlock:node", "x")
+	op := release("o1", "a")
+	op.Waiter = wire.Waiter{ID: "c:1", Ticket: 1, Keep: long}
+	do(n, op)
+	t.Log(server.Keys())
+	for _, key := range server.Keys() {
+		if strings.HasPrefix(key, "quorumlock:queue:") || strings.HasPrefix(key, "quorumlock:waiting:") {
+			assert.Positive(t, number(t, command(t, server, "PTTL", key)), key)
+		}
+	}
+}
+
+// A node that has lost its marker alone still has its queues. A batch wakes their waiters.
+func TestRedisBatchWakesOnANodeWithoutItsMarker(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	messages := listen(t, n, "c")
+	wantAll(t, n, []wire.Op{acquire("o1", "a"), acquire("o1", "b")}, wire.Granted, wire.Granted)
+	want(t, wire.Denied, n, waits("c:1", 1, "a"))
+	command(t, server, "DEL", "quorumlock:node")
+	wantAll(t, n, []wire.Op{release("o1", "a"), release("o1", "b")}, wire.Released, wire.Released)
+	select {
+	case m := <-messages:
+		assert.Equal(t, wire.Woken, m.Kind)
+	case <-time.After(soon):
+		t.Error("the waiter was not woken")
+	}
+}
