@@ -94,3 +94,26 @@ func TestRedisBatchWakesOnANodeWithoutItsMarker(t *testing.T) {
 		t.Error("the waiter was not woken")
 	}
 }
+
+// Renewals need no queue. So a batch of renewals is sent once, also to a node with queues.
+func TestRedisRenewalsAreSentOnceBesideAQueue(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	renewals := []wire.Op{renew("o1", "a"), renew("o1", "b")}
+	wantAll(t, n, []wire.Op{acquire("o1", "a"), acquire("o1", "b")}, wire.Granted, wire.Granted)
+	wantAll(t, n, renewals, wire.Granted, wire.Granted)
+	want(t, wire.Denied, n, waits("c:1", 1, "a"))
+	another := open(t, server.Addr())
+	require.NoError(t, another.Probe(t.Context()))
+	command(t, server, "CONFIG", "RESETSTAT")
+	for range 3 {
+		wantAll(t, another, renewals, wire.Granted, wire.Granted)
+	}
+	stats := command(t, server, "INFO", "commandstats")
+	for _, verb := range []string{"cmdstat_evalsha:", "cmdstat_eval:"} {
+		_, rest, _ := strings.Cut(stats, verb)
+		line, _, _ := strings.Cut(rest, "\r\n")
+		t.Log(verb, line)
+	}
+	assert.Contains(t, stats, "cmdstat_evalsha:calls=3,")
+}
