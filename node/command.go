@@ -219,7 +219,7 @@ func (w *writer) command(b rueidis.Builder, verb, text string) rueidis.Completed
 func (w *writer) call(ops []wire.Op) *script {
 	w.keys, w.args = w.keys[:0], w.args[:0]
 	if len(ops) > 1 {
-		queues := w.declaresQueues()
+		queues := onlyRenews(ops) || w.declaresQueues()
 		w.add(w.packed(ops))
 		w.keysOfMany(ops, queues)
 		return w.form(formOfMany(&ops[0], queues))

@@ -89,6 +89,16 @@ func (w *writer) declaresQueues() bool {
 	return true
 }
 
+// onlyRenews reports whether a batch needs no queue, so that it cannot be refused for one.
+func onlyRenews(ops []wire.Op) bool {
+	for i := range ops {
+		if ops[i].Kind != wire.Renew {
+			return false
+		}
+	}
+	return true
+}
+
 func (w *writer) keysOfMany(ops []wire.Op, queues bool) {
 	for i := range ops {
 		op := &ops[i]

@@ -317,6 +317,7 @@ func (r *redisNode) round(ctx context.Context, w *workspace, spans []opRange, op
 func settled(op *wire.Op, first, second wire.Reply) wire.Reply {
 	switch was, is := first.Outcome, second.Outcome; {
 	case first.Err == nil && runsAgain(second.Err),
+		second.Err == errQueues && !isUnknownScript(first.Err), //nolint:errorlint // never wrapped
 		was == wire.Released && is == wire.Absent,
 		was == wire.Healed && is == wire.Granted,
 		was == wire.Granted && is == wire.Granted,
@@ -388,11 +389,16 @@ func (l *link) giveBack(w *workspace) {
 // firstUnknownScript returns the index of the first NOSCRIPT reply, or -1.
 func firstUnknownScript(results []rueidis.RedisResult) int {
 	for i, result := range results {
-		if err, ok := rueidis.IsRedisErr(result.Error()); ok && err.IsNoScript() {
+		if isUnknownScript(result.Error()) {
 			return i
 		}
 	}
 	return -1
+}
+
+func isUnknownScript(err error) bool {
+	reply, ok := rueidis.IsRedisErr(err)
+	return ok && reply.IsNoScript()
 }
 
 // Connected implements [wire.Connector]. It checks a connection that has been idle, if the system and the dialler

@@ -39,8 +39,11 @@ local usually, seal = QUEUES and 2 or 1, nil
 -- would cost more than all else that is said of a name.
 if not QUEUES then
   local marker = redis.pcall('HMGET', MARKER, 'queues', 'open')
-  local time = (marker.err or marker[1]) and redis.pcall('TIME')
-  if time and (marker.err or time.err or (tonumber(marker[1]) or 1 / 0) >= time[1] * 1000 + time[2] / 1000) then
+  if marker.err or (marker[2] or '') == '' then -- a marker that was lost alone has forgotten the queues
+    return {'KEYS'}
+  end
+  local time = marker[1] and redis.pcall('TIME')
+  if time and (time.err or (tonumber(marker[1]) or 1 / 0) >= time[1] * 1000 + time[2] / 1000) then
     return {'KEYS'}
   end
   seal = marker[2]
