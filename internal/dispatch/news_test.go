@@ -183,7 +183,12 @@ func TestAddressMovesToAnotherServer(t *testing.T) {
 		want       time.Duration
 		process    string
 	}
+	var many []step
+	for i := range mostFormer + 2 {
+		many = append(many, step{time.Hour, fmt.Sprint(i), 0, 0, ""})
+	}
 	for name, steps := range map[string][]step{
+		"back to the last but one of many": append(many, step{time.Hour, fmt.Sprint(mostFormer), 0, recovery, ""}),
 		"and back": {
 			{0, "x", 0, 0, ""},
 			{time.Hour, "y", 0, 0, ""},

@@ -199,6 +199,25 @@ func TestWaiterRestoresForgottenIDs(t *testing.T) {
 	})
 }
 
+// An acquisition has noticed the loss of a node, and a count-down, which that node answers in time, restores it later.
+func TestCountDownRestoresForgottenIDs(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c, wires := f.SpiedClient()
+		require.NoError(t, c.Latch("a").Set(t.Context(), 3))
+		counts(t, c.Latch("a"), "x")
+		fleet.Settle()
+		f.Nodes[1].Flush()
+		fleet.AcquireAndRelease(t, c.RedLock("job"))
+		wires[2].Slow.Store(int64(time.Millisecond))
+		time.Sleep(f.Limits.Recovery())
+		counts(t, c.Latch("a"), "y")
+		fleet.Settle()
+		f.Stop(0)
+		left(t, c.Latch("a"), 1)
+		f.Start(0)
+	})
+}
+
 // All nodes but one lost the count-downs, but a waiter has read them. It restores them.
 func TestWaiterRestoresIDsThatAMajorityForgot(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
@@ -116,8 +117,13 @@ func TestNodesKeepAWaiterUntilTheNextBeat(t *testing.T) {
 				}
 			}
 		})
-		waits = append(waits, fleet.StartAcquire(t.Context(), t, c.RedLock("job")))
-		time.Sleep(time.Minute)
+		for _, l := range []*quorumlock.Lock{c.RedLock("job"), c.MultiLock("job")} {
+			waits = append(waits, fleet.StartAcquire(t.Context(), t, l))
+			time.Sleep(time.Minute)
+			for n := totalBeats(spies); totalBeats(spies) == n; { // The second waiter comes while beats are rare, right after one.
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
 		require.NoError(t, before.Release(t.Context()))
 		for _, w := range waits {
 			require.NoError(t, w.Has().Release(t.Context()))
