@@ -3,7 +3,6 @@ module github.com/quorumlock/quorumlock
 go 1.25.0
 
 require (
-	github.com/cockroachdb/datadriven v1.0.3
 	github.com/redis/rueidis v1.0.79
 	github.com/redis/rueidis/mock v1.0.79
 	github.com/spf13/cobra v1.10.2
@@ -19,6 +18,5 @@ require (
 
 require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
-	github.com/pmezard/go-difflib v1.0.0 // indirect
 	go.uber.org/mock v0.6.0 // indirect
 )

@@ -234,17 +234,6 @@ func TestRedisSkippedVerification(t *testing.T) {
 	want(t, wire.Granted, opened(t, open(t, "rediss://"+server.TLSAddr()+"?skip_verify=true")), acquire("o1", "a"))
 }
 
-func TestRedisSocket(t *testing.T) {
-	server := start(t)
-	for _, address := range []string{server.Socket(), "unix://" + server.Socket()} {
-		n := opened(t, open(t, address))
-		assert.Equal(t, server.Socket(), n.Name())
-		want(t, wire.Granted, n, acquire("o1", "a"))
-		server.Restart()
-		want(t, wire.Healed, n, renew("o1", "a"))
-	}
-}
-
 func TestRedisDatabase(t *testing.T) {
 	server := start(t)
 	for _, address := range []string{"redis://" + server.Addr() + "/3", "unix://" + server.Socket() + "?db=3"} {

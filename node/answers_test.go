@@ -149,21 +149,6 @@ func TestRedisWrongAnswers(t *testing.T) {
 	}
 }
 
-// The client library panics on lengths that exceed all memory. The node returns an error and stays
-// usable.
-func TestRedisAbsurdLengths(t *testing.T) {
-	server := start(t)
-	for _, answer := range []string{"*9223372036854775807\r\n", "%9223372036854775807\r\n", "$9223372036854775807\r\n"} {
-		f := newFront(t, fake(always(answer)))
-		n := open(t, f.addr())
-		garbled(t, n, acquire("o1", "a"))
-		garbled(t, n, acquire("o1", "a"))
-		f.replace(forward(server.Addr()))
-		eventually(t, wire.Granted, n, acquire("o1", "a"))
-		eventually(t, wire.Released, n, release("o1", "a"))
-	}
-}
-
 // garbled requires that the node rejects an answer as malformed and does not use any part of it.
 func garbled(t *testing.T, n node.Node, op wire.Op) {
 	t.Helper()

@@ -12,7 +12,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/inbox"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/wire"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 // credentials makes rueidis' AuthCredentialsFn of a function.
@@ -69,33 +68,4 @@ func TestRedisInboxWithSlowCredentials(t *testing.T) {
 		}
 		return err == nil
 	}, func() any { return err })
-}
-
-// When the server ends the connection of a user whose password has changed, the node connects with the new one.
-func TestRedisCredentialsThatRotate(t *testing.T) {
-	t.Parallel()
-	server := redisproc.Start(t, redisproc.WithACL("user locker on >first ~* &* +@all"))
-	admit(t, server)
-	var password atomic.Value
-	password.Store("first")
-	opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}}
-	opt.AuthCredentialsFn = credentials(func() (string, string) { return "locker", password.Load().(string) })
-	n := openWith(t, opt)
-	want(t, wire.Granted, n, acquire("o1", "a"))
-	heard := listen(t, n, "c")
-	wakes(t, n, "c:1", heard)
-
-	rotate := func(to string) {
-		command(t, server, "ACL", "SETUSER", "locker", "resetpass", ">"+to)
-		command(t, server, "CLIENT", "KILL", "USER", "locker")
-	}
-	password.Store("second")
-	rotate("second")
-	want(t, wire.Granted, n, renew("o1", "a"))
-
-	// Without the present password, the server refuses the node, which says so.
-	rotate("third")
-	fails(t, node.ErrAuth, n, renew("o1", "a"))
-	password.Store("third")
-	want(t, wire.Granted, n, renew("o1", "a"))
 }

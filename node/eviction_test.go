@@ -22,26 +22,6 @@ func evicting(t *testing.T, policy string) *redisproc.Server {
 	return server
 }
 
-// Without a limit of memory no policy evicts anything.
-func TestPolicyWithoutLimitIsAccepted(t *testing.T) {
-	server := start(t)
-	for _, policy := range []string{"volatile-lru", "allkeys-lfu", "volatile-ttl", "noeviction"} {
-		server.Config("maxmemory-policy", policy)
-		n := open(t, server.Addr())
-		require.NoError(t, n.Probe(context.Background()), policy)
-		assert.Empty(t, n.Eviction(), policy)
-		want(t, wire.Granted, n, acquire("o1", "a"))
-		want(t, wire.Released, n, release("o1", "a"))
-	}
-}
-
-func TestLimitWithNoEvictionIsAccepted(t *testing.T) {
-	server := start(t, redisproc.WithArgs("--maxmemory", "100mb"))
-	n := open(t, server.Addr())
-	want(t, wire.Granted, n, acquire("o1", "a"))
-	assert.Empty(t, n.Eviction())
-}
-
 // The error names the policy, the limit, and each of the three ways out.
 func TestEvictingServerIsRefused(t *testing.T) {
 	server := evicting(t, "volatile-lru")
@@ -61,22 +41,6 @@ func TestEvictingServerIsRefused(t *testing.T) {
 		}
 	}
 	assert.Empty(t, held(server))
-}
-
-// The limit is checked at every connect, also of a node that was accepted before.
-func TestLimitThatAppearsIsRefusedAtReconnect(t *testing.T) {
-	server := start(t, redisproc.WithArgs("--maxmemory-policy", "volatile-lru"))
-	n := open(t, server.Addr())
-	want(t, wire.Granted, n, acquire("o1", "a"))
-
-	server.Config("maxmemory", "100mb")
-	command(t, server, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-	r := do(n, acquire("o2", "b"))[0]
-	require.ErrorIs(t, r.Err, node.ErrMisconfigured)
-	require.ErrorContains(t, r.Err, "maxmemory is 104857600 bytes")
-
-	server.Config("maxmemory", "0")
-	want(t, wire.Granted, n, acquire("o2", "b"))
 }
 
 // allowing makes a node that may be on a server that evicts keys.
@@ -130,18 +94,6 @@ func TestEvictedLockIsForgotten(t *testing.T) {
 	second := want(t, wire.Granted, n, acquire("o2", "a"))
 	assert.Equal(t, first.Token, second.Token, "the second owner needs a larger token")
 	want(t, wire.Denied, n, renew("o1", "a")) // the first holder learns of its loss
-}
-
-// A policy for all keys may evict the marker. The node then recovers, as after any loss of memory.
-func TestEvictedMarkerIsNoticed(t *testing.T) {
-	server := start(t, redisproc.WithArgs("--maxmemory-policy", "allkeys-random"))
-	n := allowing(t, server)
-	want(t, wire.Granted, n, acquire("o1", "a"))
-	server.Config("maxmemory", "1")
-	_, _ = server.Command("SET", "filler", "x")
-	server.Config("maxmemory", "0")
-	require.Equal(t, "0", command(t, server, "EXISTS", wire.MarkerKey("")))
-	recovering(t, n, acquire("o2", "a"))
 }
 
 // A node does not notice that the fences alone are lost: it takes a token below one that it has granted. A lock that is

@@ -75,23 +75,3 @@ func TestMemoryClosedWhilePaused(t *testing.T) {
 		fails(t, node.ErrClosed, m, acquire("o1", "a"))
 	})
 }
-
-func TestMemoryFlushed(t *testing.T) {
-	m := newMemory(t)
-	want(t, wire.Granted, m, acquire("o1", "a", "b"))
-	want(t, wire.Released, m, force("b"))
-	m.Plant("p")
-	m.Flush()
-	assert.Empty(t, m.Keys())
-	want(t, wire.Healed, m, renew("o1", "a", "b", "p"))
-}
-
-// A node without its own clock uses the system clock.
-func TestMemoryOnTheSystemClock(t *testing.T) {
-	m := opened(t, memory.New("m", nil))
-	t.Cleanup(func() { _ = m.Close() })
-	op := acquire("o1", "a")
-	op.TTL = time.Millisecond
-	want(t, wire.Granted, m, op)
-	poll(t, func() bool { return len(m.Keys()) == 0 }, func() any { return "it does not expire" })
-}

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/redislua"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
-	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -119,30 +117,19 @@ func (k storedKey) field(name string) (string, bool) {
 	return "", false
 }
 
-// mirror is a server, and an engine that gets the same commands at the same times.
+// mirror is a server beside twins that get the same commands at the same times.
 type mirror struct {
-	*testing.T
-	*rand.Rand
-	client   rueidis.Client
-	writer   writer
-	engine   *redislua.Server
-	identity string
-	// sent are the messages of the engine, each behind its channel.
-	sent   []string
-	clock  *testkit.Clock
-	limits wire.Limits
+	twins
+	client rueidis.Client
 	names  []string
 	slots  []string
 	pool   string
-	// live are the clients with an inbox.
-	live map[string]bool
-	keep time.Duration
+	keep   time.Duration
 	// generation and lost are of the last latch that was told.
 	generation uint64
 	lost       int64
 
-	history []string
-	seen    map[string]int
+	seen map[string]int
 }
 
 func newMirror(t *testing.T) *mirror {
@@ -150,7 +137,10 @@ func newMirror(t *testing.T) *mirror {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	p := &mirror{T: t, client: client, names: []string{"a", "b", "{c}", "d\n'\x00 \xff"}, pool: wire.PoolName("s"), seen: make(map[string]int)}
+	p := &mirror{
+		twins: newTwins(t), client: client, names: []string{"a", "b", "{c}", "d\n'\x00 \xff"}, pool: wire.PoolName("s"),
+		keep: 10 * time.Second, seen: make(map[string]int),
+	}
 	for i := range 5 {
 		p.slots = append(p.slots, wire.SlotName(p.pool, i))
 	}
@@ -158,39 +148,13 @@ func newMirror(t *testing.T) *mirror {
 }
 
 func (p *mirror) begin(seed uint64) {
-	p.Rand = rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // any numbers will do
-	p.history = []string{fmt.Sprint("seed ", seed)}
-	p.clock = testkit.NewClock(time.UnixMilli(1_700_000_000_123 + int64(p.IntN(1000))))
-	p.engine = redislua.New((*mirrorHost)(p))
+	p.twins.begin(seed)
 	p.limits = wire.Limits{MaxTTL: 10 * time.Minute, MaxClockSkew: time.Minute}
-	p.live = map[string]bool{"c": true, "d": true}
-	p.keep = 10 * time.Second
-	p.identify()
 	p.command("FLUSHDB")
 	p.open()
 }
 
-// mirrorHost gives the engine the clock, the identity and the subscribers of the test.
-type mirrorHost mirror
-
-func (h *mirrorHost) Micros() int64 { return (*mirror)(h).now() * 1000 }
-
-func (h *mirrorHost) Replication() string {
-	return "# Replication\r\nmaster_replid:" + h.identity + "\r\n"
-}
-
-func (h *mirrorHost) Publish(channel, message string) int {
-	h.sent = append(h.sent, channel, message)
-	if client, ok := strings.CutPrefix(channel, wire.InboxPrefix); ok && h.live[client] {
-		return 1
-	}
-	return 0
-}
-
-// identify gives both another identity.
-func (p *mirror) identify() { p.identity = fmt.Sprintf("%040x", p.Uint64()) }
-
-// open ends the recovery of both.
+// open ends the recovery of all.
 func (p *mirror) open() {
 	marked := p.run(wire.Op{Kind: wire.Mark, Limits: p.limits})
 	p.run(wire.Op{Kind: wire.Open, Limits: p.limits, Marker: marked[0].Marker})
@@ -202,25 +166,21 @@ func (p *mirror) command(args ...string) rueidis.RedisResult {
 
 func (p *mirror) now() int64 { return p.clock.Wall().UnixMilli() }
 
-// pass moves both clocks.
+// pass moves the clocks.
 func (p *mirror) pass(d time.Duration) {
 	p.history = append(p.history, fmt.Sprint("pass ", d))
 	p.clock.Advance(d)
 	require.NoError(p, p.command("EVAL", atEnd, "0", strconv.FormatInt(p.now(), 10)).Error())
-	for _, name := range p.engine.Do("KEYS", "*").Items {
-		if p.engine.Do("PTTL", name.Text).Int == 0 {
-			p.engine.Do("DEL", name.Text)
+	for _, engine := range []*redislua.Server{p.engine, p.slow} {
+		for _, name := range engine.Do("KEYS", "*").Items {
+			if engine.Do("PTTL", name.Text).Int == 0 {
+				engine.Do("DEL", name.Text)
+			}
 		}
 	}
 }
 
-func (p *mirror) check(ok bool, format string, args ...any) {
-	if !ok {
-		p.Fatalf("%s\nat %d, after\n%s", fmt.Sprintf(format, args...), p.now(), strings.Join(p.history[max(0, len(p.history)-40):], "\n"))
-	}
-}
-
-// run runs operations on both, and compares what they reply, send and keep.
+// run runs operations on all, and compares what they reply, send and keep.
 func (p *mirror) run(ops ...wire.Op) []wire.Reply {
 	for i := range ops {
 		p.history = append(p.history, fmt.Sprintf("%+v", ops[i]))
@@ -235,13 +195,8 @@ func (p *mirror) run(ops ...wire.Op) []wire.Reply {
 	for round := spans(nil, ops); round != nil; round = apart(round, ops, replies) {
 		for _, r := range round {
 			p.writer.whole = r.whole
-			command := eval(p.client.B(), &p.writer, ops[r.from:r.to])
-			args := slices.Clone(command.Commands())
-			for i := range args {
-				args[i] = strings.Clone(args[i]) // its memory is used again
-			}
-			p.sent = nil
-			reply := p.engine.Do(args...)
+			args := p.eval(ops[r.from:r.to])
+			reply := p.both(args...)
 			args[1] = header + args[1]
 			onServer, _ := p.command(args...).ToMessage()
 			p.check(replyText(reply) == messageText(onServer), "the server replied\n  %s\nand the engine\n  %s", messageText(onServer), replyText(reply))
@@ -537,12 +492,12 @@ func (p *mirror) step(op func() wire.Op) {
 	}
 }
 
-// disturb makes both lose their memory, or their identity.
+// disturb makes all lose their memory, or their identity.
 func (p *mirror) disturb() {
 	if p.IntN(2) == 0 {
 		p.history = append(p.history, "flush")
 		p.command("FLUSHDB")
-		p.engine.Do("FLUSHALL")
+		p.both("FLUSHALL")
 	} else {
 		p.history = append(p.history, "restart")
 		p.identify()

@@ -270,28 +270,6 @@ func TestRedisSendsABatchAgainOnlyOnce(t *testing.T) {
 	assert.EqualValues(t, 98, c.cuts.Load())
 }
 
-// A server that falls silent is not asked again: it may be about to answer.
-func TestRedisSendsNothingAgainAfterATimeout(t *testing.T) {
-	server := start(t)
-	n := openWith(t, hasty(server.Addr()))
-	warm(t, n)
-	server.Pause()
-	defer server.Resume()
-	r := do(n, acquire("o1", "a"))[0]
-	require.ErrorIs(t, r.Err, node.ErrTimeout)
-	assert.False(t, r.Repeated)
-}
-
-// A server that does not come back is a failure of the node.
-func TestRedisThatIsGoneFails(t *testing.T) {
-	server := start(t)
-	n := open(t, server.Addr())
-	warm(t, n)
-	server.Kill()
-	r := do(n, acquire("o1", "a"))[0]
-	require.ErrorIs(t, r.Err, node.ErrUnreachable)
-}
-
 // turns counts the round trips of a client above TCP: the client writes after the server wrote.
 type turns struct {
 	*front

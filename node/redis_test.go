@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,36 +41,6 @@ func TestNewRedisRefusesWhatIsNotOneDeployment(t *testing.T) {
 	}
 	_, err := node.Open("")
 	assert.Error(t, err)
-}
-
-func TestRedisName(t *testing.T) {
-	for _, c := range []struct {
-		want string
-		opt  rueidis.ClientOption
-	}{
-		{"redis.example:6379", rueidis.ClientOption{InitAddress: []string{"Redis.example:6379"}, Username: "u", Password: "p", SelectDB: 3}},
-		{"/tmp/A", rueidis.ClientOption{InitAddress: []string{"/tmp/A"}}},
-		{"m@a:1,b:1", rueidis.ClientOption{InitAddress: []string{"B:1", "a:1"}, Sentinel: rueidis.SentinelOption{MasterSet: "m"}}},
-	} {
-		n, err := node.NewRedis(c.opt)
-		require.NoError(t, err)
-		assert.Equal(t, c.want, n.Name())
-	}
-}
-
-func TestRedisServerThatComesUpLater(t *testing.T) {
-	server := start(t)
-	server.Kill()
-	n := open(t, server.Addr())
-	for range 2 {
-		r := do(n, acquire("o1", "a"))[0]
-		require.ErrorIs(t, r.Err, node.ErrUnreachable)
-		assert.True(t, r.Unsent)
-		require.ErrorIs(t, n.Probe(context.Background()), node.ErrUnreachable)
-	}
-	server.Restart()
-	require.NoError(t, n.Probe(context.Background()))
-	want(t, wire.Granted, opened(t, n), acquire("o1", "a"))
 }
 
 func TestRedisServerThatRestarts(t *testing.T) {
@@ -122,34 +91,6 @@ func TestRedisPausedServerTimesOut(t *testing.T) {
 	server.Resume()
 	releases(t, fresh, []wire.Op{release("o2", "b")})
 	assert.Equal(t, []string{"a"}, held(server))
-}
-
-func TestRedisDeadlineOfTheContextEndsACall(t *testing.T) {
-	server := start(t)
-	n := open(t, server.Addr())
-	want(t, wire.Granted, n, acquire("o1", "a"))
-	server.Pause()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*impatient)
-	defer cancel()
-	began := time.Now()
-	replies := make([]wire.Reply, 1)
-	n.Do(ctx, []wire.Op{acquire("o2", "b")}, replies)
-	require.ErrorIs(t, replies[0].Err, node.ErrTimeout)
-	assert.False(t, replies[0].Unsent)
-	assert.Less(t, time.Since(began), soon)
-	server.Resume()
-	require.NoError(t, do(n, release("o2", "b"))[0].Err)
-	assert.Equal(t, []string{"a"}, held(server))
-}
-
-func TestRedisCloseOfAHungConnection(t *testing.T) {
-	server := start(t)
-	n := openWith(t, hasty(server.Addr()))
-	eventually(t, wire.Granted, n, acquire("o1", "a"))
-	server.Pause()
-	began := time.Now()
-	require.NoError(t, n.Close())
-	assert.Less(t, time.Since(began), soon)
 }
 
 // Rueidis would read these timeouts as no timeout.
@@ -294,28 +235,4 @@ func TestRedisLockOfAnotherLibrary(t *testing.T) {
 	assert.Positive(t, left)
 	want(t, wire.Released, n, force("a"))
 	assert.Empty(t, command(t, server, "HKEYS", "a"))
-}
-
-// Other libraries read the keys that the scripts leave: one field, the owner, and a TTL. The value is the
-// owner's token; Redisson has a count there.
-func TestRedisLayout(t *testing.T) {
-	server := start(t)
-	n := open(t, server.Addr())
-	token := now()
-	want(t, wire.Granted, n, with(token, acquire("o1", "a")))
-	want(t, wire.Healed, n, with(token, renew("o1", "b")))
-	for _, name := range []string{"a", "b"} {
-		assert.Equal(t, "o1\n"+strconv.FormatUint(token, 10), command(t, server, "HGETALL", name))
-		left := number(t, command(t, server, "PTTL", name))
-		assert.Positive(t, left)
-		assert.LessOrEqual(t, left, long.Milliseconds())
-	}
-	want(t, wire.Released, n, force("a"))
-	for _, key := range server.Keys() {
-		if left := number(t, command(t, server, "PTTL", key)); key == "quorumlock:node" || key == "quorumlock:fences" {
-			assert.EqualValues(t, -1, left, "%s never goes", key)
-		} else {
-			assert.Positive(t, left, "%s lives for ever", key)
-		}
-	}
 }

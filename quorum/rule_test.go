@@ -107,11 +107,6 @@ func TestNames(t *testing.T) {
 	} {
 		require.Equal(t, want, v.String())
 	}
-	for want, r := range map[string]decision.Result{
-		"pending": decision.Pending, "won": decision.Won, "lost": decision.Lost, "result(9)": decision.Result(9),
-	} {
-		require.Equal(t, want, r.String())
-	}
 	require.Zero(t, decision.Missing)
 	require.Zero(t, decision.Pending)
 }

@@ -10,9 +10,16 @@ import (
 	"unsafe"
 )
 
+// mutant is a model without one of its rules.
+type mutant struct{ without rule }
+
+func (m mutant) has(r rule) bool { return m.without != r }
+
 // found is the result of an exploration.
 type found struct {
 	states int
+	// slowest is how many ticks a waiter may have to wait after the last fault.
+	slowest int
 	// broken names a promise that does not hold, or is empty. trace has the steps that lead there.
 	broken string
 	trace  []string
@@ -33,8 +40,15 @@ type rules[S comparable] interface {
 	canonical(s *S) S
 	// broken names a promise that a state breaks, or is empty.
 	broken(s *S) string
-	// time is when a state is, in ticks from the first one.
-	time(s *S) uint8
+}
+
+// lively is a model of waiters. After the last fault, all that live must be served, with at most some idle ticks in each order of
+// the steps. calm says that a step is no fault.
+type lively[S comparable] interface {
+	rules[S]
+	waits(s *S) bool
+	calm(from, to *S) bool
+	within() int
 }
 
 // emit gets each next state, with the step that leads there, and the promise that this step breaks.
@@ -43,33 +57,35 @@ type emit[S comparable] func(next S, broken string, step string, args ...any)
 // explore visits the states of a model, the nearest first, until one breaks a promise, or bound is reached.
 func explore[S comparable](m rules[S]) found {
 	states := []S{m.first()}
-	seen := map[S]int32{states[0]: -1} // the index of the state before
+	seen := map[S]int32{states[0]: 0}
 	before := []int32{-1}
 	var result found
+	live, _ := m.(lively[S])
+	var steps [][]calmStep
 	var s, t, c S // these go to methods by their addresses, so they are allocated once
 	for at := 0; at < len(states) && result.broken == ""; at++ {
-		s = states[at]
+		s, steps = states[at], append(steps, nil)
 		m.next(&s, func(next S, broken, step string, args ...any) {
 			if result.broken != "" {
 				return
 			}
 			t = next
 			c = m.canonical(&t)
-			_, old := seen[c]
+			to, old := seen[c]
 			if !old {
-				seen[c] = int32(at)
+				to = int32(len(states))
+				seen[c] = to
 				states, before = append(states, c), append(before, int32(at))
+			}
+			if live != nil && live.waits(&s) && live.waits(&t) && live.calm(&s, &t) {
+				steps[at] = append(steps[at], calmStep{to, step == idleTick})
 			}
 			if broken == "" && !old {
 				broken = m.broken(&c)
 			}
 			if broken != "" {
 				result.broken = broken
-				if old {
-					result.trace = append(trace(m, states, before, at), fmt.Sprintf(step, args...))
-				} else {
-					result.trace = trace(m, states, before, len(states)-1)
-				}
+				result.trace = append(trace(m, states, pathTo(before, at)), fmt.Sprintf(step, args...))
 			}
 		})
 		if len(states) >= bound {
@@ -78,25 +94,81 @@ func explore[S comparable](m rules[S]) found {
 		}
 	}
 	result.states = len(states)
+	if live == nil || result.broken != "" || result.bounded {
+		return result
+	}
+	runs, worst := calmRuns{steps, make([]int, len(states)), make([]int32, len(states))}, int32(-1)
+	for at := range states {
+		if n := runs.longest(int32(at)); n > result.slowest || worst < 0 {
+			result.slowest, worst = n, int32(at)
+		}
+	}
+	if result.slowest > live.within() {
+		result.broken = fmt.Sprintf("liveness: a waiter waits for a free lock for %d ticks", result.slowest)
+		path := pathTo(before, int(worst))
+		for s, most := runs.next[worst], len(path)+40; s >= 0 && len(path) < most; s = runs.next[s] {
+			path = append(path, s)
+		}
+		result.trace = trace(m, states, path)
+	}
 	return result
 }
 
-// trace finds steps that lead to a state. It begins at the first one and keeps the numbers of nodes and owners, which
-// differ in canonical states.
-func trace[S comparable](m rules[S], states []S, before []int32, at int) []string {
-	var path []int
-	for i := at; i >= 0; i = int(before[i]) {
+// calmStep is a step without a fault to a state in which a waiter waits.
+type calmStep struct {
+	to   int32
+	idle bool
+}
+
+const (
+	forEver  = 1_000
+	idleTick = "an idle tick"
+)
+
+// calmRuns has the steps from each state. most has the idle ticks of the longest run from it, plus 1, and next how that begins.
+type calmRuns struct {
+	steps [][]calmStep
+	most  []int
+	next  []int32
+}
+
+// longest finds the longest run from a state. One that comes back to a state has no end.
+func (r *calmRuns) longest(s int32) int {
+	if r.most[s] == 0 {
+		r.most[s], r.next[s] = forEver, -1
+		most := 0
+		for _, step := range r.steps[s] {
+			n := r.longest(step.to)
+			if step.idle {
+				n++
+			}
+			if n > most || r.next[s] < 0 {
+				most, r.next[s] = n, step.to
+			}
+		}
+		r.most[s] = most + 1
+	}
+	return r.most[s] - 1
+}
+
+func pathTo(before []int32, at int) (path []int32) {
+	for i := int32(at); i >= 0; i = before[i] {
 		path = append(path, i)
 	}
 	slices.Reverse(path)
-	var steps []string
+	return path
+}
+
+// trace finds the steps of a path. It begins at the first state and keeps the numbers of nodes and owners, which differ in
+// canonical states.
+func trace[S comparable](m rules[S], states []S, path []int32) (steps []string) {
 	s := states[path[0]]
 	for _, i := range path[1:] {
-		found, now := false, m.time(&s)
+		found := false
 		m.next(&s, func(t S, _, step string, args ...any) {
 			if !found && m.canonical(&t) == states[i] {
 				found, s = true, t
-				steps = append(steps, fmt.Sprintf("t=%d: ", now)+fmt.Sprintf(step, args...))
+				steps = append(steps, fmt.Sprintf(step, args...))
 			}
 		})
 	}
@@ -146,7 +218,7 @@ func (m *model) canonical(s *state) state {
 				e.savedShared |= d.savedShared >> from & 1 << to
 			}
 		}
-		m.sortNodes(&t)
+		sortNodes(t.nodes[:m.nodes()], m.alike)
 		if i == 0 || bytes.Compare(memory(&t), memory(&least)) < 0 {
 			least = t
 		}
@@ -154,11 +226,11 @@ func (m *model) canonical(s *state) state {
 	return least
 }
 
-// sortNodes puts the nodes that the same owners use into an order.
-func (m *model) sortNodes(s *state) {
-	for i := 1; i < m.nodes(); i++ {
-		for k := i; k > 0 && m.alike(k, k-1) && bytes.Compare(memory(&s.nodes[k]), memory(&s.nodes[k-1])) < 0; k-- {
-			s.nodes[k], s.nodes[k-1] = s.nodes[k-1], s.nodes[k]
+// sortNodes puts the nodes into an order that are alike; nil says that all are.
+func sortNodes[N any](nodes []N, alike func(a, b int) bool) {
+	for i := range nodes {
+		for k := i; k > 0 && (alike == nil || alike(k, k-1)) && bytes.Compare(memory(&nodes[k]), memory(&nodes[k-1])) < 0; k-- {
+			nodes[k], nodes[k-1] = nodes[k-1], nodes[k]
 		}
 	}
 }
@@ -172,7 +244,7 @@ func (m *model) alike(a, b int) bool {
 	return true
 }
 
-// memory has the bytes of a state or a node, which have no padding, as all their fields are bytes.
-func memory[T state | node](v *T) []byte {
+// memory has the bytes of a state or a node, which have no padding.
+func memory[T any](v *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
 }

@@ -3,10 +3,8 @@
 package spec
 
 import (
-	"bytes"
 	"math/bits"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
@@ -20,7 +18,8 @@ const (
 // latchConfig bounds a model of one latch on three nodes, of which two must agree. A prompt round ends in the tick in which it
 // began, so nodes are restored by rounds that begin in a later tick than the loss.
 type latchConfig struct {
-	name string
+	name  string
+	rules []rule // that it shows to be needed
 	// calls begin in this order. Each is one round; a call that fails is not repeated.
 	calls []latchCall
 	// count is the number to which the latch is set, and set has the nodes on which it is at the beginning, as bits.
@@ -128,12 +127,8 @@ type latchState struct {
 
 type latchModel struct {
 	latchConfig
-	without rule
+	mutant
 }
-
-func (m *latchModel) has(r rule) bool { return m.without != r }
-
-func (m *latchModel) time(s *latchState) uint8 { return s.now - start }
 
 func (m *latchModel) first() latchState {
 	s := latchState{now: start}
@@ -172,16 +167,8 @@ func (m *latchModel) canonical(s *latchState) latchState {
 			}
 		}
 	}
-	for i := 1; i < latchNodes; i++ {
-		for k := i; k > 0 && bytes.Compare(latchMemory(&t.nodes[k]), latchMemory(&t.nodes[k-1])) < 0; k-- {
-			t.nodes[k], t.nodes[k-1] = t.nodes[k-1], t.nodes[k]
-		}
-	}
+	sortNodes(t.nodes[:], nil)
 	return t
-}
-
-func latchMemory(n *latchNode) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(n)), unsafe.Sizeof(*n))
 }
 
 // broken checks the result of a call that asks some nodes just now, and has all answers at once.
@@ -609,82 +596,47 @@ func (m *latchModel) tell(s *latchState, c int, emit emit[latchState]) {
 	emit(t, broken, "call %d returns: set %v, ids %02b", c, v.set, v.ids)
 }
 
-// latches are the configurations. Their rules are those that each shows to be needed.
-var latches = []struct {
-	latchConfig
-	rules []rule
-}{
+var latches = []latchConfig{
 	{
-		latchConfig{
-			name:  "a latch across a loss",
-			calls: []latchCall{{counts, 1}, {kind: reads}},
-			count: 2, set: 0b111, recovery: 2, losses: 1, horizon: 2, open: 2, disk: true,
-		},
-		[]rule{forgetfulNodesAreNoWitness, slowRoundsAreConfirmed, restoredLater, resultsAreOnAMajority},
+		name: "a latch across a loss", calls: []latchCall{{counts, 1}, {kind: reads}},
+		count: 2, set: 0b111, recovery: 2, losses: 1, horizon: 2, open: 2, disk: true,
+		rules: []rule{forgetfulNodesAreNoWitness, slowRoundsAreConfirmed, restoredLater, resultsAreOnAMajority},
 	},
 	{
-		latchConfig{
-			name:  "a latch across two losses",
-			calls: []latchCall{{kind: reads}, {kind: reads}, {counts, 1}, {kind: reads}},
-			count: 2, set: 0b111, recovery: 3, losses: 2, horizon: 2, open: 1,
-		},
-		[]rule{restoredForOneLoss},
+		name: "a latch across two losses", calls: []latchCall{{kind: reads}, {kind: reads}, {counts, 1}, {kind: reads}},
+		count: 2, set: 0b111, recovery: 3, losses: 2, horizon: 2, open: 1,
+		rules: []rule{restoredForOneLoss},
 	},
 	{
-		latchConfig{
-			name:  "a latch that two of three nodes know",
-			calls: []latchCall{{counts, 1}, {kind: reads}},
-			count: 2, set: 0b011, recovery: 1, losses: 1, horizon: 2, open: 1, exception: true,
-		},
-		nil,
+		name: "a latch that two of three nodes know", calls: []latchCall{{counts, 1}, {kind: reads}},
+		count: 2, set: 0b011, recovery: 1, losses: 1, horizon: 2, open: 1, exception: true,
 	},
 	{
-		latchConfig{
-			name:  "a latch that is done",
-			calls: []latchCall{{counts, 1}, {kind: reads}},
-			count: 1, set: 0b111, recovery: 1, losses: 2, horizon: 2, open: 1, disk: true,
-		},
-		nil,
+		name: "a latch that is done", calls: []latchCall{{counts, 1}, {kind: reads}},
+		count: 1, set: 0b111, recovery: 1, losses: 2, horizon: 2, open: 1, disk: true,
 	},
 	{
-		latchConfig{
-			name:  "a latch that is set",
-			calls: []latchCall{{kind: sets}, {counts, 1}},
-			count: 1, recovery: 1, losses: 1, horizon: 2, open: 2, exception: true,
-		},
-		nil,
+		name: "a latch that is set", calls: []latchCall{{kind: sets}, {counts, 1}},
+		count: 1, recovery: 1, losses: 1, horizon: 2, open: 2, exception: true,
 	},
 	{
-		latchConfig{
-			name:  "a latch that is set again",
-			calls: []latchCall{{counts, 1}, {kind: sets}},
-			count: 2, set: 0b011, recovery: 2, losses: 1, horizon: 2, open: 1, exception: true,
-		},
-		[]rule{recoveringNodesSetNothing},
+		name: "a latch that is set again", calls: []latchCall{{counts, 1}, {kind: sets}},
+		count: 2, set: 0b011, recovery: 2, losses: 1, horizon: 2, open: 1, exception: true,
+		rules: []rule{recoveringNodesSetNothing},
 	},
 	{
-		latchConfig{
-			name:  "a latch that is deleted",
-			calls: []latchCall{{counts, 1}, {kind: deletes}, {kind: sets}},
-			count: 1, set: 0b111, recovery: 3, skew: 1, horizon: 2, open: 1,
-		},
-		[]rule{lateCountDownsAreRefused, oldStateIsVoid},
+		name: "a latch that is deleted", calls: []latchCall{{counts, 1}, {kind: deletes}, {kind: sets}},
+		count: 1, set: 0b111, recovery: 3, skew: 1, horizon: 2, open: 1,
+		rules: []rule{lateCountDownsAreRefused, oldStateIsVoid},
 	},
 	{
-		latchConfig{
-			name:  "a latch that is deleted, and the clock of a node is slow",
-			calls: []latchCall{{counts, 1}, {kind: reads}, {kind: reads}},
-			count: 2, recovery: 3, skew: 1, slow: 2, losses: 1, horizon: 2, open: 1,
-		},
-		[]rule{stateAheadIsRefused},
+		name: "a latch that is deleted, and the clock of a node is slow", calls: []latchCall{{counts, 1}, {kind: reads}, {kind: reads}},
+		count: 2, recovery: 3, skew: 1, slow: 2, losses: 1, horizon: 2, open: 1,
+		rules: []rule{stateAheadIsRefused},
 	},
 	{
-		latchConfig{
-			name:  "a latch that is deleted, and a loss",
-			calls: []latchCall{{kind: deletes}, {kind: sets}, {counts, 1}},
-			count: 1, set: 0b111, recovery: 1, losses: 1, horizon: 2, open: 1, exception: true,
-		},
-		nil,
+		name: "a latch that is deleted, and a loss", calls: []latchCall{{kind: deletes}, {kind: sets}, {counts, 1}},
+		count: 1, set: 0b111, recovery: 1, losses: 1, horizon: 2, open: 1, exception: true,
 	},
 }
 
@@ -694,7 +646,7 @@ func TestForgottenLatchCountsAsNotSet(t *testing.T) {
 	for _, c := range latches {
 		if c.exception {
 			c.exception = false
-			require.NotEmpty(t, explore(&latchModel{latchConfig: c.latchConfig}).broken, c.name)
+			require.NotEmpty(t, explore(&latchModel{latchConfig: c}).broken, c.name)
 		}
 	}
 }

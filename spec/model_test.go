@@ -16,6 +16,8 @@ const (
 // config bounds a model. Times are in ticks.
 type config struct {
 	name string
+	// rules are those that it shows to be needed.
+	rules []rule
 	// lists has the nodes of each owner, as bits. A majority of them grants a lease.
 	lists []uint8
 	// readers is how many of the owners, counted from the first, only read.
@@ -192,12 +194,10 @@ type state struct {
 // model has the rules: a config, and the rule that is left out.
 type model struct {
 	config
-	without rule
+	mutant
 	// orders has the orders of owners that change nothing, once they are needed.
 	orders [][]int
 }
-
-func (m *model) has(r rule) bool { return m.without != r }
 
 func (m *model) nodes() int {
 	var all uint8
@@ -246,8 +246,6 @@ func (m *model) first() state {
 	}
 	return s
 }
-
-func (m *model) time(s *state) uint8 { return s.now - start }
 
 // running says whether the program of an owner runs, with the owner's list of nodes. Before the third list is used, leases
 // that were granted under the first one have ended.

@@ -81,6 +81,7 @@ Lose(n) ==
   /\ UNCHANGED <<now, lags, recovering, saved, ownerVars, answers, history>>
 
 Write(n) ==
+  /\ losses < Losses                  \* otherwise nobody reads it
   /\ saved' = [saved EXCEPT ![n] = [until |-> until[n], fence |-> fence[n]]]
   /\ UNCHANGED <<now, losses, lags, until, fence, forgot, recovering, ownerVars, answers, history>>
 

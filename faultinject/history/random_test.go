@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,14 +42,6 @@ func (s *simulation) add(e Event) Event {
 	e.Op = s.ops[e.Client]
 	s.events = append(s.events, e)
 	return e
-}
-
-// lease gives the lock to a client, from a grant to an end of any kind. All events of the lease come after the return
-// of the grant, because the client learns of the lease by that.
-func (s *simulation) lease(name string) {
-	s.now += 1 + s.upTo(slack)
-	s.token += 1 + s.Uint64N(3)
-	s.hold(s.grant(Event{Name: name}))
 }
 
 // grant is a grant that happens now, with the last token.
@@ -130,21 +121,6 @@ func seeds(t *testing.T, count int, test func(t *testing.T, r *rand.Rand)) {
 	}
 }
 
-var names = []string{"a", "b", "c"}
-
-func TestSoundLockIsLegal(t *testing.T) {
-	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
-		s := newSimulation(r, 2)
-		for range 30 {
-			s.lease(names[r.IntN(len(names))])
-		}
-		h := s.history(t)
-		if err := Check(h, ample).Err(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // corrupt changes one event so that the history may be illegal but is still well-formed.
 func corrupt(r *rand.Rand, events []Event) {
 	e := &events[r.IntN(len(events))]
@@ -171,19 +147,6 @@ func corrupt(r *rand.Rand, events []Event) {
 			}
 		}
 	}
-}
-
-func TestBothCheckersAgree(t *testing.T) {
-	agreeOn(t, 300, func(t *testing.T, r *rand.Rand) *History {
-		s := newSimulation(r, 2)
-		for range 12 {
-			s.lease(names[r.IntN(len(names))])
-		}
-		for range r.IntN(4) {
-			corrupt(r, s.events)
-		}
-		return s.history(t)
-	})
 }
 
 // TestBothCheckersAgreeOnAnything takes small random histories, in which times are often equal.
@@ -228,28 +191,4 @@ func verdict(t *testing.T, h *History) (legal bool) {
 		t.Errorf("comparisons say %t, and porcupine %t", direct, plain)
 	}
 	return direct
-}
-
-// TestForgetfulLockIsIllegal gives a lock to two clients at once, so that both see it.
-func TestForgetfulLockIsIllegal(t *testing.T) {
-	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
-		s := newSimulation(r, 2)
-		for range 10 {
-			s.lease("a")
-		}
-		at := s.now + 500
-		a := s.add(Event{Client: "c1", Kind: Acquire, Name: "a", Owner: "x", Token: s.token + 1, Call: at, Return: at + 10})
-		b := s.add(Event{Client: "c2", Kind: Acquire, Name: "a", Owner: "y", Token: s.token + 2, Call: at, Return: at + 10})
-		for _, l := range []Event{a, b} {
-			s.add(Event{Client: l.Client, Kind: Act, Name: l.Name, Lease: l.Op, Owner: l.Owner, Token: l.Token, Call: at + 20, Return: at + 30})
-		}
-		s.token, s.now = s.token+2, at+30
-		for range 10 {
-			s.lease("a")
-		}
-		result := Check(s.history(t), ample)
-		if !slices.ContainsFunc(result.Violations, func(v Violation) bool { return v.Kind == Overlap }) {
-			t.Errorf("found %v", result.Violations)
-		}
-	})
 }

@@ -46,16 +46,6 @@ const (
 	Lost
 )
 
-var resultNames = [...]string{Pending: "pending", Won: "won", Lost: "lost"}
-
-// String returns the name of the result in lower case.
-func (r Result) String() string {
-	if int(r) >= len(resultNames) {
-		return fmt.Sprintf("result(%d)", uint8(r))
-	}
-	return resultNames[r]
-}
-
 // Set is a set of nodes, by index below [quorum.MaxNodes]. The zero value is empty.
 type Set uint64
 

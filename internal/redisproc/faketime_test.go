@@ -10,24 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// assertClock checks the offset of the server's clock, which is known within bounds.
-func assertClock(t *testing.T, want time.Duration, s *Server) {
-	t.Helper()
-	assert.NoError(t, compareClock(t.Context(), want, s.askTime))
-}
-
-func TestSetClockBeforeStart(t *testing.T) {
-	s := Start(t, WithClock(-90*time.Minute), WithPassword("pw"))
-	assertClock(t, -90*time.Minute, s)
-	s.Restart()
-	assertClock(t, -90*time.Minute, s)
-
-	s.Kill()
-	s.SetClock(time.Minute)
-	s.Restart()
-	assertClock(t, time.Minute, s)
-}
-
 // TestOnlyTheWallClockSteps: the server schedules its own work by its monotonic clock, such as the removal of expired
 // keys.
 func TestOnlyTheWallClockSteps(t *testing.T) {
@@ -39,13 +21,6 @@ func TestOnlyTheWallClockSteps(t *testing.T) {
 			return command(t, s, "DBSIZE") == "0"
 		}), "its work stands still")
 	}
-}
-
-func TestServersHaveTheirOwnClocks(t *testing.T) {
-	servers := StartN(t, 2, WithFaketime())
-	servers[0].SetClock(time.Hour)
-	assertClock(t, time.Hour, servers[0])
-	assertClock(t, 0, servers[1])
 }
 
 func TestFakedServerSavesInTheBackground(t *testing.T) {

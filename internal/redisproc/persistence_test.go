@@ -3,7 +3,6 @@ package redisproc
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -25,39 +24,6 @@ func crash(t *testing.T, s *Server, meanwhile func()) {
 }
 
 func nothing() {}
-
-func TestAOFKeepsEachWrite(t *testing.T) {
-	s := Start(t, WithAOF())
-	var want []string
-	for i := range 10 {
-		key := strconv.Itoa(i)
-		want = append(want, key)
-		command(t, s, "SET", key, "v")
-		crash(t, s, nothing)
-		assert.Equal(t, want, s.Keys())
-	}
-}
-
-func TestTruncateAOF(t *testing.T) {
-	s := Start(t, WithAOF())
-	command(t, s, "SET", "a", "v")
-	mark := s.AOFSize()
-	command(t, s, "SET", "b", "v")
-	command(t, s, "SET", "c", "v")
-	require.Greater(t, s.AOFSize(), mark)
-	crash(t, s, func() { s.TruncateAOF(mark) })
-	assert.Equal(t, []string{"a"}, s.Keys())
-
-	command(t, s, "SET", "d", "v")
-	crash(t, s, nothing)
-	assert.Equal(t, []string{"a", "d"}, s.Keys(), "the server went on in the same file")
-
-	crash(t, s, func() { s.TruncateAOF(s.AOFSize() - 1) })
-	assert.Equal(t, []string{"a"}, s.Keys(), "half a write is none")
-
-	crash(t, s, func() { s.TruncateAOF(0) })
-	assert.Empty(t, s.Keys())
-}
 
 func TestTruncateAOFRefuses(t *testing.T) {
 	s := Start(t, WithAOF())

@@ -7,24 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReplicaFollows(t *testing.T) {
-	master := Start(t, WithPassword(`se"cr et`))
-	command(t, master, "SET", "before", "v")
-	replica := StartReplica(t, master, WithPassword("other"))
-	assert.Equal(t, []string{"before"}, replica.Keys())
-	assert.Equal(t, master.ReplicationID(), replica.ReplicationID())
-	_, err := replica.Command("SET", "k", "v")
-	require.ErrorContains(t, err, "READONLY")
-
-	command(t, master, "SET", "later", "v")
-	replica.CatchUp()
-	assert.Equal(t, []string{"before", "later"}, replica.Keys())
-
-	replica.Restart()
-	replica.CatchUp()
-	assert.Equal(t, []string{"before", "later"}, replica.Keys(), "the replica follows again")
-}
-
 func TestReplicationLeavesNoDump(t *testing.T) {
 	master := Start(t)
 	command(t, master, "SET", "k", "v")

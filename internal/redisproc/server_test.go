@@ -1,7 +1,6 @@
 package redisproc
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -35,16 +34,6 @@ func pingTCP(addr string, timeout time.Duration) error {
 	}
 	_, err = converse(conn, [][]string{{"PING"}})
 	return err
-}
-
-func TestStartAnswersOnPortAndSocket(t *testing.T) {
-	s := Start(t)
-	require.NoError(t, pingTCP(s.Addr(), commandTimeout))
-	assert.Equal(t, "PONG", command(t, s, "PING"))
-	assert.Contains(t, command(t, s, "INFO", "server"), fmt.Sprintf("process_id:%d\r\n", s.PID()))
-	assert.Less(t, len(s.Socket()), 100)
-	assert.Empty(t, s.TLSAddr())
-	assert.Empty(t, s.CAFile())
 }
 
 func TestStartCleansUp(t *testing.T) {
@@ -125,24 +114,6 @@ func TestServerThatEndedItself(t *testing.T) {
 	s.Resume()
 	s.Restart()
 	assert.Equal(t, "PONG", command(t, s, "PING"))
-}
-
-func TestRestartLosesMemory(t *testing.T) {
-	s := Start(t)
-	addr, pid := s.Addr(), s.PID()
-	command(t, s, "SET", "k", "v")
-	s.Restart()
-	assert.Equal(t, addr, s.Addr())
-	assert.NotEqual(t, pid, s.PID())
-	assert.Empty(t, s.Keys())
-
-	s.Kill()
-	s.Restart()
-	require.NoError(t, pingTCP(s.Addr(), commandTimeout))
-
-	s.Pause()
-	s.Restart()
-	require.NoError(t, pingTCP(s.Addr(), commandTimeout))
 }
 
 func TestPassword(t *testing.T) {

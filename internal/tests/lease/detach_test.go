@@ -17,49 +17,33 @@ func detach(l *quorumlock.Lease) error {
 	return err
 }
 
-// A detached lease ends at once, and the nodes keep the lock until the lease would have ended. The client may live on,
-// be closed, or die.
+// A detached lease ends at once, and the nodes keep the lock until the lease would have ended.
 func TestDetachLeavesTheLockToItsTTL(t *testing.T) {
-	for how, end := range map[string]func(*testing.T, *quorumlock.Client, []*fleet.Spy){
-		"the client lives on": func(*testing.T, *quorumlock.Client, []*fleet.Spy) {},
-		"Close":               func(t *testing.T, c *quorumlock.Client, _ []*fleet.Spy) { require.NoError(t, c.Close(t.Context())) },
-		"the process dies": func(_ *testing.T, _ *quorumlock.Client, wires []*fleet.Spy) {
-			fleet.Settle()
-			for _, w := range wires {
-				w.Severed.Store(true)
-			}
-		},
-	} {
-		for _, fixed := range []bool{false, true} {
-			t.Run(how, func(t *testing.T) {
-				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-					const ttl = 8 * time.Second
-					client, wires := f.SpiedClient()
-					lock := client.RedLock("job").With(quorumlock.LockOptions{TTL: ttl, Fixed: fixed})
-					lease := fleet.MustAcquire(t, lock)
-					wait := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
-					time.Sleep(time.Second)
-					began, left, ctx := f.Clock.Now(), lease.Remaining(), lease.Context()
+	for _, fixed := range []bool{false, true} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			const ttl = 8 * time.Second
+			lock := f.Client().RedLock("job").With(quorumlock.LockOptions{TTL: ttl, Fixed: fixed})
+			lease := fleet.MustAcquire(t, lock)
+			wait := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+			time.Sleep(time.Second)
+			began, left, ctx := f.Clock.Now(), lease.Remaining(), lease.Context()
 
-					require.NoError(t, detach(lease))
-					require.Equal(t, began, f.Clock.Now(), "Detach waits for nothing")
-					require.ErrorIs(t, context.Cause(ctx), quorumlock.ErrReleased)
-					require.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
-					require.ErrorIs(t, detach(lease), quorumlock.ErrReleased)
-					require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased, "a release does not free it")
-					require.ErrorIs(t, fleet.MustBeRefused(t, lock), quorumlock.ErrHeld)
-					end(t, client, wires)
+			require.NoError(t, detach(lease))
+			require.Equal(t, began, f.Clock.Now(), "Detach waits for nothing")
+			require.ErrorIs(t, context.Cause(ctx), quorumlock.ErrReleased)
+			require.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
+			require.ErrorIs(t, detach(lease), quorumlock.ErrReleased)
+			require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased, "a release does not free it")
+			require.ErrorIs(t, fleet.MustBeRefused(t, lock), quorumlock.ErrHeld)
 
-					time.Sleep(left - 1)
-					require.True(t, wait.Waits(), "the nodes keep the lock as long as the lease would have lasted")
-					<-wait.Done
-					require.NoError(t, wait.Err)
-					require.GreaterOrEqual(t, f.Clock.Now()-began, left)
-					require.Less(t, f.Clock.Now()-began, decision.TTLFor(left)+2*time.Second, "nothing renews it")
-					require.NoError(t, wait.Lease.Release(t.Context()))
-				})
-			})
-		}
+			time.Sleep(left - 1)
+			require.True(t, wait.Waits(), "the nodes keep the lock as long as the lease would have lasted")
+			<-wait.Done
+			require.NoError(t, wait.Err)
+			require.GreaterOrEqual(t, f.Clock.Now()-began, left)
+			require.Less(t, f.Clock.Now()-began, decision.TTLFor(left)+2*time.Second, "nothing renews it")
+			require.NoError(t, wait.Lease.Release(t.Context()))
+		})
 	}
 }
 

@@ -132,18 +132,6 @@ func TestReleaseOwnerInAnotherProcess(t *testing.T) {
 	})
 }
 
-// A lease that lives is told at its next renewal, and cannot put the lock back.
-func TestReleaseOwnerEndsALivingLease(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		_, err := f.Client().RedLock("job").ReleaseOwner(t.Context(), lease.Owner())
-		require.NoError(t, err)
-		time.Sleep(oneRenewal)
-		require.Equal(t, quorumlock.LossForced, fleet.LossOf(t, lease.Err()).Cause)
-		f.RequireNoKeys()
-	})
-}
-
 func TestReleaseOwnerRejects(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
