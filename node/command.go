@@ -159,10 +159,9 @@ type writer struct {
 	// blind is set for a server that shows scripts no identity. blindScripts has the scripts for that, by their usual digest.
 	blind        bool
 	blindScripts map[string]*script
-	// whole makes calls declare all keys, also those that are rarely used. queued is how many further calls of many declare the
-	// queues.
-	whole  bool
-	queued int
+	// whole makes calls declare all keys, also those that are rarely used. queued makes calls of many declare the queues: from the
+	// first that was refused without them, to the first that finds none.
+	whole, queued bool
 }
 
 // form returns the script in this form.
@@ -219,10 +218,10 @@ func (w *writer) command(b rueidis.Builder, verb, text string) rueidis.Completed
 func (w *writer) call(ops []wire.Op) *script {
 	w.keys, w.args = w.keys[:0], w.args[:0]
 	if len(ops) > 1 {
-		queues := onlyRenews(ops) || w.declaresQueues()
+		w.queued = w.queued || w.whole
 		w.add(w.packed(ops))
-		w.keysOfMany(ops, queues)
-		return w.form(formOfMany(&ops[0], queues))
+		w.keysOfMany(ops, w.queued)
+		return w.form(formOfMany(&ops[0], w.queued))
 	}
 	op := &ops[0]
 	o := operationOf(op)

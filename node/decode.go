@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -13,13 +14,13 @@ import (
 )
 
 // decodeAll decodes the reply to the operations of one command.
-func decodeAll(ops []wire.Op, result rueidis.RedisResult, replies []wire.Reply) {
+func (w *writer) decodeAll(ops []wire.Op, result rueidis.RedisResult, replies []wire.Reply) {
 	msg, err := result.ToMessage()
 	if err != nil {
 		failCommand(replies, err)
 		return
 	}
-	decodeMessages(ops, msg, replies)
+	w.decodeMessage(ops, msg, replies)
 }
 
 // failCommand sets the replies to the operations of a command that has failed. If the server refused it for one key, each
@@ -33,8 +34,8 @@ func failCommand(replies []wire.Reply, err error) {
 	}
 }
 
-// decodeMessages is decodeAll for a message.
-func decodeMessages(ops []wire.Op, msg rueidis.RedisMessage, replies []wire.Reply) {
+// decodeMessage is decodeAll for a message.
+func (w *writer) decodeMessage(ops []wire.Op, msg rueidis.RedisMessage, replies []wire.Reply) {
 	err := msg.Error()
 	switch {
 	case err != nil:
@@ -42,7 +43,7 @@ func decodeMessages(ops []wire.Op, msg rueidis.RedisMessage, replies []wire.Repl
 		replies[0] = decode(&ops[0], &msg)
 		return
 	default:
-		err = decodeMany(ops, &msg, replies)
+		err = w.decodeMany(ops, &msg, replies)
 	}
 	if err != nil {
 		failCommand(replies, err)
@@ -50,10 +51,12 @@ func decodeMessages(ops []wire.Op, msg rueidis.RedisMessage, replies []wire.Repl
 }
 
 // decodeMany decodes the reply of the script many: one item for each operation, or one text if all are
-// digits.
-func decodeMany(ops []wire.Op, msg *rueidis.RedisMessage, replies []wire.Reply) error {
+// digits. One more item says that the queues need not be declared any more.
+func (w *writer) decodeMany(ops []wire.Op, msg *rueidis.RedisMessage, replies []wire.Reply) error {
 	if msg.IsString() {
 		digits, err := msg.ToString()
+		digits, none := strings.CutSuffix(digits, noQueues)
+		w.queued = w.queued && !none
 		if err != nil || len(digits) != len(ops) {
 			return malformed(err)
 		}
@@ -62,11 +65,16 @@ func decodeMany(ops []wire.Op, msg *rueidis.RedisMessage, replies []wire.Reply) 
 		}
 		return nil
 	}
-	answers, err := msg.ToArray()
-	switch {
-	case needsKeys(msg):
+	if needsKeys(msg) {
 		return errQueues
-	case err != nil || len(answers) != len(ops):
+	}
+	answers, err := msg.ToArray()
+	if n := len(ops); len(answers) == n+1 {
+		if last, _ := answers[n].ToString(); last == noQueues {
+			answers, w.queued = answers[:n], false
+		}
+	}
+	if err != nil || len(answers) != len(ops) {
 		return malformed(err)
 	}
 	for i := range ops {
@@ -80,6 +88,9 @@ func decodeMany(ops []wire.Op, msg *rueidis.RedisMessage, replies []wire.Reply) 
 	}
 	return nil
 }
+
+// noQueues ends the reply to a batch that declares queues, on a node that has none.
+const noQueues = "-"
 
 // decodeDigit decodes a number that is written as a digit.
 func decodeDigit(op *wire.Op, digit byte) wire.Reply {

@@ -73,32 +73,6 @@ func (w *writer) declareLone(op *wire.Op) {
 	}
 }
 
-// callsWithQueues is how many calls of many declare the queues before one tries it without them again.
-const callsWithQueues = 64
-
-// declaresQueues reports whether the next call of many declares the queues, which it does if one was refused without them.
-func (w *writer) declaresQueues() bool {
-	switch {
-	case w.whole:
-		w.queued = callsWithQueues
-	case w.queued > 0:
-		w.queued--
-	default:
-		return false
-	}
-	return true
-}
-
-// onlyRenews reports whether a batch needs no queue, so that it cannot be refused for one.
-func onlyRenews(ops []wire.Op) bool {
-	for i := range ops {
-		if ops[i].Kind != wire.Renew {
-			return false
-		}
-	}
-	return true
-}
-
 func (w *writer) keysOfMany(ops []wire.Op, queues bool) {
 	for i := range ops {
 		op := &ops[i]

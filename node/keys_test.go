@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis/mock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -30,7 +31,7 @@ func TestLoneCallsDeclareFewKeys(t *testing.T) {
 	}
 }
 
-// A batch that was refused for queues declares them, and so do those that follow for a while.
+// A batch that was refused for queues declares them, and so do those that follow, until one finds that there are none.
 func TestBatchesDeclareQueuesForAWhile(t *testing.T) {
 	batch := []wire.Op{{Kind: wire.Acquire, Names: []string{"a"}}, {Kind: wire.Release, Names: []string{"b"}}}
 	few := []string{"a", "b", "quorumlock:node", "quorumlock:fences"}
@@ -45,9 +46,12 @@ func TestBatchesDeclareQueuesForAWhile(t *testing.T) {
 	w.whole = true
 	declares(all)
 	w.whole = false
-	for range callsWithQueues {
-		declares(all)
-	}
+	declares(all)
+	replies := make([]wire.Reply, 2)
+	w.decodeMessage(batch, mock.RedisBlobString("11"), replies)
+	declares(all)
+	w.decodeMessage(batch, mock.RedisBlobString("11-"), replies)
+	assert.Equal(t, wire.Granted, replies[0].Outcome)
 	declares(few)
 }
 

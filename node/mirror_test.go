@@ -202,7 +202,7 @@ func (p *mirror) run(ops ...wire.Op) []wire.Reply {
 			p.check(replyText(reply) == messageText(onServer), "the server replied\n  %s\nand the engine\n  %s", messageText(onServer), replyText(reply))
 			p.compareMessages()
 			p.compareKeys()
-			decodeMessages(ops[r.from:r.to], onServer, replies[r.from:r.to])
+			p.writer.decodeMessage(ops[r.from:r.to], onServer, replies[r.from:r.to])
 		}
 	}
 	for i, r := range replies {

@@ -297,14 +297,14 @@ func (r *redisNode) round(ctx context.Context, w *workspace, spans []opRange, op
 	client := r.link.client
 	results := r.send(ctx, w, spans, ops, evalsha)
 	for i, s := range spans {
-		decodeAll(ops[s.from:s.to], results[i], replies[s.from:s.to])
+		w.writer.decodeAll(ops[s.from:s.to], results[i], replies[s.from:s.to])
 	}
 	if unknown := firstUnknownScript(results); unknown >= 0 && r.link.client == client {
 		again := spans[unknown:]
 		for i, result := range r.send(ctx, w, again, ops, eval) {
 			part, answers := ops[again[i].from:again[i].to], replies[again[i].from:again[i].to]
 			before := slices.Clone(answers)
-			decodeAll(part, result, answers)
+			w.writer.decodeAll(part, result, answers)
 			for j := range answers {
 				answers[j] = settled(&part[j], before[j], answers[j])
 			}

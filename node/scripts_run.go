@@ -48,7 +48,7 @@ func (s *Scripts) Do(ops []wire.Op, replies []wire.Reply, between func() error) 
 func (s *Scripts) round(spans []opRange, ops []wire.Op, replies []wire.Reply) {
 	for _, r := range spans {
 		s.writer.whole = r.whole
-		decodeMessages(ops[r.from:r.to], s.run(ops[r.from:r.to]), replies[r.from:r.to])
+		s.writer.decodeMessage(ops[r.from:r.to], s.run(ops[r.from:r.to]), replies[r.from:r.to])
 	}
 }
 

@@ -22,6 +22,7 @@
 --           error; if all are digits, one text of them. An operation that needs more keys than are
 --           declared changes nothing, and has the reply {'KEYS'}: it is run again alone
 --           {'KEYS'}  the node may have queues, and they are not declared: nothing was done
+--           If they are declared, and the node has none, there is one more item: '-'
 --
 -- Servers run this script most. So it does little for each operation, and makes no function
 -- before it is needed.
@@ -33,20 +34,16 @@ local declared = {renew = 1, extend = 2, read = 2, unread = 2, slot = 3, vacate 
 if QUEUES then
   declared = {renew = 1, extend = 2, read = 3, unread = 3, slot = 4, vacate = 3} -- 2 for the others
 end
-local usually, seal = QUEUES and 2 or 1, nil
+local usually, needed = QUEUES and 2 or 1, false
 
 -- Most batches find no queue on the whole node. Then they need not declare one for each name, which
--- would cost more than all else that is said of a name.
-if not QUEUES then
-  local marker = redis.pcall('HMGET', MARKER, 'queues', 'open')
-  if marker.err or (marker[2] or '') == '' then -- a marker that was lost alone has forgotten the queues
-    return {'KEYS'}
-  end
-  local time = marker[1] and redis.pcall('TIME')
-  if time and (time.err or (tonumber(marker[1]) or 1 / 0) >= time[1] * 1000 + time[2] / 1000) then
-    return {'KEYS'}
-  end
-  seal = marker[2]
+-- would cost more than all else that is said of a name. A marker that was lost has forgotten the queues.
+local marker = redis.pcall('HMGET', MARKER, 'queues', 'open')
+local seal = not marker.err and marker[2]
+local queued = (seal or '') == ''
+if not queued and marker[1] then
+  local time = redis.pcall('TIME')
+  queued = time.err or (tonumber(marker[1]) or 1 / 0) >= time[1] * 1000 + time[2] / 1000
 end
 
 -- One call finds out whether any of the names to acquire or to release is held or waited for.
@@ -57,6 +54,7 @@ while at <= count do
   local kind, name = argv[at], names[k]
   local steps, following = width[kind], k + (declared[kind] or usually)
   if kind ~= 'renew' and kind ~= 'extend' then
+    needed = true
     if QUEUES then
       n = n + 1
       looked[n] = names[following - 1]
@@ -77,6 +75,9 @@ while at <= count do
     end
   end
   at, k = at + steps, following
+end
+if queued and needed and not QUEUES then
+  return {'KEYS'}
 end
 -- It uses pcall, since one name that this user must not touch must not fail the others.
 local quiet = n > 0 and redis.pcall('EXISTS', unpack(looked)) == 0
@@ -145,7 +146,8 @@ local function rarely()
 end
 
 local replies, digits = {}, {[0] = '0', '1', '2'}
-local late -- the places of fences, and the second keys, of operations that need more keys: others with these must come behind
+local late -- the places of fences, and the second keys, of operations that need more keys: others with these must come behind. The
+-- second key of a lock may be the name of the next operation, which then runs again in vain
 n, at, k = 0, 2, 1
 local function run()
   while at <= count do
@@ -224,5 +226,8 @@ while at <= count do
   end
 end
 
+if QUEUES and not queued then
+  replies[n + 1] = '-'
+end
 local plain, text = pcall(table.concat, replies)
 return plain and text or replies
