@@ -118,6 +118,9 @@ func (w *world) endsOutage(one *waiting) {
 // endedByOutage checks that a waiter that gives up before its context ends has a MaxOutage, and may have lacked a quorum.
 func (w *world) endedByOutage(one *waiting, err error) {
 	w.noteOutages() // this one may have begun since the last look
+	if short := (*quorumlock.NoQuorumError)(nil); errors.As(err, &short) && short.Op == "resize" {
+		return // Acquire asks once for the number of permits if it knows of fewer than it needs, and does not wait for answers
+	}
 	c, before, held := w.c, w.outageOf(one).before, errors.Is(err, quorumlock.ErrHeld)
 	if !held && !errors.Is(err, quorumlock.ErrNoQuorum) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
 		!w.mayEnd(one) || !c.Opened || c.Weather.Lose > 0 || c.Weather.Forget > 0 || c.Weather.Late > 0 || c.moves() ||
