@@ -95,10 +95,10 @@ func TestRedisRenewalsBesideAKeyThatHasMoved(t *testing.T) {
 func TestRedisAnswersBeforeALossCount(t *testing.T) {
 	var connections atomic.Int32
 	first := fake(func(args []string) (string, bool) {
-		switch {
-		case args[3] == "used before":
+		switch args[3] {
+		case "used before":
 			return "*1\r\n:0\r\n", true
-		case args[3] == "a":
+		case "a":
 			return "*3\r\n:1\r\n*1\r\n$4\r\nKEYS\r\n:1\r\n", true
 		default:
 			return "", false
