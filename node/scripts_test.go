@@ -86,7 +86,7 @@ func (l *lab) run(op wire.Op, at int64) string {
 			w.keys, w.args = nil, []string{w.packed([]wire.Op{op})}
 			w.keysOfMany([]wire.Op{op}, queues)
 			told := l.command(append(append([]string{"EVAL", frozen + w.form(formOfMany(&op, queues)).source, strconv.Itoa(len(w.keys))}, w.keys...), w.args...)...)
-			if told != "KEYS" {
+			if told = strings.TrimSuffix(strings.TrimSuffix(told, noQueues), "\n"); told != "KEYS" {
 				return told
 			}
 		}
