@@ -255,7 +255,7 @@ func TestManyOperationsAreWhatEachIs(t *testing.T) {
 			command(t, s, "FLUSHALL")
 			admit(t, s)
 			if noted {
-				command(t, s, "HSET", "quorumlock:node", "queues", fmt.Sprint(1<<50))
+				command(t, s, "HSET", "quorumlock:node", "queues", "4000000000000")
 			}
 		}
 		began := time.Now()
