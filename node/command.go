@@ -106,9 +106,9 @@ func runsAgain(err error) bool {
 	return err == errKeys || err == errApart || err == errQueues //nolint:errorlint // never wrapped
 }
 
-// apart returns those of the ranges, and of the operations in them, that have to run again, and nil if there are none. An
+// unfinished returns those of the ranges, and of the operations in them, that have to run again, and nil if there are none. An
 // operation that shares a name with another one declares all keys, since it must not ask for them and then come behind the other.
-func apart(spans []opRange, ops []wire.Op, replies []wire.Reply) (again []opRange) {
+func unfinished(spans []opRange, ops []wire.Op, replies []wire.Reply) (again []opRange) {
 	var shared []bool
 	for _, s := range spans {
 		if replies[s.from].Err == errQueues { //nolint:errorlint // never wrapped

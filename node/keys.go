@@ -9,7 +9,7 @@ import (
 // A call declares every key that its script may use, in the order that the header of the script describes. Servers other
 // than Redis, and proxies, refuse any other key, and Redis may do so. Each key costs a server about a third of a
 // microsecond. So a call for a lone owner leaves out the keys that it rarely needs. If the script would need one, it changes
-// nothing and says so, and the call is repeated with all of them: see [apart].
+// nothing and says so, and the call is repeated with all of them: see [unfinished].
 
 // declare adds the names, and then their keys of each kind.
 func (w *writer) declare(names []string, kinds ...string) {

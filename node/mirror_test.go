@@ -192,7 +192,7 @@ func (p *mirror) run(ops ...wire.Op) []wire.Reply {
 	header := fmt.Sprintf(atTestTime, p.now(), p.identity, channels.String())
 	replies := make([]wire.Reply, len(ops))
 	p.writer.packer.clear()
-	for round := spans(nil, ops); round != nil; round = apart(round, ops, replies) {
+	for round := spans(nil, ops); round != nil; round = unfinished(round, ops, replies) {
 		for _, r := range round {
 			p.writer.whole = r.whole
 			args := p.eval(ops[r.from:r.to])

@@ -21,8 +21,8 @@ const DefaultTimeout = time.Second
 //
 // It connects when it is first used, and again after a failure. So it can be made while the server is down.
 // It uses one connection, because only within one are two commands ordered: a release must never overtake its
-// acquisition. Every batch of operations is one pipelined write, and
-// rarely a second one for some of them. Calls of Do that overlap share the connection.
+// acquisition. Every batch of operations is one pipelined write. At most [moreRounds] others follow for what needs more keys than
+// it declared. Calls of Do that overlap share the connection.
 type redisNode struct {
 	name string
 	// given are the options as they were given, and opt as they are used.
@@ -260,7 +260,7 @@ func (r *redisNode) exchange(ctx context.Context, ops []wire.Op, replies []wire.
 	client, began, w := r.link.client, r.link.began, r.link.borrow()
 	w.spans = spans(w.spans[:0], ops)
 	r.round(ctx, w, w.spans, ops, replies)
-	for n, again := 0, apart(w.spans, ops, replies); again != nil && n < moreRounds; n, again = n+1, apart(again, ops, replies) {
+	for n, again := 0, unfinished(w.spans, ops, replies); again != nil && n < moreRounds; n, again = n+1, unfinished(again, ops, replies) {
 		switch {
 		case r.link.client != client, slices.ContainsFunc(replies, losesConnection): // another exchange has given it up, or this one will
 			failRanges(again, replies, errMoved)

@@ -30,7 +30,7 @@ func NewScripts(name string, server func(args ...string) rueidis.RedisMessage) *
 func (s *Scripts) Do(ops []wire.Op, replies []wire.Reply, between func() error) {
 	ranges := spans(nil, ops)
 	s.round(ranges, ops, replies)
-	for again := apart(ranges, ops, replies); again != nil; again = apart(again, ops, replies) {
+	for again := unfinished(ranges, ops, replies); again != nil; again = unfinished(again, ops, replies) {
 		if err := between(); err != nil {
 			failRanges(again, replies, err)
 			break

@@ -70,6 +70,15 @@ func (s *server) inspect(names ...string) wire.Reply {
 	return found[0]
 }
 
+// holders returns who holds any name on the server, and whether it grants locks: it runs and does not recover.
+func (s *server) holders() (holders []wire.Holder, grants bool) {
+	if !s.runs() {
+		return nil, false
+	}
+	known := s.inspect(names...)
+	return known.Holders, known.Recovering == 0
+}
+
 // waiters counts the waiters that the server has for a name. It asks in the place of a further one, behind all.
 func (s *server) waiters(name string) int {
 	last := wire.Waiting{Waiter: wire.Waiter{ID: "witness:1", Ticket: 1 << 52}, Names: []string{name}}

@@ -137,9 +137,12 @@ func (w *world) watchWaits(done <-chan struct{}) {
 			w.noteOutages()
 		}
 		// Most locks have a holder, and then nobody needs to know what the servers hold.
-		states := sync.OnceValue(w.states)
+		looks := make([]func() ([]wire.Holder, bool), len(w.servers))
+		for i, s := range w.servers {
+			looks[i] = sync.OnceValues(s.holders)
+		}
 		for _, one := range list {
-			w.examine(one, states)
+			w.examine(one, looks)
 		}
 		for _, one := range append(list, others...) {
 			w.endsOutage(one)
@@ -147,22 +150,8 @@ func (w *world) watchWaits(done <-chan struct{}) {
 	}
 }
 
-// states returns the knowledge of all names on servers that run and do not recover.
-func (w *world) states() map[int]wire.Reply {
-	states := make(map[int]wire.Reply)
-	for i, s := range w.servers {
-		if !s.runs() {
-			continue
-		}
-		if known := s.inspect(names...); known.Recovering == 0 {
-			states[i] = known
-		}
-	}
-	return states
-}
-
 // blocked reports whether another holder has, or just had, a name that the waiter needs.
-func (w *world) blocked(one *waiting, states func() map[int]wire.Reply) bool {
+func (w *world) blocked(one *waiting, looks []func() ([]wire.Holder, bool)) bool {
 	leased, grants := w.standing(one.task.Names)
 	if leased && w.now() > span {
 		one.lawful += look
@@ -172,12 +161,12 @@ func (w *world) blocked(one *waiting, states func() map[int]wire.Reply) bool {
 	if w.c.Demand { // what is left of attempts that were given up is no excuse
 		return leased || grants != before
 	}
-	return leased || grants != before || freeOn(one.task.Names, states()) < one.need
+	return leased || grants != before || !isFree(one.task.Names, one.need, looks)
 }
 
-func (w *world) examine(one *waiting, states func() map[int]wire.Reply) {
+func (w *world) examine(one *waiting, looks []func() ([]wire.Holder, bool)) {
 	now := w.now()
-	if w.blocked(one, states) {
+	if w.blocked(one, looks) {
 		one.free = now
 	}
 	patience, settled := patienceAfter, span+w.c.limits().Recovery()
@@ -258,13 +247,18 @@ func (c *Case) orderly() bool {
 	})
 }
 
-func freeOn(names []string, states map[int]wire.Reply) (n int) {
-	for _, r := range states {
-		if !slices.ContainsFunc(r.Holders, func(h wire.Holder) bool { return slices.Contains(names, h.Name) }) {
-			n++
+// isFree reports whether as many servers as needed grant locks, and hold none of the names. It asks no more than it must.
+func isFree(names []string, need int, looks []func() ([]wire.Holder, bool)) bool {
+	for i, look := range looks {
+		if need == 0 || need > len(looks)-i {
+			break
+		}
+		holders, grants := look()
+		if grants && !slices.ContainsFunc(holders, func(h wire.Holder) bool { return slices.Contains(names, h.Name) }) {
+			need--
 		}
 	}
-	return n
+	return need == 0
 }
 
 // undisturbed reports whether nothing goes wrong in a run: then waiters are woken in time.

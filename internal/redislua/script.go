@@ -1,7 +1,9 @@
 package redislua
 
 import (
+	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1.
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,18 +12,27 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redislua/lua"
 )
 
+// script is a script with its digest.
+type script struct {
+	digest string
+	*lua.Script
+}
+
+// scripts has all scripts by their texts.
 var scripts sync.Map
 
-func load(digest, source string) error {
-	if _, known := scripts.Load(digest); known {
-		return nil
+func compile(source string) (*script, error) {
+	if known, ok := scripts.Load(source); ok {
+		return known.(*script), nil
 	}
-	script, err := lua.Compile(source)
+	compiled, err := lua.Compile(source)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	scripts.Store(digest, script)
-	return nil
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
+	s := &script{hex.EncodeToString(sum[:]), compiled}
+	scripts.Store(source, s)
+	return s, nil
 }
 
 // library returns the global variables of all scripts, which none can change.
@@ -56,14 +67,13 @@ func withText(results []lua.Value) []lua.Value {
 	return results
 }
 
-func (s *Server) runScript(digest string, keys, args []string) Value {
-	script, _ := scripts.Load(digest)
+func (s *Server) runScript(called *script, keys, args []string) Value {
 	clear(s.declared)
 	for _, key := range keys {
 		s.declared[key] = struct{}{}
 	}
 	s.globals["KEYS"], s.globals["ARGV"] = texts(keys), texts(args)
-	result, err := s.machine.Run(script.(*lua.Script), s.globals)
+	result, err := s.machine.Run(called.Script, s.globals)
 	if err == nil {
 		return replyOf(result)
 	}
@@ -73,7 +83,7 @@ func (s *Server) runScript(digest string, keys, args []string) Value {
 			text, _ = lua.Text(t.Get("err"))
 		}
 	}
-	return failure(text + " script: " + digest + ", on @user_script.")
+	return failure(text + " script: " + called.digest + ", on @user_script.")
 }
 
 // call is redis.call, which raises the error of a command, and redis.pcall, which returns it.

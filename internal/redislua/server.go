@@ -10,8 +10,6 @@ package redislua
 
 import (
 	"cmp"
-	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1.
-	"encoding/hex"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,8 +31,8 @@ type Server struct {
 	args []string
 	// declared has the KEYS of the script under way.
 	declared map[string]struct{}
-	// loaded has the digests of the scripts that this server has run.
-	loaded map[string]bool
+	// loaded has the scripts that this server has run, by their digests.
+	loaded map[string]*script
 	// wrote is set once the script under way has changed a key. From then on, it needs no more memory in Redis' eyes.
 	wrote bool
 }
@@ -51,7 +49,7 @@ type Host interface {
 
 // New makes an empty server.
 func New(host Host) *Server {
-	s := &Server{host: host, keys: keyspace{}, declared: make(map[string]struct{}), loaded: make(map[string]bool)}
+	s := &Server{host: host, keys: keyspace{}, declared: make(map[string]struct{}), loaded: make(map[string]*script)}
 	s.globals = s.library()
 	return s
 }
@@ -155,18 +153,17 @@ func (s *Server) run(args []string) Value {
 
 func (s *Server) eval(verb string, args []string) Value {
 	n, _ := strconv.Atoi(args[2]) // callers count their keys
-	var digest string
+	var called *script
 	if verb == "EVAL" {
-		sum := sha1.Sum([]byte(args[1])) //nolint:gosec // see above
-		digest = hex.EncodeToString(sum[:])
-		if err := load(digest, args[1]); err != nil {
+		var err error
+		if called, err = compile(args[1]); err != nil {
 			return failure("ERR Error compiling script (new function): " + err.Error())
 		}
-		s.loaded[digest] = true
-	} else if digest = strings.ToLower(args[1]); !s.loaded[digest] {
+		s.loaded[called.digest] = called
+	} else if called = s.loaded[strings.ToLower(args[1])]; called == nil {
 		return failure(errNoScript)
 	}
-	return s.runScript(digest, args[3:3+n], args[3+n:])
+	return s.runScript(called, args[3:3+n], args[3+n:])
 }
 
 func (s *Server) millis() int64 { return s.host.Micros() / 1000 }

@@ -40,9 +40,10 @@ func (c *compiler) statement(statement ast.Stmt) step {
 		if s.Name.Method != "" {
 			panic(unsupported{s.Name, s.Line()})
 		}
-		set, value := c.target(s.Name.Func), c.function(s.Func)
+		t, value := c.target(s.Name.Func), c.function(s.Func)
 		return func(f *frame) bool {
-			set(f)(value(f))
+			of, at := t.place(f)
+			t.set(f, of, at, value(f))
 			return false
 		}
 	case *ast.IfStmt:
@@ -123,56 +124,58 @@ func (c *compiler) assignment(s *ast.AssignStmt) step {
 		targets[i] = c.target(e)
 	}
 	if len(targets) == 1 && len(s.Rhs) == 1 {
-		set, value := targets[0], c.expression(s.Rhs[0])
+		t, value := targets[0], c.expression(s.Rhs[0])
 		return func(f *frame) bool {
-			set(f)(value(f))
+			of, at := t.place(f)
+			t.set(f, of, at, value(f))
 			return false
 		}
 	}
 	values := c.list(s.Rhs)
 	return func(f *frame) bool {
-		setters := make([]func(Value), len(targets))
+		places := f.machine.values.list(2 * len(targets))
 		for i, t := range targets {
-			setters[i] = t(f)
+			places[2*i], places[2*i+1] = t.place(f)
 		}
 		given := values(f)
-		for i, set := range setters {
-			set(arg(given, i))
+		for i, t := range targets {
+			t.set(f, places[2*i], places[2*i+1], arg(given, i))
 		}
 		return false
 	}
 }
 
-// target evaluates the place of an assignment, and returns what sets it. That is done before the values are computed.
-type target func(f *frame) func(Value)
+// target is what an assignment sets. Its place, a table and a key, is found before the values are computed. A variable has
+// none.
+type target struct {
+	place func(f *frame) (of, at Value)
+	set   func(f *frame, of, at, v Value)
+}
 
 func (c *compiler) target(e ast.Expr) target {
+	nowhere := func(*frame) (of, at Value) { return nil, nil }
 	switch e := e.(type) {
 	case *ast.IdentExpr:
 		if l := c.local(e.Value); l != nil {
-			return func(f *frame) func(Value) {
-				return func(v Value) {
-					if l.captured {
-						f.slots[l.slot].(*cell).value = v
-					} else {
-						f.slots[l.slot] = v
-					}
+			return target{nowhere, func(f *frame, _, _, v Value) {
+				if l.captured {
+					f.slots[l.slot].(*cell).value = v
+				} else {
+					f.slots[l.slot] = v
 				}
-			}
+			}}
 		}
 		if i := c.upvalue(e.Value); i >= 0 {
-			return func(f *frame) func(Value) {
-				return func(v Value) { f.captured[i].value = v }
-			}
+			return target{nowhere, func(f *frame, _, _, v Value) { f.captured[i].value = v }}
 		}
-		return func(*frame) func(Value) {
-			return func(Value) { Raise("Attempt to modify a readonly table") } // Redis allows no globals
-		}
+		return target{nowhere, func(*frame, Value, Value, Value) {
+			Raise("Attempt to modify a readonly table") // Redis allows no globals
+		}}
 	case *ast.AttrGetExpr:
 		object, key := c.expression(e.Object), c.expression(e.Key)
-		return func(f *frame) func(Value) {
-			of, at := object(f), key(f)
-			return func(v Value) { setIndex(of, at, v) }
+		return target{
+			func(f *frame) (of, at Value) { return object(f), key(f) },
+			func(_ *frame, of, at, v Value) { setIndex(of, at, v) },
 		}
 	default:
 		panic(unsupported{e, e.Line()})
