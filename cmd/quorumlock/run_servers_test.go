@@ -78,6 +78,11 @@ func TestRunOnce(t *testing.T) {
 	assert.Contains(t, r.stderr, `"k" was done by `)
 	servers.requireLocks(t)
 
+	r = servers.call(t, "run --key slow --once 10m --node-timeout 1s sleep 2")
+	require.Equal(t, exit.OK, r.code, r.stderr)
+	r = servers.call(t, "run --key slow --once 10m --node-timeout 1s echo again")
+	assert.Regexp(t, `stays done for \dm([0-4]|5[0-8])`, r.stderr, "the next run by schedule is not left out because this one took a while")
+
 	r = servers.call(t, "run --key k --read --once 10m true")
 	assert.Equal(t, exit.Failure, r.code)
 	assert.Contains(t, r.stderr, "--once is for one key")
