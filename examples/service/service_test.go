@@ -82,6 +82,27 @@ func TestSevenNights(t *testing.T) {
 	})
 }
 
+// Replicas that start late in a long night do not repeat its job.
+func TestLateReplicasRepeatNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, cfg := inMemory(t)
+		runs := 0
+		for range 3 {
+			client, err := quorumlock.New(cfg)
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			Nightly(ctx, client, "report", 7*24*time.Hour, func(context.Context, string) error {
+				runs++
+				return nil
+			})
+			cancel()
+			_ = client.Close(context.Background())
+			time.Sleep(16 * time.Hour)
+		}
+		assert.Equal(t, 1, runs)
+	})
+}
+
 // Replicas take turns at an account, and have three calls to the ledger at once.
 func TestDepositsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
