@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -220,17 +221,29 @@ func reasonOfReply(text string) error {
 		return ErrAuth
 	case word == "WRONGTYPE", strings.Contains(text, "WRONGTYPE"):
 		return ErrWrongType
-	case word == "DENIED", strings.Contains(text, "DB index is out of range"), strings.Contains(text, "unknown command"),
-		strings.Contains(text, "Unknown Redis command"), strings.Contains(text, "Unknown command called from script"), // Valkey
-		strings.Contains(text, "not allowed after non deterministic commands"), // lua-replicate-commands no, before 7.0
-		strings.Contains(text, "nonexistent global variable"),                  // no cmsgpack
-		strings.Contains(text, "undeclared key"),                               // Dragonfly
-		strings.Contains(text, notFromScript), word == unseenByThis, word == "VERSION",
-		strings.Contains(text, "No such master"):
+	case word == "DENIED", word == unseenByThis, word == "VERSION", lacksCommand(text), saysOneOf(text,
+		"DB index is out of range",
+		"not allowed after non deterministic commands", // lua-replicate-commands no, before 7.0
+		"nonexistent global variable",                  // no cmsgpack
+		"undeclared key",                               // Dragonfly
+		"scripting support disabled",                   // Garnet
+		"lua script for redis cluster",                 // a proxy of Alibaba Cloud, which wants no variables for keys
+		"No such master"):
 		return ErrMisconfigured
 	default:
 		return ErrRejected
 	}
+}
+
+// lacksCommand reports whether a server or a proxy says that it runs a command for nobody, in the words of Redis, Valkey, Redis
+// Enterprise, Upstash, miniredis, Alibaba Cloud and others.
+func lacksCommand(text string) bool {
+	return saysOneOf(strings.ToLower(text), "unknown command", "unknown redis command", "unsupported command",
+		notFromScript, "command is not available", "not support")
+}
+
+func saysOneOf(text string, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
 // endsConnection reports whether the connection must be given up after an error. A healthy server's errors do

@@ -34,63 +34,31 @@ func operationOf(op *wire.Op) *operation {
 }
 
 var lockOperations = [...]operation{
-	wire.Acquire: {script: newScript("acquire"), formed: true, batchable: true, keys: (*writer).keysOfAcquire, args: (*writer).acquire, decode: decodeRights},
-	wire.Renew:   {script: newScript("renew"), formed: true, batchable: true, keys: (*writer).keysOfRenew, args: (*writer).renew, decode: decodeRights},
-	wire.Release: {script: newScript("release"), formed: true, batchable: true, keys: (*writer).keysOfRelease, args: (*writer).release, decode: decodeRemoval},
-	wire.Inspect: {
-		script: newScript("lib/key", "lib/fence", "lib/put", "lib/readers", "inspect"),
-		keys:   (*writer).keysOfInspect, args: (*writer).inspect, decode: decodeInspection,
-	},
-	wire.ForceRelease: {
-		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/announce", "lib/put", "lib/readers", "lib/tombstone", "lib/book",
-			"forcerelease"),
-		keys: (*writer).keysOfForceRelease, args: (*writer).forceRelease, decode: decodeForced,
-	},
-	wire.Mark: {script: newScript("lib/recovery", "lib/state", "mark"), keys: (*writer).keysOfMarker, args: (*writer).recovery, decode: decodeMarker},
-	wire.Open: {script: newScript("lib/recovery", "lib/state", "open"), keys: (*writer).keysOfMarker, args: (*writer).open, decode: decodeMarker},
-	wire.Leave: {
-		script: newScript("lib/key", "lib/fence", "lib/queue", "leave"),
-		keys:   (*writer).keysOfLeave, args: (*writer).leave, decode: decodeRemoval,
-	},
-	wire.Latch: {
-		script: newScript("lib/key", "lib/recovery", "lib/latch", "latch"),
-		keys:   (*writer).keysOfLatch, args: (*writer).latch, decode: decodeLatch,
-	},
-	wire.Unlatch: {
-		script: newScript("lib/key", "lib/recovery", "lib/latch", "unlatch"),
-		keys:   (*writer).keysOfLatch, args: (*writer).unlatch, decode: decodeLatch,
-	},
-	wire.Shorten: {
-		script: newScript("lib/key", "lib/announce", "lib/put", "lib/readers", "lib/book", "shorten"),
-		keys:   (*writer).keysOfShorten, args: (*writer).shorten, decode: decodeRemoval,
-	},
-	wire.Once: {script: newScript("lib/key", "lib/recovery", "once"), keys: (*writer).keysOfOnce, args: (*writer).once, decode: decodeRecord},
-	wire.Refresh: {
-		script: newScript("lib/key", "lib/fence", "lib/put", "lib/queue", "lib/contend", "lib/readers", "lib/hindrance", "lib/book",
-			"lib/vacancies", "lib/pool", "refresh"),
-		keys: (*writer).keysOfRefresh, args: (*writer).refresh, decode: decodeStandings,
-	},
-	wire.Enlist: {script: newScript("lists"), keys: (*writer).keysOfList, args: (*writer).enlist, decode: decodeList},
+	wire.Acquire:      {script: newScript("acquire"), formed: true, batchable: true, keys: (*writer).keysOfAcquire, args: (*writer).acquire, decode: decodeRights},
+	wire.Renew:        {script: newScript("renew"), formed: true, batchable: true, keys: (*writer).keysOfRenew, args: (*writer).renew, decode: decodeRights},
+	wire.Release:      {script: newScript("release"), formed: true, batchable: true, keys: (*writer).keysOfRelease, args: (*writer).release, decode: decodeRemoval},
+	wire.Inspect:      {script: newScript("inspect"), keys: (*writer).keysOfInspect, args: (*writer).inspect, decode: decodeInspection},
+	wire.ForceRelease: {script: newScript("forcerelease"), keys: (*writer).keysOfForceRelease, args: (*writer).forceRelease, decode: decodeForced},
+	wire.Mark:         {script: newScript("mark"), keys: (*writer).keysOfMarker, args: (*writer).recovery, decode: decodeMarker},
+	wire.Open:         {script: newScript("open"), keys: (*writer).keysOfMarker, args: (*writer).open, decode: decodeMarker},
+	wire.Leave:        {script: newScript("leave"), keys: (*writer).keysOfLeave, args: (*writer).leave, decode: decodeRemoval},
+	wire.Latch:        {script: newScript("latch"), keys: (*writer).keysOfLatch, args: (*writer).latch, decode: decodeLatch},
+	wire.Unlatch:      {script: newScript("unlatch"), keys: (*writer).keysOfLatch, args: (*writer).unlatch, decode: decodeLatch},
+	wire.Shorten:      {script: newScript("shorten"), keys: (*writer).keysOfShorten, args: (*writer).shorten, decode: decodeRemoval},
+	wire.Once:         {script: newScript("once"), keys: (*writer).keysOfOnce, args: (*writer).once, decode: decodeRecord},
+	wire.Refresh:      {script: newScript("refresh"), keys: (*writer).keysOfRefresh, args: (*writer).refresh, decode: decodeStandings},
+	wire.Enlist:       {script: newScript("lists"), keys: (*writer).keysOfList, args: (*writer).enlist, decode: decodeList},
 }
 
 var readerOperations = [...]operation{
 	wire.Acquire: {script: newScript("acquireread"), formed: true, batchable: true, keys: (*writer).keysOfAcquire, args: (*writer).acquire, decode: decodeRights},
-	wire.Renew: {
-		script: newScript("lib/key", "lib/recovery", "lib/fence", "lib/put", "lib/queue", "lib/readers", "lib/tombstone", "renewread"),
-		formed: true, keys: (*writer).keysOfReaderRenew, args: (*writer).renew, decode: decodeRights,
-	},
+	wire.Renew:   {script: newScript("renewread"), formed: true, keys: (*writer).keysOfReaderRenew, args: (*writer).renew, decode: decodeRights},
 	wire.Release: {script: newScript("releaseread"), formed: true, batchable: true, keys: (*writer).keysOfRelease, args: (*writer).release, decode: decodeRemoval},
 }
 
 var poolOperations = [...]operation{
 	wire.Acquire: {script: newScript("permits_acquire"), formed: true, batchable: true, pools: true, keys: (*writer).keysOfSlots, args: (*writer).acquirePermits, decode: decodePermits},
 	wire.Release: {script: newScript("permits_release"), formed: true, batchable: true, pools: true, keys: (*writer).keysOfSlots, args: (*writer).releasePermits, decode: decodeRemoval},
-	wire.Leave: {
-		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/book", "lib/vacancies", "lib/pool", "permits_leave"),
-		pools:  true, keys: (*writer).keysOfPool, args: (*writer).leavePool, decode: decodeRemoval,
-	},
-	wire.Resize: {
-		script: newScript("lib/key", "lib/fence", "lib/queue", "lib/book", "lib/vacancies", "lib/pool", "permits_resize"),
-		pools:  true, keys: (*writer).keysOfPool, args: (*writer).size, decode: decodeResize,
-	},
+	wire.Leave:   {script: newScript("permits_leave"), pools: true, keys: (*writer).keysOfPool, args: (*writer).leavePool, decode: decodeRemoval},
+	wire.Resize:  {script: newScript("permits_resize"), pools: true, keys: (*writer).keysOfPool, args: (*writer).size, decode: decodeResize},
 }

@@ -20,8 +20,8 @@ type script struct{ source, sha string }
 // fixedKeys begins all scripts: those that use the marker or the fences have both at the end of KEYS.
 const fixedKeys = "local MARKER, FENCES = KEYS[#KEYS - 1], KEYS[#KEYS]\n"
 
-// newScript makes a script of files.
-func newScript(parts ...string) script { return hashed(fixedKeys + source(parts...)) }
+// newScript makes a script of a file.
+func newScript(name string) script { return hashed(fixedKeys + source(name)) }
 
 func hashed(source string) script {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above

@@ -125,20 +125,10 @@ func (r *redisNode) Unseen() string {
 	return ""
 }
 
-// isHidden reports whether a server refuses INFO to all users, by the words of Redis, Redis Enterprise, Upstash,
-// miniredis and others. A right that this user lacks is another matter: a user who has it may see what this one cannot. And a refusal
-// in unknown words may be a passing one, of a proxy.
+// isHidden reports whether a server refuses INFO to all users. A right that this user lacks is another matter: a user who has
+// it may see what this one cannot. And a refusal in unknown words may be a passing one, of a proxy.
 func isHidden(err error) bool {
-	if !isRefused(err) || reasonOf(err) == ErrAuth { //nolint:errorlint // a reason is never wrapped
-		return false
-	}
-	text := strings.ToLower(err.Error())
-	for _, words := range []string{"unknown command", "unknown redis command", "unsupported command", notFromScript, "command is not available", "not support"} {
-		if strings.Contains(text, words) {
-			return true
-		}
-	}
-	return false
+	return isRefused(err) && reasonOf(err) != ErrAuth && lacksCommand(err.Error()) //nolint:errorlint // a reason is never wrapped
 }
 
 // explained adds to an error of a script what the operator can do.

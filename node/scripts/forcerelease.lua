@@ -15,6 +15,14 @@
 -- removed. Each owner has its own, so that a second forced release does not lift the
 -- first.
 
+-- include lib/key
+-- include lib/fence
+-- include lib/queue
+-- include lib/announce
+-- include lib/put
+-- include lib/readers
+-- include lib/tombstone
+-- include lib/book
 local found, only, reads = {}, ARGV[3], {}
 local names, time = first(6, indexed(KEYS[1])), redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

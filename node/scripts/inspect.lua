@@ -8,6 +8,10 @@
 --           clients 0. The node gives no new rights for left ms; -1 means that its recovery has not
 --           begun. For a name with readers, one item stands for all of them, and each reader follows
 
+-- include lib/key
+-- include lib/fence
+-- include lib/put
+-- include lib/readers
 local names = first(2, 2)
 locate(names, ARGV[1])
 local identity = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')

@@ -27,6 +27,9 @@
 --           token in ARGV[8], is too far ahead of it: a loss after that would seem to precede it
 --           and the replies of guard
 
+-- include lib/key
+-- include lib/recovery
+-- include lib/latch
 local ttl, max_ttl, max_skew = tonumber(ARGV[1]), limits(ARGV[3])
 local token, exact, generation = tonumber(ARGV[4]), ARGV[5] == '1', tonumber(ARGV[6])
 local count, flags = tonumber(ARGV[7]), ARGV[9]

@@ -7,6 +7,9 @@
 --
 -- As release does, it removes all that it can, and then returns the first error.
 
+-- include lib/key
+-- include lib/fence
+-- include lib/queue
 local names, queue = first(4, 0), queues()
 local removed, failure = 0, nil
 for _, name in ipairs(names) do

@@ -5,6 +5,8 @@
 -- Reply     {identity, since, left, restarted}: since when the node remembers everything, in us of
 --           its clock, or 0 if it was opened, and the remaining recovery in ms
 
+-- include lib/recovery
+-- include lib/state
 local now, recovering = guard(ARGV[1])
 if recovering and recovering.err then
   return recovering

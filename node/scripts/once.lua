@@ -9,6 +9,7 @@
 -- A record counts in a recovery too: it can only be true. That a record is absent proves nothing then, since the node
 -- may have forgotten it. A record never gets shorter, because a copy of it may arrive late, in the next window.
 
+-- include lib/recovery
 local _, recovering = guard(ARGV[1])
 local record = KEYS[2]
 local text, left = redis.call('GETRANGE', record, 0, -1), redis.call('PTTL', record)

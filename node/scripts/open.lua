@@ -10,6 +10,8 @@
 -- The marker shows any loss of memory since the Mark: a restart changes the identity, and a new
 -- marker has another since.
 
+-- include lib/recovery
+-- include lib/state
 local now, recovering = guard(ARGV[1])
 if recovering and recovering.err then
   return recovering

@@ -6,6 +6,12 @@
 -- ARGV[3]  version of that size
 -- Reply    how many entries were removed
 
+-- include lib/key
+-- include lib/fence
+-- include lib/queue
+-- include lib/book
+-- include lib/vacancies
+-- include lib/pool
 local pool, line, failure = KEYS[1], pools(), nil
 local removed = redis.pcall('ZREM', key('queue', pool), ARGV[1])
 if type(removed) == 'number' then

@@ -6,6 +6,12 @@
 -- Reply    1                the size is set
 --          {version, size}  another setting of at least that version is; 0 and 0 if there is none
 
+-- include lib/key
+-- include lib/fence
+-- include lib/queue
+-- include lib/book
+-- include lib/vacancies
+-- include lib/pool
 local set = redis.call('HMGET', KEYS[1], 'size', 'version')
 local known = tonumber(set[2]) or 0
 if ARGV[2] == '0' or known > tonumber(ARGV[2]) or known == tonumber(ARGV[2]) and set[1] ~= ARGV[1] then

@@ -14,6 +14,16 @@
 --             1, '', 0, rank            no other waiter is in the way: an attempt may succeed
 --             0, '', 0, 0               an error, such as a key of another type
 
+-- include lib/key
+-- include lib/fence
+-- include lib/put
+-- include lib/queue
+-- include lib/contend
+-- include lib/readers
+-- include lib/hindrance
+-- include lib/book
+-- include lib/vacancies
+-- include lib/pool
 local argv, call = cmsgpack.unpack(ARGV[1]), redis.call
 local keep, time = tonumber(argv[1]), call('TIME')
 local micros = time[1] * 1000000 + time[2]

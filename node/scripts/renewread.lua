@@ -6,6 +6,13 @@
 -- ARGV      as for renew, and then the waiter for which it became a writer, or none: it leaves the queues
 -- Reply     as renew
 
+-- include lib/key
+-- include lib/recovery
+-- include lib/fence
+-- include lib/put
+-- include lib/queue
+-- include lib/readers
+-- include lib/tombstone
 local owner, token, ttl, waiter = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5] or LONGEST), ARGV[6]
 local here, written, absent, gone, low, denial = {}, {}, {}, {}, {}, nil
 

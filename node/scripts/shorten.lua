@@ -7,6 +7,11 @@
 -- ARGV[3]   1 if Redisson's clients are told: they look again, and so learn the rest
 -- Reply     how many names the owner holds
 
+-- include lib/key
+-- include lib/announce
+-- include lib/put
+-- include lib/readers
+-- include lib/book
 local owner, rest, own = ARGV[1], tonumber(ARGV[2]), 0
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

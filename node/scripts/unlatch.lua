@@ -9,6 +9,9 @@
 -- Reply     as latch: {1, ...} if that generation has begun, {0, ...} if the node has
 --           seen a token as large
 
+-- include lib/key
+-- include lib/recovery
+-- include lib/latch
 local max_ttl, max_skew = limits(ARGV[3])
 local token = tonumber(ARGV[4])
 
