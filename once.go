@@ -42,7 +42,8 @@ type Once struct {
 type OnceOptions struct {
 	// Window is how long the work counts as done after it has succeeded, from a second to a year. It is
 	// required. Work that is named after its time, such as "report-2026-11-24", has any window that is longer than callers
-	// are late.
+	// are late. Other work that is due at intervals has one that is shorter than these by the longest time that it takes:
+	// otherwise the next run is left out.
 	Window time.Duration
 	// Lock has the options of the lock under which the work runs. The record goes to as many nodes as its Rule needs. With
 	// more than a majority, more nodes may lose their memory before the work may be done again.

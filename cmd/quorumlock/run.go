@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -102,6 +103,7 @@ func (h *holder) hold(ctx context.Context, command *child.Command) error {
 		}
 		return err
 	}
+	began := h.client.Config().Clock.Now()
 	if err := command.Start(environment(h.flags.keys, lease)); err != nil {
 		lease.WaiveMinHold() // the job did not run, so another machine may run it now
 		return err
@@ -110,21 +112,25 @@ func (h *holder) hold(ctx context.Context, command *child.Command) error {
 	if err := h.supervise(ctx, lease, command); err != nil || h.flags.once == 0 {
 		return err
 	}
-	return h.work().Record(ctx, lease.Lease)
+	// The window counts from the start, as schedules do: a command that takes long does not cost the next run. Machines that
+	// wait for the end still find the record then.
+	cfg := h.client.Config()
+	left := (h.flags.once - (cfg.Clock.Now() - began)).Truncate(time.Millisecond)
+	return h.work(max(left, min(h.flags.once, max(cfg.TTL, minOnce)))).Record(ctx, lease.Lease)
 }
 
 // work returns the description of the command as work that is done once, for --once.
-func (h *holder) work() *quorumlock.Once {
-	return h.client.Once(h.flags.keys[0], quorumlock.OnceOptions{Window: h.flags.once})
+func (h *holder) work(window time.Duration) *quorumlock.Once {
+	return h.client.Once(h.flags.keys[0], quorumlock.OnceOptions{Window: window})
 }
 
-// check returns a DoneError if the command has succeeded within the window of --once. A lack of nodes is no error before the
+// check returns a DoneError if a run within the window of --once has succeeded. A lack of nodes is no error before the
 // lock is acquired, since that waits for them.
 func (h *holder) check(ctx context.Context) error {
 	if h.flags.once == 0 {
 		return nil
 	}
-	return h.work().Check(ctx)
+	return h.work(h.flags.once).Check(ctx)
 }
 
 // isDone reports whether the command need not run, and then says why.

@@ -89,11 +89,12 @@ until that time has passed since it was taken, and quorumlock does not wait for 
 is at most --max-ttl, less 1% and 2 ms. A command that cannot start frees the lock at
 once.
 
-With --once WINDOW the nodes also record that the command has succeeded. Within the window
-quorumlock then says so and ends with status 0, on all machines, also those that waited
-for the lock meanwhile. If the command fails, one of those that wait runs theirs. So a job
-that a scheduler starts on several machines runs once, however short it is, and whatever
-their clocks show. The window is shorter than the time between two runs.
+With --once WINDOW the nodes also record that the command has succeeded. Until a window
+after its start, quorumlock then says so and ends with status 0, on all machines, also
+those that waited for the lock meanwhile. If the command fails, one of those that wait
+runs theirs. So a job that a scheduler starts on several machines runs once, however
+short it is, and whatever their clocks show. The window is shorter than the time between
+two runs.
 
 `
 
@@ -112,7 +113,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	flags.DurationVar(&f.maxOutage, "max-outage", 0, "how long to go on trying while too few nodes answer; less than 0s tries once (default: as long as --wait)")
 	flags.StringVar(&f.purpose, "purpose", "", "what the lock is for; status shows it with this host and process (default: the command's name)")
 	flags.DurationVar(&f.minHold, "min-hold", 0, "keep the lock for at least this time, even if the command ends earlier; at most --max-ttl, less 1% and 2 ms")
-	flags.DurationVar(&f.once, "once", 0, "do nothing if the command has succeeded within this `window`, on any machine")
+	flags.DurationVar(&f.once, "once", 0, "do nothing if a command that began within this `window` has succeeded, on any machine")
 	flags.DurationVar(&f.maxHold, "max-hold", 0, "stop the command after this time (default: never)")
 	flags.DurationVar(&f.killAfter, "kill-after", 0, "how long after SIGTERM to send SIGKILL, a third of the TTL at most (default 5s, or that third if it is less)")
 }
