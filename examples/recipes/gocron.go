@@ -13,7 +13,7 @@ import (
 )
 
 // CronLocker is a gocron.Locker: one of the instances runs each job. A run is left out if the job runs elsewhere, or has
-// ended within the window.
+// begun within the window and ended.
 type CronLocker struct {
 	Client *quorumlock.Client
 	// Window is shorter than the interval of the job, by more than the clocks of the instances differ. Instances need not
@@ -31,20 +31,24 @@ func (l CronLocker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	if err := cmp.Or(once.Check(ctx), lease.Err()); err != nil { // this process may have stood still
 		return nil, errors.Join(err, lease.Release(ctx))
 	}
-	return cronLock{once, lease}, nil
+	return cronLock{l, job, lease, time.Now()}, nil
 }
 
 type cronLock struct {
-	once  *quorumlock.Once
-	lease *quorumlock.Lease
+	locker CronLocker
+	job    string
+	lease  *quorumlock.Lease
+	began  time.Time
 }
 
 // Unlock implements gocron.Lock. The job counts as done, also if it failed: gocron does not tell. The context of the job has
-// ended if the scheduler shuts down.
+// ended if the scheduler shuts down. The window counts from the begin of the job, as the interval of gocron does.
 func (l cronLock) Unlock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quorumlock.DefaultTTL)
 	defer cancel()
-	return errors.Join(l.once.Record(ctx, l.lease), l.lease.Release(ctx))
+	left := (l.locker.Window - time.Since(l.began)).Truncate(time.Millisecond)
+	once := l.locker.Client.Once(l.job, quorumlock.OnceOptions{Window: max(left, time.Second)})
+	return errors.Join(once.Record(ctx, l.lease), l.lease.Release(ctx))
 }
 
 // CronElector is a gocron.Elector: the leader runs all jobs. Its candidate stands for election meanwhile.

@@ -16,7 +16,7 @@ func Nightly(ctx context.Context, client *quorumlock.Client, job string, every t
 		tick := time.Now().Truncate(every)
 		name := job + "@" + tick.UTC().Format(time.RFC3339)
 		next, cancel := context.WithDeadline(ctx, tick.Add(every))
-		once := client.Once(name, quorumlock.OnceOptions{Window: 24 * time.Hour})
+		once := client.Once(name, quorumlock.OnceOptions{Window: 2 * every})
 		err := once.Do(next, func(ctx context.Context) error { return run(ctx, name) })
 		if err != nil && !errors.Is(err, quorumlock.ErrDone) { // ErrDone: an instance has run it
 			slog.Error("the job failed here", slog.String("job", name), slog.Any("err", err))
