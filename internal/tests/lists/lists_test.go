@@ -111,6 +111,14 @@ func TestErrorNamesBothLists(t *testing.T) {
 		require.Equal(t, began, f.Clock.Now(), "a refusal is told at once")
 		require.NoError(t, second.Close(t.Context()))
 		require.Len(t, told, 1)
+
+		aliases := f.Client(on(f, 1, 2, 4), func(cfg *quorumlock.Config) {
+			for i := range 2 {
+				cfg.Nodes[i] = &fleet.Spy{Node: f.Nodes[i], Alias: fmt.Sprint("10.0.0.", i)}
+			}
+		})
+		_, err = aliases.RedLock("job").TryAcquire(t.Context())
+		require.ErrorContains(t, err, "(only this one has n4, only the other one has n3)")
 	})
 }
 
