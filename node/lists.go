@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +15,9 @@ import (
 
 // ListsError is the cause behind [ErrLists].
 type ListsError struct {
-	// Own and Other are the names of the nodes of this program, and of the other one. A node may have two names.
-	Own, Other []string
+	// Own and Other are the names of the nodes of this program, and of the other one. A node may have two names. OnlyOwn and
+	// OnlyOther are those that are not known to be the same node.
+	Own, Other, OnlyOwn, OnlyOther []string
 	// Holder is the Config.Holder of the other program: the last one that has used this list.
 	Holder string
 	// Left is how long the other list counts as in use, unless a program still uses it.
@@ -27,7 +27,7 @@ type ListsError struct {
 // Error names both lists, what differs, and the way out.
 func (e *ListsError) Error() string {
 	var differ []string
-	for whose, names := range [][]string{without(e.Own, e.Other), without(e.Other, e.Own)} {
+	for whose, names := range [][]string{e.OnlyOwn, e.OnlyOther} {
 		if len(names) > 0 {
 			differ = append(differ, fmt.Sprintf("only %s one has %s", []string{"this", "the other"}[whose], strings.Join(names, ", ")))
 		}
@@ -35,11 +35,6 @@ func (e *ListsError) Error() string {
 	return fmt.Sprintf("this program lists the nodes %s, and %s lists %s (%s): two majorities of these need not share a node, so each program could get the same lock. "+
 		"Correct the list; to change it, add or remove one node at a time (docs/on-call.md), or stop all programs with the other list and wait %v",
 		strings.Join(e.Own, ", "), e.Holder, strings.Join(e.Other, ", "), strings.Join(differ, ", "), e.Left.Truncate(time.Second)+time.Second)
-}
-
-// without returns the names that are in one list and not in the other.
-func without(names, others []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 }
 
 // enlist adds the ARGV of the script lists.

@@ -256,10 +256,13 @@ func disagreement(own, other *wire.List) (reason, cause error) {
 		return node.ErrSettings, settings
 	case !terms.Limits.Allow(other.Terms.Limits):
 		return node.ErrSettings, settings
-	case !decision.ListsAgree(len(own.IDs), len(other.IDs), wire.CommonNodes(*own, *other)):
-		return node.ErrLists, &node.ListsError{Own: own.Addresses, Other: other.Addresses, Holder: other.Holder, Left: other.Left}
-	default:
+	}
+	common, onlyOwn, onlyOther := wire.CommonNodes(*own, *other)
+	if decision.ListsAgree(len(own.IDs), len(other.IDs), common) {
 		return nil, nil
+	}
+	return node.ErrLists, &node.ListsError{
+		Own: own.Addresses, Other: other.Addresses, OnlyOwn: onlyOwn, OnlyOther: onlyOther, Holder: other.Holder, Left: other.Left,
 	}
 }
 

@@ -98,8 +98,9 @@ func NewList(names []string) List {
 // Listable returns a text as it stands in a list on a node, where line breaks separate.
 func Listable(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 
-// CommonNodes counts the nodes that two lists may have in common at most: an unknown id may be any.
-func CommonNodes(a, b List) int {
+// CommonNodes counts the nodes that two lists may have in common at most: an unknown id may be any. It also returns the
+// addresses of those that only one list is known to have.
+func CommonNodes(a, b List) (most int, onlyA, onlyB []string) {
 	sure, unknown, used := 0, 0, make([]bool, len(b.IDs))
 	for i, id := range a.IDs {
 		same := func(j int) bool { return !used[j] && (a.Addresses[i] == b.Addresses[j] || id != "" && id == b.IDs[j]) }
@@ -111,14 +112,20 @@ func CommonNodes(a, b List) int {
 		case j < len(used):
 			used[j] = true
 			sure++
+			continue
 		case id == "":
 			unknown++
 		}
+		onlyA = append(onlyA, a.Addresses[i])
 	}
 	for j, id := range b.IDs {
-		if !used[j] && id == "" {
+		if used[j] {
+			continue
+		}
+		if id == "" {
 			unknown++
 		}
+		onlyB = append(onlyB, b.Addresses[j])
 	}
-	return sure + min(unknown, len(a.IDs)-sure, len(b.IDs)-sure)
+	return sure + min(unknown, len(onlyA), len(onlyB)), onlyA, onlyB
 }

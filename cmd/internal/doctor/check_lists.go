@@ -42,7 +42,7 @@ func (j *judge) lists() {
 				"If the programs have the same limits, pass them to doctor too (--max-ttl, --max-clock-skew, --recovery). If not, configure all alike, or "+
 					"change the limits in steps (docs/on-call.md).")
 		}
-		common := wire.CommonNodes(own, l.List)
+		common, _, _ := wire.CommonNodes(own, l.List)
 		found := fmt.Sprintf("%s uses another list of nodes: %s; %s know it, for another %s", text.OrDash(l.Holder), text.Escaped(l.String()), text.Nodes(l.Known), text.Span(l.Left))
 		switch {
 		case common == len(own.IDs) && common == len(l.IDs):
