@@ -235,7 +235,7 @@ func reasonOfReply(text string) error {
 	}
 }
 
-// lacksCommand reports whether a server or a proxy says that it runs a command for nobody, in the words of Redis, Valkey, Redis
+// lacksCommand reports whether a server or a proxy refuses a command to every user, in the words of Redis, Valkey, Redis
 // Enterprise, Upstash, miniredis, Alibaba Cloud and others.
 func lacksCommand(text string) bool {
 	return saysOneOf(strings.ToLower(text), "unknown command", "unknown redis command", "unsupported command",
