@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // WithOrWithout runs a function under a lock. If too few nodes answer for five seconds, it runs the function without the
@@ -19,6 +20,9 @@ func WithOrWithout(ctx context.Context, client *quorumlock.Client, name string, 
 	})
 	if began || ctx.Err() != nil || !errors.Is(err, quorumlock.ErrNoQuorum) {
 		return err
+	}
+	if errors.Is(err, node.ErrLists) || errors.Is(err, node.ErrSettings) {
+		return err // the nodes serve others, whose list or limits are not those of this program
 	}
 	slog.WarnContext(ctx, "working without a lock", slog.Any("err", err))
 	return run(ctx)

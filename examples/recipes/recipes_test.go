@@ -19,6 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/examples/recipes"
 	"github.com/quorumlock/quorumlock/fence"
+	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 )
 
@@ -129,6 +130,11 @@ func TestWithOrWithout(t *testing.T) {
 		require.EqualError(t, recipes.WithOrWithout(t.Context(), client, "job", work(&with)), "failed")
 		assert.GreaterOrEqual(t, time.Since(began), time.Minute)
 		assert.Greater(t, with, lease.Token())
+		cfg.Nodes = []node.Node{nodes[0], memory.New("n4", cfg.Clock), memory.New("n5", cfg.Clock)}
+		stray, err := quorumlock.New(cfg)
+		require.NoError(t, err)
+		defer func() { _ = stray.Close(context.Background()) }()
+		require.ErrorIs(t, recipes.WithOrWithout(t.Context(), stray, "job", work(&with)), node.ErrLists)
 		nodes[1].Stop()
 		nodes[2].Stop()
 		began = time.Now()
