@@ -172,13 +172,20 @@ func TestShrinkBelowHeldPermits(t *testing.T) {
 func TestNewSizeReachesNodeThatMissedIt(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		a := f.Client().Semaphore("jobs", 4)
+		require.NoError(t, permits(t, a, 1).Release(t.Context()))
+		fleet.Settle()
 		f.Stop(2)
 		require.NoError(t, a.SetPermits(t.Context(), 1))
 		f.Start(2)
-		one := permits(t, a, 1) // The acquisition tells the third node the new size.
-		require.NoError(t, one.Release(t.Context()))
-		f.Stop(0)
 		time.Sleep(2 * time.Second)
+		for range 2 { // The first acquisition finds that the third node is back, and the second tells it the new size.
+			require.NoError(t, permits(t, a, 1).Release(t.Context()))
+			fleet.Settle()
+		}
+		f.Stop(0)
+		f.Nodes[1].Flush() // Only the third node knows it now.
+		_, _ = f.Client().Semaphore("jobs", 4).TryAcquire(t.Context(), 1)
+		time.Sleep(fleet.RecoveryTime + time.Second)
 		held := permits(t, f.Client().Semaphore("jobs", 4), 1)
 		require.Equal(t, []int{0}, held.Slots())
 		_, err := f.Client().Semaphore("jobs", 4).TryAcquire(t.Context(), 1)
