@@ -98,7 +98,9 @@ func TestUnusedPoolsAreForgotten(t *testing.T) {
 	_, _, ok := request(used, 1, 2).Choose(2, nil)
 	require.True(t, ok)
 	for i := range 10 * minPools {
-		ps.Of(fmt.Sprint(i))
+		once := request(ps.Of(fmt.Sprint(i)), 1, 1)
+		names, _, _ := once.Choose(1, nil)
+		once.GiveUp(names, true)
 	}
 	require.LessOrEqual(t, len(ps.byName), 2*minPools)
 	require.Same(t, used, ps.Of("used"))
