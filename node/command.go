@@ -10,7 +10,7 @@ import (
 )
 
 // opRange is a range of the operations of an exchange that one command carries: from the first up to, but not
-// including, the last. Together they are one call of the script many. whole is set if the command declares all keys.
+// including, the last. Together they are one call of the script many. whole is set if the command is for one and declares all keys.
 type opRange struct {
 	from, to int
 	whole    bool
@@ -89,32 +89,29 @@ func isBatchable(op *wire.Op) bool {
 		(!op.Reads || op.Floor == 0 && !op.Announce) && wire.MayBeLock(op.Names[0])
 }
 
-// An operation has to run again, alone, if its reply is errKeys, as the script needs more keys than were declared, or errApart,
-// as the server refused its command because of another one. A whole range has to run again if its replies are errQueues, as the
-// node may have queues. Nothing has changed then. No caller of the node sees these.
+// An operation has to run again, alone, if its reply is errKeys, as the script needs more keys than were declared; errQueues, as
+// the node may have queues, which its batch has not declared; or errApart, as the server refused its command because of another
+// one. Nothing has changed then. No caller of the node sees these.
 var (
 	errKeys   = fmt.Errorf("%w: KEYS", errProtocol)
 	errApart  = fmt.Errorf("%w: refused", errProtocol)
 	errQueues = fmt.Errorf("%w: queues", errProtocol)
 )
 
-// moreRounds bounds how often an operation runs again: its range with the queues, and then alone, with few keys and with all.
-const moreRounds = 3
+// moreRounds bounds how often an operation runs again: alone, with few keys only after errApart, and with all. Each round is a
+// round trip more, and a sender that has never seen it takes a node for slow that needs more than two.
+const moreRounds = 2
 
 // runsAgain reports whether an operation with this error has to run again.
 func runsAgain(err error) bool {
 	return err == errKeys || err == errApart || err == errQueues //nolint:errorlint // never wrapped
 }
 
-// unfinished returns those of the ranges, and of the operations in them, that have to run again, and nil if there are none. An
+// unfinished returns ranges of the operations that have to run again, and nil if there are none. An
 // operation that shares a name with another one declares all keys, since it must not ask for them and then come behind the other.
 func unfinished(spans []opRange, ops []wire.Op, replies []wire.Reply) (again []opRange) {
 	var shared []bool
 	for _, s := range spans {
-		if replies[s.from].Err == errQueues { //nolint:errorlint // never wrapped
-			again = append(again, opRange{s.from, s.to, true})
-			continue
-		}
 		for i := s.from; i < s.to; i++ {
 			err := replies[i].Err
 			if !runsAgain(err) {
@@ -125,7 +122,7 @@ func unfinished(spans []opRange, ops []wire.Op, replies []wire.Reply) (again []o
 					shared = make([]bool, len(ops))
 				}
 			}
-			again = append(again, opRange{i, i + 1, err == errKeys || shared[i]}) //nolint:errorlint // never wrapped
+			again = append(again, opRange{i, i + 1, err != errApart || shared[i]}) //nolint:errorlint // never wrapped
 		}
 	}
 	return again
@@ -218,7 +215,6 @@ func (w *writer) command(b rueidis.Builder, verb, text string) rueidis.Completed
 func (w *writer) call(ops []wire.Op) *script {
 	w.keys, w.args = w.keys[:0], w.args[:0]
 	if len(ops) > 1 {
-		w.queued = w.queued || w.whole
 		w.add(w.packed(ops))
 		w.keysOfMany(ops, w.queued)
 		return w.form(formOfMany(&ops[0], w.queued))

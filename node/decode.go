@@ -66,6 +66,7 @@ func (w *writer) decodeMany(ops []wire.Op, msg *rueidis.RedisMessage, replies []
 		return nil
 	}
 	if needsKeys(msg) {
+		w.queued = true
 		return errQueues
 	}
 	answers, err := msg.ToArray()

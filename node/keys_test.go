@@ -31,7 +31,8 @@ func TestLoneCallsDeclareFewKeys(t *testing.T) {
 	}
 }
 
-// A batch that was refused for queues declares them, and so do those that follow, until one finds that there are none.
+// A batch that was refused for queues runs again at once with all keys, in single calls: the queues may need them, and a third round
+// would take longer than a sender waits for a node. Batches that follow declare the queues, until one finds that there are none.
 func TestBatchesDeclareQueuesForAWhile(t *testing.T) {
 	batch := []wire.Op{{Kind: wire.Acquire, Names: []string{"a"}}, {Kind: wire.Release, Names: []string{"b"}}}
 	few := []string{"a", "b", "quorumlock:node", "quorumlock:fences"}
@@ -43,11 +44,10 @@ func TestBatchesDeclareQueuesForAWhile(t *testing.T) {
 		require.Equal(t, keys, w.keys)
 	}
 	declares(few)
-	w.whole = true
-	declares(all)
-	w.whole = false
-	declares(all)
 	replies := make([]wire.Reply, 2)
+	w.decodeMessage(batch, mock.RedisArray(mock.RedisBlobString("KEYS")), replies)
+	assert.Equal(t, []opRange{{0, 1, true}, {1, 2, true}}, unfinished([]opRange{{0, 2, false}}, batch, replies))
+	declares(all)
 	w.decodeMessage(batch, mock.RedisBlobString("11"), replies)
 	declares(all)
 	w.decodeMessage(batch, mock.RedisBlobString("11-"), replies)
