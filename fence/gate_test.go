@@ -99,6 +99,7 @@ func TestGateAdmits(t *testing.T) {
 					continue
 				}
 				require.ErrorIs(t, err, fence.ErrStale)
+				require.NotErrorIs(t, err, fence.ErrNoToken)
 				var stale *fence.StaleError
 				require.ErrorAs(t, err, &stale)
 				assert.Equal(t, fence.StaleError{Token: token, Seen: seen}, *stale)

@@ -56,6 +56,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.ErrorIs(t, fence.Check(c.result, c.err), c.want)
+			require.NotErrorIs(t, fence.Check(c.result, c.err), fence.ErrNoToken)
 		})
 	}
 	t.Run("a driver without row counts", func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 func TestMemoryConforms(t *testing.T) {
 	nodetest.Run(t, func(t *testing.T) nodetest.Subject {
-		c := testkit.NewClock(time.Unix(1_700_000_000, 0))
+		c := testkit.NewClock(time.UnixMicro(1_700_000_000_765_432))
 		m := memory.New("memory", c)
 		t.Cleanup(func() { _ = m.Close() })
 		return nodetest.Subject{

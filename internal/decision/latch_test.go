@@ -117,6 +117,9 @@ func TestViewLatch(t *testing.T) {
 		{"without one it is disputed", answers{set(3), set(2), {}}, nil, decision.LatchView{
 			Known: true, Count: 2, Since: 100, Rival: 3, Holders: 1,
 		}},
+		{"also beside a node where it is not set", answers{set(3), set(2), unset}, nil, decision.LatchView{
+			Known: true, Count: 2, Since: 100, Rival: 3, Holders: 1,
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := decision.ViewLatch(tc.answers, 2, tc.known, skew)

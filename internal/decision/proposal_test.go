@@ -99,3 +99,24 @@ func TestReaderWinsWithTheTokenThatItHasWrittenBack(t *testing.T) {
 	require.EqualValues(t, 9, token(2, 9))
 	require.True(t, p.Win(&claims, 0))
 }
+
+// A writer is frozen until the claim of a node that took its token has run out. Another writer got a larger token from that node and
+// from a third one, which then granted the first writer the lock without its token. The first writer is too late.
+func TestWriterNeedsItsTokenOnNodesWithActiveClaims(t *testing.T) {
+	const ttl = time.Second
+	p, claims := NewProposal(3, 2, false, 10, 10), NewClaims(3)
+	answer := func(i int, sent time.Duration, known uint64) {
+		p.Answered(i)
+		claims.Confirm(i, sent, ttl, sent, false)
+		p.Answer(i, Answer{Vote: Granted, Proposed: 10, Known: known, Fence: known})
+	}
+	for i := range p.Begin().All() {
+		p.Sent(i)
+	}
+	answer(0, 0, 0)
+	answer(1, ttl/2, 0)
+	require.True(t, p.Decided())
+	answer(2, ttl/2, 20)
+	require.Equal(t, 2, claims.Backing(ttl))
+	require.False(t, p.Win(&claims, ttl))
+}

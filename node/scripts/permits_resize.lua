@@ -14,7 +14,7 @@
 -- include lib/pool
 local set = redis.call('HMGET', KEYS[1], 'size', 'version')
 local known = tonumber(set[2]) or 0
-if ARGV[2] == '0' or known > tonumber(ARGV[2]) or known == tonumber(ARGV[2]) and set[1] ~= ARGV[1] then
+if known > tonumber(ARGV[2]) or known == tonumber(ARGV[2]) and set[1] ~= ARGV[1] then
   return {known, tonumber(set[1]) or 0}
 end
 redis.call('HSET', KEYS[1], 'size', ARGV[1], 'version', ARGV[2])

@@ -150,14 +150,18 @@ func TestLeaseWaitingForCapacityEndsInTime(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, nodes := slowNodesClient(f, 10*time.Microsecond)
 		leases := acquireAll(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
+		var contexts []context.Context // made early, since Context itself ends one whose time is over
+		for _, l := range leases {
+			contexts = append(contexts, l.Context())
+		}
 		for _, nd := range nodes {
 			nd.each.Store(int64(1900 * time.Microsecond)) // A full batch is just in time.
 		}
 		for range int(pacedTTL / time.Second * 10) {
 			time.Sleep(100 * time.Millisecond)
 			fleet.Settle()
-			for _, l := range leases {
-				require.Equal(t, l.Err() != nil, l.Context().Err() != nil)
+			for i, l := range leases {
+				require.Equal(t, l.Err() != nil, contexts[i].Err() != nil)
 			}
 		}
 		lost, _ := lostOf(leases)

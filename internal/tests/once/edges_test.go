@@ -54,6 +54,7 @@ func TestRefusedRecordEnds(t *testing.T) {
 				case err := <-over:
 					require.ErrorIs(t, err, quorumlock.ErrUnrecorded)
 					require.ErrorIs(t, err, reason)
+					require.Equal(t, reason == node.ErrRejected, ctx.Err() != nil, "what stays refused is not tried until the end") //nolint:errorlint // a reason is never wrapped
 				case <-time.After(5 * time.Minute):
 					t.Error("Do has not returned, and its context ended long ago")
 					_ = client.Close(context.Background())

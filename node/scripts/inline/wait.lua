@@ -31,7 +31,7 @@ if not free and holder ~= owner then
     local rank = type(added) ~= 'table' and call('ZRANK', queue, waiter)
     local done = rank and (rank > 0 or holder or first)
     if done and not lasts then
-      deadline = math.max(life, deadline or 0)
+      deadline = life -- it is later than before
       if due and due <= deadline then
         done = redis.pcall('HSET', waiting, waiter, deadline)
       else

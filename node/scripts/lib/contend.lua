@@ -31,7 +31,7 @@ local function contend(now, names, owner, ttl, token, last, fair, whole, waiter,
     queued = queued or (waiter or fair) and redis.call('EXISTS', key('queue', name)) == 1
   end
 
-  if waiter and (queued or denial) or queued and not denial then
+  if waiter and denial or queued and not denial then
     if not whole then
       return {'KEYS'}
     end
