@@ -22,7 +22,7 @@ func WithOrWithout(ctx context.Context, client *quorumlock.Client, name string, 
 		return err
 	}
 	if errors.Is(err, node.ErrLists) || errors.Is(err, node.ErrSettings) {
-		return err // the nodes serve others, whose list or limits are not those of this program
+		return err // others have the lock meanwhile
 	}
 	slog.WarnContext(ctx, "working without a lock", slog.Any("err", err))
 	return run(ctx)
