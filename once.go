@@ -42,7 +42,7 @@ type Once struct {
 type OnceOptions struct {
 	// Window is how long the work counts as done after it has succeeded, from a second to a year. It is
 	// required. Work that is named after its time, such as "report-2026-11-24", has any window that is longer than callers
-	// are late. Other work that is due at intervals has one that is shorter than these by the longest time that it takes:
+	// are late. For other work at regular intervals, choose one that is shorter than the interval by more than the work takes:
 	// otherwise the next run is left out.
 	Window time.Duration
 	// Lock has the options of the lock under which the work runs. The record goes to as many nodes as its Rule needs. With

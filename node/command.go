@@ -10,7 +10,7 @@ import (
 )
 
 // opRange is a range of the operations of an exchange that one command carries: from the first up to, but not
-// including, the last. Together they are one call of the script many. whole is set if the command is for one and declares all keys.
+// including, the last. Together they are one call of the script many. whole is set if the command is for one operation and declares all keys.
 type opRange struct {
 	from, to int
 	whole    bool
@@ -89,18 +89,22 @@ func isBatchable(op *wire.Op) bool {
 		(!op.Reads || op.Floor == 0 && !op.Announce) && wire.MayBeLock(op.Names[0])
 }
 
-// An operation has to run again, alone, if its reply is errKeys, as the script needs more keys than were declared; errQueues, as
-// the node may have queues, which its batch has not declared; or errApart, as the server refused its command because of another
-// one. Nothing has changed then. No caller of the node sees these.
+// An operation has to run again, alone, if its reply is errKeys, as the script needs more keys than were declared, or errApart,
+// as the server refused its command because of another one. A batch has to run again if its replies are errQueues, as the
+// node may have queues. Nothing has changed then. No caller of the node sees these.
 var (
 	errKeys   = fmt.Errorf("%w: KEYS", errProtocol)
 	errApart  = fmt.Errorf("%w: refused", errProtocol)
 	errQueues = fmt.Errorf("%w: queues", errProtocol)
 )
 
-// moreRounds bounds how often an operation runs again: alone, with few keys only after errApart, and with all. Each round is a
-// round trip more, and a sender that has never seen it takes a node for slow that needs more than two.
-const moreRounds = 2
+// moreRounds bounds how often an operation runs again: in a batch with the queues, and then alone, with few keys and with all.
+const moreRounds = 3
+
+// smallBatch is the most operations that run again alone, with all keys, once they were refused for queues. That saves a round
+// trip if a name has a queue. Each round costs one, and a sender that is not used to it takes a node that needs three for slow.
+// A server that has lost its scripts gets the text of each.
+const smallBatch = 8
 
 // runsAgain reports whether an operation with this error has to run again.
 func runsAgain(err error) bool {
@@ -112,6 +116,10 @@ func runsAgain(err error) bool {
 func unfinished(spans []opRange, ops []wire.Op, replies []wire.Reply) (again []opRange) {
 	var shared []bool
 	for _, s := range spans {
+		if replies[s.from].Err == errQueues && s.to-s.from > smallBatch { //nolint:errorlint // never wrapped
+			again = append(again, opRange{s.from, s.to, false})
+			continue
+		}
 		for i := s.from; i < s.to; i++ {
 			err := replies[i].Err
 			if !runsAgain(err) {
@@ -122,7 +130,8 @@ func unfinished(spans []opRange, ops []wire.Op, replies []wire.Reply) (again []o
 					shared = make([]bool, len(ops))
 				}
 			}
-			again = append(again, opRange{i, i + 1, err != errApart || shared[i]}) //nolint:errorlint // never wrapped
+			whole := err == errKeys || err == errQueues && ops[i].Kind != wire.Renew //nolint:errorlint // never wrapped
+			again = append(again, opRange{i, i + 1, whole || shared[i]})
 		}
 	}
 	return again

@@ -221,13 +221,13 @@ func reasonOfReply(text string) error {
 		return ErrAuth
 	case word == "WRONGTYPE", strings.Contains(text, "WRONGTYPE"):
 		return ErrWrongType
-	case word == "DENIED", word == unseenByThis, word == "VERSION", lacksCommand(text), saysOneOf(text,
+	case word == "DENIED", word == unseenByThis, word == "VERSION", word != strings.ToUpper(word) && lacksCommand(text), saysOneOf(text,
 		"DB index is out of range",
 		"not allowed after non deterministic commands", // lua-replicate-commands no, before 7.0
 		"nonexistent global variable",                  // no cmsgpack
 		"undeclared key",                               // Dragonfly
 		"scripting support disabled",                   // Garnet
-		"lua script for redis cluster",                 // a proxy of Alibaba Cloud, which wants no variables for keys
+		"lua script for redis cluster",                 // a proxy of Alibaba Cloud, which accepts no variables as keys
 		"No such master"):
 		return ErrMisconfigured
 	default:

@@ -31,8 +31,9 @@ func TestLoneCallsDeclareFewKeys(t *testing.T) {
 	}
 }
 
-// A batch that was refused for queues runs again at once with all keys, in single calls: the queues may need them, and a third round
-// would take longer than a sender waits for a node. Batches that follow declare the queues, until one finds that there are none.
+// A small batch that was refused for queues runs again at once with all keys, in single calls, except for renewals: the queues may
+// need them, and a third round would take longer than a sender waits for a node. Batches that follow declare the queues, until one
+// finds that there are none.
 func TestBatchesDeclareQueuesForAWhile(t *testing.T) {
 	batch := []wire.Op{{Kind: wire.Acquire, Names: []string{"a"}}, {Kind: wire.Release, Names: []string{"b"}}}
 	few := []string{"a", "b", "quorumlock:node", "quorumlock:fences"}
@@ -47,6 +48,11 @@ func TestBatchesDeclareQueuesForAWhile(t *testing.T) {
 	replies := make([]wire.Reply, 2)
 	w.decodeMessage(batch, mock.RedisArray(mock.RedisBlobString("KEYS")), replies)
 	assert.Equal(t, []opRange{{0, 1, true}, {1, 2, true}}, unfinished([]opRange{{0, 2, false}}, batch, replies))
+	mixed := []wire.Op{{Kind: wire.Renew, Names: []string{"a"}}, {Kind: wire.Release, Names: []string{"b"}}}
+	assert.Equal(t, []opRange{{0, 1, false}, {1, 2, true}}, unfinished([]opRange{{0, 2, false}}, mixed, replies))
+	large := make([]wire.Reply, smallBatch+1)
+	failCommand(large, errQueues)
+	assert.Equal(t, []opRange{{0, smallBatch + 1, false}}, unfinished([]opRange{{0, smallBatch + 1, false}}, nil, large))
 	declares(all)
 	w.decodeMessage(batch, mock.RedisBlobString("11"), replies)
 	declares(all)

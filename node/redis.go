@@ -21,8 +21,8 @@ const DefaultTimeout = time.Second
 //
 // It connects when it is first used, and again after a failure. So it can be made while the server is down.
 // It uses one connection, because only within one are two commands ordered: a release must never overtake its
-// acquisition. Every batch of operations is one pipelined write. At most [moreRounds] others follow for what needs more keys than
-// it declared. Calls of Do that overlap share the connection.
+// acquisition. Every batch of operations is one pipelined write. Up to [moreRounds] rounds follow for what needs more keys than it
+// declared. Calls of Do that overlap share the connection.
 type redisNode struct {
 	name string
 	// given are the options as they were given, and opt as they are used.
@@ -376,7 +376,7 @@ func (l *link) borrow() *workspace {
 		return w
 	}
 	of := &l.writer // its scripts are shared, as commands are made by one call at a time
-	return &workspace{writer: writer{tag: of.tag, place: of.place, blind: of.blind, forms: of.forms, blindScripts: of.blindScripts}}
+	return &workspace{writer: writer{tag: of.tag, place: of.place, blind: of.blind, forms: of.forms, blindScripts: of.blindScripts, queued: of.queued}}
 }
 
 // giveBack takes a workspace back, once rueidis does not use its memory any more.

@@ -113,10 +113,12 @@ func (h *holder) hold(ctx context.Context, command *child.Command) error {
 		return err
 	}
 	// The window counts from the start, as schedules do: a command that takes long does not cost the next run. Machines that
-	// wait for the end still find the record then.
+	// wait until the lock is free still find the record: it lasts a while longer.
 	cfg := h.client.Config()
-	left := (h.flags.once - (cfg.Clock.Now() - began)).Truncate(time.Millisecond)
-	return h.work(max(left, min(h.flags.once, max(cfg.TTL, minOnce)))).Record(ctx, lease.Lease)
+	took := cfg.Clock.Now() - began
+	least := max(h.flags.minHold-took, 0) + max(min(cfg.TTL, h.flags.once/10), minOnce)
+	left := max(h.flags.once-took, min(least, h.flags.once))
+	return h.work(left.Truncate(time.Millisecond)).Record(ctx, lease.Lease)
 }
 
 // work returns the description of the command as work that is done once, for --once.

@@ -89,12 +89,12 @@ until that time has passed since it was taken, and quorumlock does not wait for 
 is at most --max-ttl, less 1% and 2 ms. A command that cannot start frees the lock at
 once.
 
-With --once WINDOW the nodes also record that the command has succeeded. Until a window
-after its start, quorumlock then says so and ends with status 0, on all machines, also
-those that waited for the lock meanwhile. If the command fails, one of those that wait
-runs theirs. So a job that a scheduler starts on several machines runs once, however
-short it is, and whatever their clocks show. The window is shorter than the time between
-two runs.
+With --once WINDOW the nodes also record that the command has succeeded. Until WINDOW has
+passed since the command began, and some seconds after it has ended, quorumlock says so
+and ends with status 0, on all machines, also those that waited for the lock meanwhile.
+If the command fails, one of those that wait runs theirs. So a job that a scheduler starts
+on several machines runs once, however short it is, and whatever their clocks show. The
+window is shorter than the time between two runs.
 
 `
 

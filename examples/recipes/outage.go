@@ -22,7 +22,7 @@ func WithOrWithout(ctx context.Context, client *quorumlock.Client, name string, 
 		return err
 	}
 	if errors.Is(err, node.ErrLists) || errors.Is(err, node.ErrSettings) {
-		return err // others have the lock meanwhile
+		return err // others may have the lock
 	}
 	slog.WarnContext(ctx, "working without a lock", slog.Any("err", err))
 	return run(ctx)
