@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -34,6 +37,14 @@ type client struct {
 	asked bool
 	// early has the errors of processes that ended unasked.
 	early error
+}
+
+// succeeded reports whether the history of the client's first process has a call that succeeded.
+func (c *client) succeeded() bool {
+	recorded, _ := os.ReadFile(filepath.Join(c.settings.Dir, c.settings.Label+".jsonl"))
+	return slices.ContainsFunc(bytes.Split(recorded, []byte("\n")), func(event []byte) bool {
+		return bytes.Contains(event, []byte(`"return":`)) && !bytes.Contains(event, []byte(`"error":`))
+	})
 }
 
 // setup is a list of nodes with limits, and since when the client has both.

@@ -167,6 +167,23 @@ func (a *activeRun) setUp(ctx context.Context) error {
 			return err
 		}
 	}
+	return a.awaitClients(ctx)
+}
+
+// awaitClients waits until each client has succeeded once, so that nodes know its list. Faults before that would test something
+// else, and a busy machine may take seconds to start the clients.
+func (a *activeRun) awaitClients(ctx context.Context) error {
+	began := time.Now()
+	for _, c := range a.clients {
+		for !c.succeeded() {
+			if time.Since(began) > patience {
+				return fmt.Errorf("chaos: %s has achieved nothing in %v", c.settings.Label, patience)
+			}
+			if !workload.Sleep(ctx, 10*time.Millisecond) {
+				return ctx.Err()
+			}
+		}
+	}
 	return nil
 }
 
