@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,10 +33,8 @@ func TestRedisBatchThatAsksForQueuesWhenRepeated(t *testing.T) {
 			return "*2\r\n*1\r\n$4\r\nKEYS\r\n:1\r\n", true
 		case 2: // a waiter has come
 			return "*1\r\n$4\r\nKEYS\r\n", true
-		case 3: // with the queues
-			return "*2\r\n*1\r\n$4\r\nKEYS\r\n:0\r\n", true
-		default:
-			return ":2\r\n", true
+		default: // no third batch, as a small one comes again in single calls
+			return "-ERR unexpected\r\n", true
 		}
 	})).addr())
 	replies := do(n, inspect("z"), renew("o1", "a"), release("o2", "b"))
@@ -76,6 +76,26 @@ func TestRedisBatchWakesOnANodeWithoutItsMarker(t *testing.T) {
 		assert.Equal(t, wire.Woken, m.Kind)
 	case <-time.After(soon):
 		t.Error("the waiter was not woken")
+	}
+}
+
+// A small batch that was refused for queues comes again in single calls with all keys, so it takes two round trips whichever of
+// its names have a queue: a waiter's chance to get its turn may be a single timeout. A larger one comes again with its queues,
+// and then the names that have one.
+func TestRedisSmallBatchIsRefusedOnce(t *testing.T) {
+	for size, calls := range map[int]string{8: "9", 9: "3"} {
+		server := start(t)
+		n, fresh := open(t, server.Addr()), open(t, server.Addr())
+		var acquires, releases []wire.Op
+		for i := range size {
+			acquires, releases = append(acquires, acquire("o1", fmt.Sprint(i))), append(releases, release("o1", fmt.Sprint(i)))
+		}
+		wantAll(t, n, acquires, slices.Repeat([]wire.Outcome{wire.Granted}, size)...)
+		want(t, wire.Denied, n, waits("c:1", 1, "1"))
+		require.NoError(t, fresh.Probe(t.Context()))
+		command(t, server, "CONFIG", "RESETSTAT")
+		wantAll(t, fresh, releases, slices.Repeat([]wire.Outcome{wire.Released}, size)...)
+		assert.Contains(t, command(t, server, "INFO", "commandstats"), "cmdstat_evalsha:calls="+calls+",", size)
 	}
 }
 

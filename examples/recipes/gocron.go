@@ -42,7 +42,8 @@ type cronLock struct {
 }
 
 // Unlock implements gocron.Lock. The job counts as done, also if it failed: gocron does not tell. The context of the job has
-// ended if the scheduler shuts down. The window counts from the beginning of the job, as the interval of gocron does.
+// ended if the scheduler shuts down. The window counts from the beginning of the job, as the interval of gocron does, and both leave
+// out the time for which the machine was suspended.
 func (l cronLock) Unlock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quorumlock.DefaultTTL)
 	defer cancel()

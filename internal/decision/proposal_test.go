@@ -44,6 +44,12 @@ func TestRaisePrefersNodesWhoseFencesStayTheSame(t *testing.T) {
 	}
 }
 
+func send(p *Proposal, to Set) {
+	for i := range to.All() {
+		p.Sent(i)
+	}
+}
+
 // A reader is frozen in the middle of its acquisition, until its first claims have run out. A writer gets a token from three of
 // the nodes meanwhile. What these told the reader before does not count.
 func TestReaderCountsFencesOfActiveClaimsOnly(t *testing.T) {
@@ -54,9 +60,7 @@ func TestReaderCountsFencesOfActiveClaimsOnly(t *testing.T) {
 		claims.Confirm(i, sent, ttl, sent, false)
 		p.Answer(i, Answer{Vote: Granted, Known: fence, Fence: fence})
 	}
-	for i := range p.Begin().All() {
-		p.Sent(i)
-	}
+	send(&p, p.Begin())
 	answer(0, 0, 8)
 	answer(1, 0, 8)
 	answer(2, 0, 9)
@@ -65,9 +69,7 @@ func TestReaderCountsFencesOfActiveClaimsOnly(t *testing.T) {
 	require.True(t, p.NeedsHigherToken())
 	again := p.WriteBack()
 	require.Equal(t, Set(0).With(0).With(1), again)
-	for i := range again.All() {
-		p.Sent(i)
-	}
+	send(&p, again)
 	// The writer has token 11, on nodes 2, 3 and 4. Then the requests that the reader had queued reach their nodes.
 	answer(0, ttl, 9)
 	answer(1, ttl, 9)
@@ -87,13 +89,9 @@ func TestReaderWinsWithTheTokenThatItHasWrittenBack(t *testing.T) {
 		p.Answer(i, Answer{Vote: Granted, Known: fence, Fence: fence})
 		return p.ReadToken
 	}
-	for i := range p.Begin().All() {
-		p.Sent(i)
-	}
+	send(&p, p.Begin())
 	require.Equal(t, []uint64{0, 0, 9}, []uint64{token(0, 9), token(1, 5), token(2, 6)})
-	for i := range p.WriteBack().All() {
-		p.Sent(i)
-	}
+	send(&p, p.WriteBack())
 	require.Equal(t, []uint64{7, 9}, []uint64{token(3, 7), token(1, 9)})
 	require.False(t, p.Decided(), "a third node has yet to answer that it has 9")
 	require.EqualValues(t, 9, token(2, 9))
@@ -110,9 +108,7 @@ func TestWriterNeedsItsTokenOnNodesWithActiveClaims(t *testing.T) {
 		claims.Confirm(i, sent, ttl, sent, false)
 		p.Answer(i, Answer{Vote: Granted, Proposed: 10, Known: known, Fence: known})
 	}
-	for i := range p.Begin().All() {
-		p.Sent(i)
-	}
+	send(&p, p.Begin())
 	answer(0, 0, 0)
 	answer(1, ttl/2, 0)
 	require.True(t, p.Decided())
