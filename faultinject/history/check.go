@@ -46,28 +46,34 @@ func (r *Result) Err() error {
 // Time grows with the number of events. For a latch, and for the size of a semaphore, time may grow exponentially with
 // the calls that are in flight at one instant. A failed call counts as in flight forever.
 func Check(h *History, timeout time.Duration) *Result {
-	deadline := time.Now().Add(timeout)
 	first, last := h.span()
-	names, exclusive, leases := h.bySubject()
+	names, parts := h.byName()
+	exclusive, leases := h.bySubject()
 	r := &Result{Objects: map[Object]Counts{}}
-	r.Total = h.count(func(e Event) bool { return e.Of != Latch })
+	var held History
 	for _, s := range names {
-		r.Objects[Object{s.of, s.name}] = h.count(func(e Event) bool { return e.about(s) })
-		r.Violations = append(r.Violations, h.inspectWhole(s, first)...)
+		of := parts[s]
+		r.Objects[Object{s.of, s.name}] = of.count(first, last)
+		r.Violations = append(r.Violations, of.inspectWhole(s, first)...)
+		if s.of != Latch {
+			held.events, held.leases = append(held.events, of.events...), append(held.leases, of.leases...)
+		}
 	}
+	r.Total = held.count(first, last)
 	for _, s := range exclusive {
 		r.Violations = append(r.Violations, inspect(s, leases[s], first)...)
 	}
 	slices.SortStableFunc(r.Violations, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Name, b.Name))
 	})
+	deadline := time.Now().Add(timeout)
 	for _, s := range names {
 		switch {
 		case r.explained(s): // the search may be long where there is nothing to be found
 		case s.of == Semaphore:
-			r.add(s, linearize(sizeModel(), deadline, func() []porcupine.Operation { return sizeOperations(h.of(s), last+1) }))
+			r.add(s, linearize(sizeModel(), deadline, func() []porcupine.Operation { return sizeOperations(parts[s].events, last+1) }))
 		case s.of == Latch:
-			r.add(s, linearizeLatch(deadline, h.of(s), last+1))
+			r.add(s, linearizeLatch(deadline, parts[s].events, last+1))
 		}
 	}
 	return r
@@ -82,25 +88,15 @@ func linearize(m porcupine.Model, deadline time.Time, steps func() []porcupine.O
 	return porcupine.CheckOperationsTimeout(m, steps(), left)
 }
 
-func (h *History) of(s subject) []Event {
-	var events []Event
-	for _, e := range h.events {
-		if e.about(s) {
-			events = append(events, e)
-		}
-	}
-	return events
-}
-
-// inspectWhole lists violations that do not concern two leases: violations of a semaphore as a whole, and of a
-// latch.
+// inspectWhole lists violations of the only name of the history that do not concern two leases: violations of a semaphore
+// as a whole, and of a latch.
 func (h *History) inspectWhole(s subject, start time.Duration) []Violation {
 	f := finder{subject: s, start: start}
 	switch s.of {
 	case Semaphore:
-		inspectPermits(&f, h.of(s))
+		inspectPermits(&f, h.events)
 	case Latch:
-		inspectLatch(&f, h.of(s))
+		inspectLatch(&f, h.events)
 	}
 	return f.found
 }
@@ -245,21 +241,18 @@ type Counts struct {
 	Silence time.Duration
 }
 
-func (h *History) count(of func(e Event) bool) Counts {
+// count counts the events of a part of a history that lasted from first to last.
+func (h *History) count(first, last time.Duration) Counts {
 	var c Counts
-	first, last := h.span()
 	grants := []time.Duration{first}
 	for _, e := range h.events {
-		if !of(e) {
-			continue
-		}
 		c.event(e)
 		if e.granted() {
 			grants = append(grants, e.Return)
 		}
 	}
 	for _, l := range h.leases {
-		if of(l.grant) && l.over != nil && l.over.Kind != Release {
+		if l.over != nil && l.over.Kind != Release {
 			c.Lost++
 		}
 	}

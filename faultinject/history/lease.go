@@ -42,21 +42,31 @@ func (e Event) exclusive() []subject {
 	return all
 }
 
-func (e Event) about(s subject) bool {
-	return e.Of == s.of && e.Name == s.name && (s.slot == none || slices.Contains(e.Slots, s.slot))
-}
-
-// bySubject lists the names of all events, and the subjects that leases hold exclusively, with these leases. The
-// leases are in the order of their grants: by token, with a writer before the readers that have its token. Readers
-// with one token may have any order; they are ordered by return.
-func (h *History) bySubject() (names, exclusive []subject, leases map[subject][]*lease) {
-	leases = map[subject][]*lease{}
-	named := map[subject]bool{}
+// byName lists the names of all events, and the events and leases of each.
+func (h *History) byName() (names []subject, parts map[subject]*History) {
+	parts = map[subject]*History{}
 	for _, e := range h.events {
-		if s := e.subject(); !named[s] {
-			named[s] = true
+		s := e.subject()
+		if parts[s] == nil {
+			parts[s] = &History{}
 			names = append(names, s)
 		}
+		parts[s].events = append(parts[s].events, e)
+	}
+	for _, l := range h.leases {
+		of := parts[l.grant.subject()]
+		of.leases = append(of.leases, l)
+	}
+	slices.SortFunc(names, compareSubjects)
+	return names, parts
+}
+
+// bySubject lists the subjects that leases hold exclusively, with these leases. The leases are in the order of their
+// grants: by token, with a writer before the readers that have its token. Readers with one token may have any order;
+// they are ordered by return.
+func (h *History) bySubject() (exclusive []subject, leases map[subject][]*lease) {
+	leases = map[subject][]*lease{}
+	for _, e := range h.events {
 		for _, s := range e.exclusive() {
 			if _, ok := leases[s]; !ok {
 				leases[s] = nil
@@ -72,9 +82,8 @@ func (h *History) bySubject() (names, exclusive []subject, leases map[subject][]
 	for _, of := range leases {
 		slices.SortStableFunc(of, byGrant)
 	}
-	slices.SortFunc(names, compareSubjects)
 	slices.SortFunc(exclusive, compareSubjects)
-	return names, exclusive, leases
+	return exclusive, leases
 }
 
 func byGrant(a, b *lease) int {

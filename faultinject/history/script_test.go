@@ -200,7 +200,7 @@ func plainStep(s plainState, do *step) (bool, plainState) {
 // judges returns the verdicts of the two checkers for the history of each lock, or permit.
 func judges(h *History) (direct, plain bool) {
 	first, last := h.span()
-	_, exclusive, leases := h.bySubject()
+	exclusive, leases := h.bySubject()
 	direct, plain = true, true
 	for _, s := range exclusive {
 		direct = direct && len(inspect(s, leases[s], first)) == 0
