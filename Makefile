@@ -91,9 +91,9 @@ test-long: setup ## Run the tests of the library itself with all their cases, an
 	$(GO) test -race -count=1 -shuffle=on -parallel $(PARALLEL) -timeout 2h . ./internal/tests/... ./internal/realtest -args -long
 
 .PHONY: chaos
-chaos: setup ## Break real nodes for a minute, as processes and as containers (CHAOS=1m)
+chaos: setup ## Break real nodes for a minute, as processes and as containers, with all scenarios (CHAOS=1m)
 	$(GO) test -count=1 -timeout 12h ./faultinject/chaos -run Chaos -v -args -duration=$(CHAOS) -nodes=process
-	$(GO) test -count=1 -timeout 12h ./faultinject/chaos -run Chaos -v -args -duration=$(CHAOS) -nodes=docker
+	$(GO) test -count=1 -parallel 1 -timeout 12h ./faultinject/chaos -run 'Chaos|Scenario' -skip Cluster -v -args -duration=$(CHAOS) -nodes=docker
 
 .PHONY: mutants
 mutants: ## Take each rule out of the protocol, and have the simulation find that
