@@ -162,7 +162,7 @@ func (h *history) actions() map[string]func(*rapid.T) {
 func checkOften(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	rounds := 50
-	if raced {
+	if testkit.Raced {
 		rounds = 5 // each takes ten times as long, and runs the same code
 	}
 	for range rounds {

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/respguard"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -183,7 +184,7 @@ func visit(t *testing.T, addr string) string {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestHostileServersChild$", "-test.timeout=1m")
-	if runtime.GOOS == "linux" && !raced {
+	if runtime.GOOS == "linux" && !testkit.Raced {
 		// The limit makes a large allocation fail soon and protects the machine.
 		cmd = exec.CommandContext(t.Context(), "sh", append([]string{"-c", `ulimit -v 8000000; exec "$0" "$@"`}, cmd.Args...)...)
 	}
@@ -210,7 +211,7 @@ func TestHostileServersChild(t *testing.T) {
 	require.NoError(t, n.Close())
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
-	if !raced {
+	if !testkit.Raced {
 		require.Less(t, memory.Sys, uint64(mostMemory))
 	}
 	fmt.Println("survived")

@@ -11,8 +11,6 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/sim"
 )
 
-const defaultSeeds = 1000
-
 // TestSeedReplaysItsHistory plays cases of each kind twice, every other one as shrink leaves it. Without equal histories, a
 // failure could not be replayed. (The race detector deliberately runs goroutines in random order.)
 //

@@ -18,7 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/faultinject/sim"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
+
+// The race detector is slow, so it gets fewer seeds.
+var defaultSeeds = map[bool]int{true: 100, false: 1000}[testkit.Raced]
 
 var (
 	seeds   = flag.Int("seeds", defaultSeeds, "how many seeds TestSimulation runs")

@@ -1,3 +1,4 @@
+// Package join tests joint locks.
 package join_test
 
 import (

@@ -1,3 +1,5 @@
+// Package kinds tests the rules that hold for every kind of lock: for plain locks, readers and writers, permits, and
+// several names.
 package kinds_test
 
 import (

@@ -1,3 +1,4 @@
+// Package latch tests latches.
 package latch_test
 
 import (

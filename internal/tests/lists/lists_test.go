@@ -1,3 +1,4 @@
+// Package lists tests programs whose lists of nodes differ: in virtual time, on nodes in memory.
 package lists_test
 
 import (

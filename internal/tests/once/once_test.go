@@ -1,3 +1,4 @@
+// Package once tests work that is done once in a window: in virtual time, on nodes in memory.
 package once_test
 
 import (

@@ -1,3 +1,4 @@
+// Package recovery tests what happens around nodes that lose their memory.
 package recovery_test
 
 import (

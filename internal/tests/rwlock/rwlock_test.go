@@ -1,3 +1,4 @@
+// Package rwlock tests locks for readers and writers.
 package rwlock_test
 
 import (

@@ -1,3 +1,4 @@
+// Package semaphore tests semaphores through the public API.
 package semaphore_test
 
 import (

@@ -1,3 +1,4 @@
+// Package tokens tests that fencing tokens grow, whatever clocks and a minority of the nodes do.
 package tokens_test
 
 import (

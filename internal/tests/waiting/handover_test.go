@@ -1,3 +1,5 @@
+// Package waiting tests how callers wait for locks: queues on the nodes, wake-ups, fairness,
+// hand-overs.
 package waiting_test
 
 import (

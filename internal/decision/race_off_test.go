@@ -1,5 +1,0 @@
-//go:build !race
-
-package decision
-
-const raced = false
