@@ -58,7 +58,7 @@ setup: ## Install what the tests need: redis-server, libfaketime and a C compile
 # The packages that take longest come first, so that others run beside them. Some of these wait for
 # servers most of the time, and others, such as the simulation, calculate.
 TESTED = $(if $(filter ./...,$(PKG)),./internal/realtest ./faultinject/chaos ./examples/service ./cmd/quorumlock ./node \
-	./internal/tests/lease ./internal/tests/waiting ./... \
+	./internal/tests/waiting ./internal/tests/load ./... \
 	$(addsuffix /...,$(addprefix ./,$(if $(FULL),$(MODULES),$(filter-out bench,$(MODULES))))),$(PKG))
 # What make test leaves out, besides tests that say so themselves. FULL=1, for CI, leaves nothing out.
 LONG := the race detector, thousands of seeds of the simulation, mutants, chaos for a minute
@@ -89,6 +89,7 @@ test-load: setup ## Run make test beside busy processes, twice as many as proces
 .PHONY: test-long
 test-long: setup ## Run the tests of the library itself with all their cases, and for longer
 	$(GO) test -race -count=1 -shuffle=on -parallel $(PARALLEL) -timeout 2h . ./internal/tests/... ./internal/realtest -args -long
+	$(GO) test -count=1 -shuffle=on -parallel $(PARALLEL) -timeout 2h ./internal/tests/load -args -long
 
 .PHONY: chaos
 chaos: setup ## Break real nodes for a minute, as processes and as containers, with all scenarios (CHAOS=1m)

@@ -22,7 +22,7 @@ func TestWaitersUnderNodeFailures(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-				r := &referee{t: t}
+				r := &fleet.Referee{T: t}
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
 				var users, shaking sync.WaitGroup
@@ -56,7 +56,7 @@ func TestWaitersUnderNodeFailures(t *testing.T) {
 					users.Go(func() {
 						lease, err := job.Acquire(t.Context())
 						if assert.NoError(t, err) {
-							r.grant(lease)
+							r.Grant(lease)
 							assert.NoError(t, lease.Release(t.Context()))
 						}
 					})
@@ -69,14 +69,14 @@ func TestWaitersUnderNodeFailures(t *testing.T) {
 				last := fleet.MustAcquire(t, f.Client().RedLock("job"))
 				time.Sleep(5 * time.Second)
 				require.Zero(t, f.Waiters())
-				r.grant(last)
+				r.Grant(last)
 			})
 		})
 	}
 }
 
 // useOnce acquires the lock, holds it for a while and releases it. Sometimes it gives up early.
-func useOnce(ctx context.Context, t *testing.T, l *quorumlock.Lock, r *referee, rng *rand.Rand) {
+func useOnce(ctx context.Context, t *testing.T, l *quorumlock.Lock, r *fleet.Referee, rng *rand.Rand) {
 	patience := time.Hour
 	if rng.IntN(4) == 0 {
 		patience = time.Duration(rng.IntN(100)) * time.Millisecond
@@ -88,7 +88,7 @@ func useOnce(ctx context.Context, t *testing.T, l *quorumlock.Lock, r *referee, 
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		return
 	}
-	r.grant(lease)
+	r.Grant(lease)
 	time.Sleep(time.Duration(rng.IntN(9)) * time.Millisecond)
 	if nested, err := l.Acquire(lease.Context()); err == nil { //nolint:contextcheck // leases nest by their context
 		assert.Equal(t, lease.Token(), nested.Token())

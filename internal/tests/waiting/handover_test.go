@@ -19,32 +19,6 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// referee checks all grants of one name: no two leases are valid at once, and tokens grow.
-type referee struct {
-	t      *testing.T
-	mu     sync.Mutex
-	leases []*quorumlock.Lease
-	last   uint64
-}
-
-func (r *referee) grant(l *quorumlock.Lease) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, before := range r.leases {
-		assert.NotNil(r.t, before.Err(), "two leases are valid at once")               //nolint:testifylint // runs in any goroutine
-		assert.NotNil(r.t, before.Context().Err(), "a context has outlived its lease") //nolint:testifylint // runs in any goroutine
-	}
-	assert.Greater(r.t, l.Token(), r.last)
-	r.last = l.Token()
-	r.leases = append(r.leases[:0], l)
-}
-
-func (r *referee) token() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.last
-}
-
 func TestFormerHolderHasNothingAfterHandover(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
@@ -206,12 +180,12 @@ func TestTokensGrowAcrossHandovers(t *testing.T) {
 			t.Run(fmt.Sprint(lost, wait), func(t *testing.T) {
 				fleet.ForEachLoss(t, 5, func(t *testing.T, f *fleet.Fleet, lose func(i int)) {
 					job := f.Client().RedLock("job")
-					r := &referee{t: t}
+					r := &fleet.Referee{T: t}
 					line := fleet.LineUp(t, job, job, job, job)
-					r.grant(line[0].Has())
+					r.Grant(line[0].Has())
 					for i := range 3 {
 						require.NoError(t, line[i].Has().Release(t.Context()))
-						r.grant(line[i+1].Has())
+						r.Grant(line[i+1].Has())
 						require.Equal(t, line[0].Has().Token()+uint64(i+1), line[i+1].Has().Token())
 						if i == 1 {
 							for _, n := range lost {
@@ -226,7 +200,7 @@ func TestTokensGrowAcrossHandovers(t *testing.T) {
 					for range 3 {
 						lease, err := other.Acquire(t.Context())
 						require.NoError(t, err)
-						r.grant(lease)
+						r.Grant(lease)
 						require.NoError(t, lease.Release(t.Context()))
 					}
 				})
@@ -291,7 +265,7 @@ func TestHandoverNeedsMatchingOptions(t *testing.T) {
 					changes = append(changes, c.change)
 				}
 				job := f.Client(changes...).RedLock("job")
-				r := &referee{t: t}
+				r := &fleet.Referee{T: t}
 				before := fleet.MustAcquire(t, job)
 				owners := make(map[string]bool)
 				var wg sync.WaitGroup
@@ -301,14 +275,14 @@ func TestHandoverNeedsMatchingOptions(t *testing.T) {
 						if !assert.NoError(t, err) { //nolint:testifylint // not the goroutine of the test
 							return
 						}
-						r.grant(lease)
+						r.Grant(lease)
 						owners[lease.Owner()] = true
 						time.Sleep(time.Millisecond)
 						assert.NoError(t, lease.Release(t.Context()))
 					})
 					fleet.Settle()
 				}
-				r.grant(before)
+				r.Grant(before)
 				require.NoError(t, before.Release(t.Context()))
 				require.Less(t, f.Elapsed(wg.Wait), time.Second)
 				fleet.Settle()
@@ -415,7 +389,7 @@ func TestCancelAtTheInstantOfHandover(t *testing.T) {
 	for range 300 {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			job := f.Client().RedLock("job")
-			r := &referee{t: t}
+			r := &fleet.Referee{T: t}
 			before, err := job.TryAcquire(t.Context())
 			require.NoError(t, err)
 			first := fleet.StartAcquire(t.Context(), t, job)
@@ -423,20 +397,20 @@ func TestCancelAtTheInstantOfHandover(t *testing.T) {
 			second := fleet.StartAcquire(ctx, t, job)
 			third := fleet.StartAcquire(t.Context(), t, job)
 			require.NoError(t, before.Release(t.Context()))
-			r.grant(first.Has())
+			r.Grant(first.Has())
 
 			go cancel()
 			require.NoError(t, first.Has().Release(t.Context()))
 			if <-second.Done; second.Err == nil {
 				had++
 				require.True(t, third.Waits())
-				r.grant(second.Lease)
+				r.Grant(second.Lease)
 				require.Equal(t, first.Lease.Token()+1, second.Lease.Token())
 				require.NoError(t, second.Lease.Release(ctx))
 			} else {
 				require.ErrorIs(t, second.Err, context.Canceled)
 			}
-			r.grant(third.Has())
+			r.Grant(third.Has())
 			require.Equal(t, first.Lease.Owner(), third.Lease.Owner())
 			require.NoError(t, third.Lease.Release(t.Context()))
 			f.RequireNoKeys()
@@ -450,7 +424,7 @@ func TestCloseDuringHandovers(t *testing.T) {
 	for i := range 40 {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			c := f.Client()
-			r := &referee{t: t}
+			r := &fleet.Referee{T: t}
 			var users sync.WaitGroup
 			for range 4 {
 				users.Go(func() {
@@ -462,7 +436,7 @@ func TestCloseDuringHandovers(t *testing.T) {
 						}
 						// The user holds the lease here, unless the client is closed.
 						if lease.Err() == nil {
-							r.grant(lease)
+							r.Grant(lease)
 						}
 						time.Sleep(100 * time.Microsecond)
 						if err := lease.Release(t.Context()); err != nil {
@@ -477,7 +451,7 @@ func TestCloseDuringHandovers(t *testing.T) {
 			f.RequireNoKeys()
 			lease, err := f.Client().RedLock("job").Acquire(t.Context())
 			require.NoError(t, err)
-			require.Greater(t, lease.Token(), r.token())
+			require.Greater(t, lease.Token(), r.Token())
 		})
 	}
 }

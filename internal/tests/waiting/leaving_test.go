@@ -111,3 +111,66 @@ func TestUndoOfAWaiterThatHasGoneQueuesNothing(t *testing.T) {
 		}
 	})
 }
+
+// A client closes an idle subscription while a new waiter asks. The queue entry of that attempt has no subscription,
+// so the wake of the next release is lost. The waiter must notice this soon.
+func TestSubscriptionClosesDuringAnAttempt(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c, spies := f.SpiedClient()
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		require.True(t, waits.Waits())
+		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, before.Release(t.Context()))
+		require.NoError(t, waits.Has().Release(t.Context()))
+		fleet.Settle()
+		before = fleet.MustAcquire(t, f.Client().RedLock("job"))
+		time.Sleep(10*time.Second - 5*time.Millisecond)
+		for _, s := range spies {
+			s.Set(func(s *fleet.Spy) { s.After = fleet.OnAcquire(func() { time.Sleep(20 * time.Millisecond) }) })
+		}
+		waits = fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		time.Sleep(15 * time.Millisecond) // The subscriptions have been closed by now.
+		require.NoError(t, before.Release(t.Context()))
+		took := f.Elapsed(func() { <-waits.Done })
+		t.Log(took)
+		require.LessOrEqual(t, took, 100*time.Millisecond)
+	})
+}
+
+// The undo of an attempt arrives after the next attempt has acquired and released the lock. It must not leave a queue
+// entry of the waiter, which has left.
+func TestUndoBehindReleaseLeavesNoEntry(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c, ways := f.SpiedClient()
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		require.NoError(t, before.Release(t.Context()))
+		require.NoError(t, waits.Has().Release(t.Context()))
+		fleet.Settle() // Wait until the inboxes are open.
+
+		f.Take("job", "x", 0, 1)
+		proceed := make(chan struct{})
+		var once sync.Once
+		ways[2].Set(func(s *fleet.Spy) { s.Before = func([]wire.Op) { once.Do(func() { <-proceed }) } })
+		_, _ = c.RedLock("third").TryAcquire(t.Context())
+		waits = fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		require.True(t, waits.Waits())
+		f.Free("job", "x", 0, 1)
+		lease := waits.Has()
+		require.NoError(t, lease.Release(t.Context()))
+		fleet.Settle()
+		close(proceed)
+		fleet.Settle()
+		noKeysOf(t, f, "job")
+		f.Take("job", "x", 0, 1, 2)
+		require.Zero(t, f.Waiters())
+	})
+}
+
+func noKeysOf(t *testing.T, f *fleet.Fleet, name string) {
+	t.Helper()
+	for _, n := range f.Nodes {
+		require.NotContains(t, n.Keys(), name)
+	}
+}

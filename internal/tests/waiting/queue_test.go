@@ -25,7 +25,7 @@ func TestClientsAreServedInOrderOfArrival(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		g := &grants{f: f}
-		r := &referee{t: t}
+		r := &fleet.Referee{T: t}
 		var wg sync.WaitGroup
 		var want []string
 		for i := range 12 {
@@ -36,7 +36,7 @@ func TestClientsAreServedInOrderOfArrival(t *testing.T) {
 			time.Sleep(time.Duration(i%3+1) * time.Millisecond)
 		}
 		time.Sleep(777 * time.Millisecond)
-		r.grant(before)
+		r.Grant(before)
 		require.NoError(t, before.Release(t.Context()))
 		wg.Wait()
 		require.Equal(t, want, g.order())

@@ -1,4 +1,6 @@
-package lease_test
+//go:build !race
+
+package load_test
 
 import (
 	"context"

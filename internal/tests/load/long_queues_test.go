@@ -1,4 +1,6 @@
-package waiting_test
+//go:build !race
+
+package load_test
 
 import (
 	"slices"
