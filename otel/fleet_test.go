@@ -1,12 +1,8 @@
 package quorumotel_test
 
 import (
-	"context"
-	"fmt"
-	"log/slog"
 	"runtime"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,35 +14,27 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/admin"
-	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/node/memory"
+	"github.com/quorumlock/quorumlock/internal/fleet"
 	quorumotel "github.com/quorumlock/quorumlock/otel"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fleet is three in-memory nodes, and the measurements and spans of its clients' hooks.
-type fleet struct {
-	t      *testing.T
-	nodes  []*memory.Node
+// observed is a fleet of three nodes, and the measurements and spans of its clients' hooks.
+type observed struct {
+	*fleet.Fleet
 	hooks  quorumlock.Hooks
 	reader *metric.ManualReader
 	spans  *tracetest.SpanRecorder
 	tracer *sdktrace.TracerProvider
 }
 
-// inVirtualTime runs a test in a bubble, where time passes only while all goroutines wait.
-func inVirtualTime(t *testing.T, test func(t *testing.T, f *fleet), options ...quorumotel.Option) {
+func inVirtualTime(t *testing.T, test func(t *testing.T, f *observed), options ...quorumotel.Option) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		f := &fleet{t: t, reader: metric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
+	fleet.InVirtualTime(t, 3, func(t *testing.T, nodes *fleet.Fleet) {
+		f := &observed{Fleet: nodes, reader: metric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
 		f.tracer = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(f.spans))
-		for i := range 3 {
-			f.nodes = append(f.nodes, memory.New(fmt.Sprintf("n%d", i+1), clock.Process()))
-		}
-		_, err := admin.Init(t.Context(), f.config())
-		require.NoError(t, err)
+		var err error
 		f.hooks, err = quorumotel.NewHooks(append([]quorumotel.Option{
 			quorumotel.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(f.reader))),
 			quorumotel.WithTracerProvider(f.tracer),
@@ -56,49 +44,31 @@ func inVirtualTime(t *testing.T, test func(t *testing.T, f *fleet), options ...q
 	})
 }
 
-func (f *fleet) config() quorumlock.Config {
-	cfg := quorumlock.Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler), Hooks: f.hooks}
-	for _, nd := range f.nodes {
-		cfg.Nodes = append(cfg.Nodes, nd)
-	}
-	return cfg
-}
-
-func (f *fleet) client() *quorumlock.Client {
-	f.t.Helper()
-	c, err := quorumlock.New(f.config())
-	require.NoError(f.t, err)
-	f.t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return c
+func (f *observed) client() *quorumlock.Client {
+	return f.Client(func(cfg *quorumlock.Config) { cfg.Hooks = f.hooks })
 }
 
 // acquire acquires a lock, and waits until all nodes have voted.
-func (f *fleet) acquire(l *quorumlock.Lock) *quorumlock.Lease {
-	f.t.Helper()
-	lease, err := l.Acquire(f.t.Context())
-	require.NoError(f.t, err)
-	f.t.Cleanup(func() { runtime.KeepAlive(lease) })
-	synctest.Wait()
+func (f *observed) acquire(l *quorumlock.Lock) *quorumlock.Lease {
+	f.T.Helper()
+	lease, err := l.Acquire(f.T.Context())
+	require.NoError(f.T, err)
+	f.T.Cleanup(func() { runtime.KeepAlive(lease) })
+	fleet.Settle()
 	return lease
 }
 
-func (f *fleet) release(l *quorumlock.Lease) {
-	f.t.Helper()
-	require.NoError(f.t, l.Release(f.t.Context()))
-	synctest.Wait()
-}
-
-func (f *fleet) stop(nodes ...int) {
-	for _, i := range nodes {
-		f.nodes[i].Stop()
-	}
+func (f *observed) release(l *quorumlock.Lease) {
+	f.T.Helper()
+	require.NoError(f.T, l.Release(f.T.Context()))
+	fleet.Settle()
 }
 
 // measured returns all measurements by name. Sums that went up and down again are included with 0.
-func (f *fleet) measured() map[string]metricdata.Metrics {
-	f.t.Helper()
+func (f *observed) measured() map[string]metricdata.Metrics {
+	f.T.Helper()
 	var all metricdata.ResourceMetrics
-	require.NoError(f.t, f.reader.Collect(f.t.Context(), &all))
+	require.NoError(f.T, f.reader.Collect(f.T.Context(), &all))
 	by := make(map[string]metricdata.Metrics)
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
@@ -110,8 +80,8 @@ func (f *fleet) measured() map[string]metricdata.Metrics {
 
 // points returns an instrument's values by attributes: "a=1 b=2". For a histogram, it returns the number of
 // measurements.
-func (f *fleet) points(name string) map[string]int64 {
-	f.t.Helper()
+func (f *observed) points(name string) map[string]int64 {
+	f.T.Helper()
 	all := make(map[string]int64)
 	switch data := f.measured()[name].Data.(type) {
 	case metricdata.Sum[int64]:
@@ -131,16 +101,16 @@ func (f *fleet) points(name string) map[string]int64 {
 }
 
 // took returns the sum of a histogram's times under some attributes.
-func (f *fleet) took(name, attributes string) time.Duration {
-	f.t.Helper()
+func (f *observed) took(name, attributes string) time.Duration {
+	f.T.Helper()
 	data, ok := f.measured()[name].Data.(metricdata.Histogram[float64])
-	require.True(f.t, ok, name)
+	require.True(f.T, ok, name)
 	for _, p := range data.DataPoints {
 		if text(p.Attributes) == attributes {
 			return time.Duration(p.Sum * float64(time.Second)).Round(time.Microsecond)
 		}
 	}
-	f.t.Fatalf("%s has nothing under %q", name, attributes)
+	f.T.Fatalf("%s has nothing under %q", name, attributes)
 	return 0
 }
 

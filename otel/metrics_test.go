@@ -18,7 +18,7 @@ import (
 )
 
 func TestLeaseIsMeasuredFromCallToEnd(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		lock := f.client().RedLock("job")
 		lease := f.acquire(lock)
 		require.Equal(t, map[string]int64{"": 1}, f.points("quorumlock.lease.count"))
@@ -45,7 +45,7 @@ func TestLeaseIsMeasuredFromCallToEnd(t *testing.T) {
 }
 
 func TestWaitingIsMeasuredSeparately(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		held := f.acquire(f.client().RedLock("job"))
 		time.AfterFunc(3*time.Second, func() { _ = held.Release(context.Background()) })
 		f.release(f.acquire(f.client().RedLock("job")))
@@ -57,7 +57,7 @@ func TestWaitingIsMeasuredSeparately(t *testing.T) {
 }
 
 func TestHandoversAreCountedSeparately(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		other := f.acquire(f.client().RedLock("job"))
 		client := f.client()
 		leases := make(chan *quorumlock.Lease, 2)
@@ -80,23 +80,23 @@ func TestHandoversAreCountedSeparately(t *testing.T) {
 }
 
 func TestFailuresAreCountedByKind(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		client := f.client()
 		held := f.acquire(client.RedLock("job"))
 		_, err := f.client().RedLock("job").TryAcquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
 		f.release(held)
-		for _, nd := range f.nodes {
+		for _, nd := range f.Nodes {
 			nd.Pause()
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		_, err = client.RedLock("job").TryAcquire(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		for _, nd := range f.nodes {
+		for _, nd := range f.Nodes {
 			nd.Resume()
 		}
-		f.stop(0, 1)
+		f.Stop(0, 1)
 		_, err = client.RedLock("job").TryAcquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 		synctest.Wait()
@@ -109,7 +109,7 @@ func TestFailuresAreCountedByKind(t *testing.T) {
 			"the second fan-out does not ask the node, which is down, and counts it by the cause")
 		require.EqualValues(t, 0, f.points("quorumlock.node.up")["node.name=n1"])
 		require.EqualValues(t, 1, f.points("quorumlock.node.up")["node.name=n3"])
-		f.nodes[0].Start()
+		f.Nodes[0].Start()
 		require.NoError(t, f.acquire(client.RedLock("job")).Release(t.Context()))
 		synctest.Wait()
 		require.EqualValues(t, 1, f.points("quorumlock.node.up")["node.name=n1"], "n1 answers again")
@@ -117,7 +117,7 @@ func TestFailuresAreCountedByKind(t *testing.T) {
 }
 
 func TestLossesAreCountedByCause(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		client := f.client()
 		lose := func(o quorumlock.LockOptions, fail func(*quorumlock.Lock)) {
 			lock := client.RedLock("job").With(o)
@@ -135,7 +135,7 @@ func TestLossesAreCountedByCause(t *testing.T) {
 			require.NoError(t, err)
 		})
 		deleteLock := func(owner string) { // as an operator does it by hand
-			for _, nd := range f.nodes {
+			for _, nd := range f.Nodes {
 				nd.Do(t.Context(), []wire.Op{{Kind: wire.Release, Names: []string{"job"}, Owner: owner}}, make([]wire.Reply, 1))
 			}
 		}
@@ -152,7 +152,7 @@ func TestLossesAreCountedByCause(t *testing.T) {
 		deleteLock(next.Owner())
 		require.ErrorIs(t, next.Release(t.Context()), quorumlock.ErrLost)
 		synctest.Wait()
-		lose(quorumlock.LockOptions{}, func(*quorumlock.Lock) { f.stop(0, 1) })
+		lose(quorumlock.LockOptions{}, func(*quorumlock.Lock) { f.Stop(0, 1) })
 		require.Equal(t, map[string]int64{
 			"lease.end=expired": 1, "lease.end=hold_limit": 1, "lease.end=forced": 1, "lease.end=unconfirmed": 1, "lease.end=leaked": 0,
 			"lease.end=taken": 1, "lease.end=gone": 1,
@@ -162,7 +162,7 @@ func TestLossesAreCountedByCause(t *testing.T) {
 }
 
 func TestCloseCountsNoLosses(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		client := f.client()
 		f.acquire(client.RedLock("job"))
 		require.NoError(t, client.Close(t.Context()))
@@ -174,15 +174,15 @@ func TestCloseCountsNoLosses(t *testing.T) {
 }
 
 func TestDegradedLeasesAreCounted(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		client := f.client()
 		a, b := f.acquire(client.RedLock("a")), f.acquire(client.RedLock("b"))
-		f.stop(2)
+		f.Stop(2)
 		time.Sleep(15 * time.Second)
 		require.Equal(t, map[string]int64{"lease.spare=0": 2}, f.points("quorumlock.lease.degraded"))
 		f.release(a)
 		require.Equal(t, map[string]int64{"lease.spare=0": 1}, f.points("quorumlock.lease.degraded"))
-		f.nodes[2].Start()
+		f.Nodes[2].Start()
 		time.Sleep(15 * time.Second)
 		require.Equal(t, map[string]int64{"lease.spare=0": 0}, f.points("quorumlock.lease.degraded"))
 		f.release(b)
@@ -190,8 +190,8 @@ func TestDegradedLeasesAreCounted(t *testing.T) {
 }
 
 func TestRecoveriesAreCounted(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
-		f.nodes[0].Flush()
+	inVirtualTime(t, func(t *testing.T, f *observed) {
+		f.Nodes[0].Flush()
 		f.release(f.acquire(f.client().RedLock("job")))
 		recoveries := f.points("quorumlock.node.recoveries")
 		require.EqualValues(t, 1, recoveries["node.had_marker=false node.name=n1"])
@@ -204,7 +204,7 @@ func TestRecoveriesAreCounted(t *testing.T) {
 }
 
 func TestLatchesAreMeasured(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		latch := f.client().Latch("ready")
 		require.ErrorIs(t, latch.CountDown(t.Context(), "a"), quorumlock.ErrLatchNotSet)
 		require.NoError(t, latch.Set(t.Context(), 1))
@@ -221,7 +221,7 @@ func TestLocksAreGrouped(t *testing.T) {
 		kind, _, _ := strings.Cut(name, "-")
 		return kind
 	})
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		client := f.client()
 		for _, name := range []string{"invoice-1", "invoice-2", "report-1"} {
 			f.release(f.acquire(client.RedLock(name)))
@@ -235,7 +235,7 @@ func TestLocksAreGrouped(t *testing.T) {
 
 // TestNumberOfGroupsIsBounded: a function that returns ever new groups must not create ever new time series.
 func TestNumberOfGroupsIsBounded(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		client := f.client()
 		for range 2 {
 			for i := range 120 {
@@ -250,7 +250,7 @@ func TestNumberOfGroupsIsBounded(t *testing.T) {
 }
 
 func TestLockNamesAreNotRecordedByDefault(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		f.release(f.acquire(f.client().RedLock("very-special")))
 		for name := range f.measured() {
 			for attributes := range f.points(name) {
@@ -281,16 +281,16 @@ func TestFailedInstrumentIsAnError(t *testing.T) {
 // TestNodeIsUpForTheNextClient: the client that took a node for down is closed. The next client of the same hooks gets
 // answers from the node and no NodeUp, since it never took the node for down.
 func TestNodeIsUpForTheNextClient(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		first := f.client()
 		f.release(f.acquire(first.RedLock("job")))
-		f.stop(0)
+		f.Stop(0)
 		f.release(f.acquire(first.RedLock("job")))
 		require.EqualValues(t, 0, f.points("quorumlock.node.up")["node.name=n1"])
 		_ = first.Close(t.Context()) // the last release is not confirmed by n1
 		granted := func() int64 { return f.points("quorumlock.node.votes")["node.name=n1 operation=acquire vote=granted"] }
 		before := granted()
-		f.nodes[0].Start()
+		f.Nodes[0].Start()
 		f.release(f.acquire(f.client().RedLock("job")))
 		require.Greater(t, granted(), before)
 		require.EqualValues(t, 1, f.points("quorumlock.node.up")["node.name=n1"])

@@ -17,30 +17,30 @@ import (
 )
 
 // only returns the single span that has ended, and forgets it.
-func (f *fleet) only() sdktrace.ReadOnlySpan {
-	f.t.Helper()
+func (f *observed) only() sdktrace.ReadOnlySpan {
+	f.T.Helper()
 	synctest.Wait()
 	spans := f.spans.Ended()
-	require.Len(f.t, spans, 1)
+	require.Len(f.T, spans, 1)
 	f.spans.Reset()
 	return spans[0]
 }
 
 func TestAcquisitionIsASpanOfItsCaller(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		client := f.client()
 		first, err := client.RedLock("first").Acquire(t.Context()) // the nodes know the client from now on
 		require.NoError(t, err)
 		require.NoError(t, first.Release(t.Context()))
 		synctest.Wait()
 		f.spans.Reset()
-		f.nodes[2].Pause()
+		f.Nodes[2].Pause()
 		ctx, caller := f.tracer.Tracer("caller").Start(t.Context(), "work")
-		began := time.Now()
+		began := f.Clock.Wall()
 		lease, err := client.RedLock("job").Acquire(ctx)
 		require.NoError(t, err)
 		time.Sleep(time.Second) // The exchange with n3 times out.
-		f.nodes[2].Resume()
+		f.Nodes[2].Resume()
 
 		span := f.only()
 		require.Equal(t, "quorumlock acquire", span.Name())
@@ -70,7 +70,7 @@ func TestAcquisitionIsASpanOfItsCaller(t *testing.T) {
 }
 
 func TestSpanOfWaiterHasAllAttempts(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		held := f.acquire(f.client().RedLock("job"))
 		f.only()
 		time.AfterFunc(time.Second, func() { _ = held.Release(context.Background()) })
@@ -88,7 +88,7 @@ func TestSpanOfWaiterHasAllAttempts(t *testing.T) {
 }
 
 func TestSpanOfFailureHasItsReason(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		client := f.client()
 		f.acquire(f.client().RedLock("job"))
 		f.only()
@@ -98,7 +98,7 @@ func TestSpanOfFailureHasItsReason(t *testing.T) {
 		require.Equal(t, codes.Unset, span.Status().Code, "a held lock is no error")
 		require.Contains(t, span.Attributes(), attribute.String("error.type", "held"))
 
-		f.stop(0, 1)
+		f.Stop(0, 1)
 		_, err = client.RedLock("free").TryAcquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 		span = f.only()
@@ -110,7 +110,7 @@ func TestSpanOfFailureHasItsReason(t *testing.T) {
 
 // A name may be any bytes. An exporter rejects a batch of spans or metrics for one that is not valid UTF-8.
 func TestNamesAreValidUTF8(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, f *fleet) {
+	inVirtualTime(t, func(t *testing.T, f *observed) {
 		f.release(f.acquire(f.client().RedLock("a\xff")))
 		require.Contains(t, f.only().Attributes(), attribute.StringSlice("quorumlock.lock.names", []string{"a\uFFFD"}))
 		require.Contains(t, fmt.Sprint(f.points("quorumlock.lease.count")), "lock.group=a\uFFFD")
