@@ -39,6 +39,13 @@ func TestTallyRecordRefuses(t *testing.T) {
 	require.Equal(t, decision.Missing, tally.Vote(64))
 }
 
+func TestTallyAllocatesNothing(t *testing.T) {
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		tally := decision.NewTally(5, 3)
+		_ = tally.Record(1, decision.Denied) && tally.Vote(1) == decision.Denied && tally.Result() == decision.Won && tally.Blocked()
+	}))
+}
+
 func TestTallyThatCannotBeWon(t *testing.T) {
 	var zero decision.Tally
 	require.Equal(t, decision.Lost, zero.Result())

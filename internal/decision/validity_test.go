@@ -90,6 +90,7 @@ func TestValidUntil(t *testing.T) {
 		{"the largest instant", []time.Duration{largest, largest}, 2, largest},
 	} {
 		require.Equal(t, tc.want, decision.ValidUntil(tc.expiries, tc.need), tc.name)
+		require.Zero(t, testing.AllocsPerRun(10, func() { decision.ValidUntil(tc.expiries, tc.need) }), tc.name)
 	}
 }
 

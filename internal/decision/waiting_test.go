@@ -91,6 +91,7 @@ func TestFreeAfter(t *testing.T) {
 		{"for ever", []time.Duration{largest, 3}, 0, 2, largest},
 	} {
 		require.Equal(t, tc.want, decision.FreeAfter(tc.told, tc.free, tc.need), tc.name)
+		require.Zero(t, testing.AllocsPerRun(10, func() { decision.FreeAfter(tc.told, tc.free, tc.need) }), tc.name)
 	}
 }
 
