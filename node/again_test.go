@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -19,7 +20,7 @@ import (
 // that has run asks for more keys. Its first reply counts.
 func TestRedisReleaseThatAsksForKeysWhenRepeated(t *testing.T) {
 	var asked []string
-	n := open(t, newFront(t, fake(func(args []string) (string, bool) {
+	n := open(t, redisproc.Serve(t, fake(func(args []string) (string, bool) {
 		inspects := args[3] == "b"
 		asked = append(asked, args[0]+" "+args[3])
 		switch {
@@ -34,7 +35,7 @@ func TestRedisReleaseThatAsksForKeysWhenRepeated(t *testing.T) {
 		default:
 			return ":0\r\n", true
 		}
-	})).addr())
+	})).Addr())
 	replies := do(n, inspect("b"), release("o1", "a"))
 	for _, r := range replies {
 		require.NoError(t, r.Err)
@@ -75,14 +76,14 @@ func TestRedisConnectionLostBeforeAnOperationRunsAgain(t *testing.T) {
 // While a slot of a cluster moves, its owner refuses a command if one of the keys is not there, as the queue of a name that
 // is acquired, or the name itself. Renewals in the same command need no such key.
 func TestRedisRenewalsBesideAKeyThatHasMoved(t *testing.T) {
-	n := open(t, newFront(t, fake(func(args []string) (string, bool) {
+	n := open(t, redisproc.Serve(t, fake(func(args []string) (string, bool) {
 		for _, key := range args {
 			if key == "b" || strings.HasPrefix(key, "quorumlock:tombstone:") {
 				return "-TRYAGAIN Multiple keys request during rehashing of slot\r\n", true
 			}
 		}
 		return ":1\r\n", true
-	})).addr())
+	})).Addr())
 	replies := do(n, renew("o1", "a"), acquire("o2", "b"), renew("o3", "c"))
 	for _, i := range []int{0, 2} {
 		require.NoError(t, replies[i].Err)
@@ -104,11 +105,11 @@ func TestRedisAnswersBeforeALossCount(t *testing.T) {
 			return "", false
 		}
 	})
-	n := open(t, newFront(t, func(c net.Conn) {
+	n := open(t, redisproc.Serve(t, func(c net.Conn) {
 		if connections.Add(1) == 1 {
 			first(c)
 		}
-	}).addr())
+	}).Addr())
 	require.NoError(t, do(n, inspect("used before"))[0].Err)
 	replies := do(n, renew("o1", "a"), release("o2", "b"), renew("o3", "c"))
 	require.ErrorIs(t, replies[1].Err, node.ErrUnreachable)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -32,7 +33,7 @@ func TestRedisListOfALatchFitsItsSize(t *testing.T) {
 		{list, told(2, "x", "x"), -1},
 		{look, told(1, "x"), -1},
 	} {
-		n := open(t, newFront(t, fake(always(c.answer))).addr())
+		n := open(t, redisproc.Serve(t, fake(always(c.answer))).Addr())
 		if c.ids < 0 {
 			garbled(t, n, c.op)
 			continue

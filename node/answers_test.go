@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -78,7 +79,7 @@ var kinds = []wire.Op{
 func TestRedisWrongAnswers(t *testing.T) {
 	for name, answer := range wrong {
 		t.Run(name, func(t *testing.T) {
-			n := open(t, newFront(t, fake(always(answer))).addr())
+			n := open(t, redisproc.Serve(t, fake(always(answer))).Addr())
 			for _, op := range kinds {
 				if (op.Kind == wire.Release || op.Kind == wire.Leave) && answer[:2] == ":0" {
 					continue
@@ -143,7 +144,7 @@ func TestRedisWrongAnswers(t *testing.T) {
 	} {
 		for _, answer := range c.answers {
 			t.Run(fmt.Sprintf("%v %q", c.op.Kind, answer), func(t *testing.T) {
-				garbled(t, open(t, newFront(t, fake(always(answer))).addr()), c.op)
+				garbled(t, open(t, redisproc.Serve(t, fake(always(answer))).Addr()), c.op)
 			})
 		}
 	}
@@ -208,7 +209,7 @@ func TestRedisRightAnswers(t *testing.T) {
 		{opens, array("id", 7, 4, 1), wire.Reply{Outcome: wire.Denied, Marker: marker}},
 	} {
 		t.Run(fmt.Sprintf("%v %q", c.op.Kind, c.answer), func(t *testing.T) {
-			n := open(t, newFront(t, fake(always(c.answer))).addr())
+			n := open(t, redisproc.Serve(t, fake(always(c.answer))).Addr())
 			assert.Equal(t, c.reply, do(n, c.op)[0])
 		})
 	}
@@ -244,7 +245,7 @@ func TestRedisRefusals(t *testing.T) {
 		{restores(300_000, 100_000_000), array("CLOCK", 400_000), node.ErrClock, &node.ClockError{Ahead: 99_600 * ms, Limit: limits.MaxClockSkew}, 0},
 	} {
 		t.Run(fmt.Sprintf("%v %q", c.op.Kind, c.answer), func(t *testing.T) {
-			opt := rueidis.ClientOption{InitAddress: []string{newFront(t, fake(always(c.answer))).addr()}}
+			opt := rueidis.ClientOption{InitAddress: []string{redisproc.Serve(t, fake(always(c.answer))).Addr()}}
 			made := dials(&opt)
 			n := openWith(t, opt)
 			for range 2 {
@@ -278,8 +279,8 @@ func FuzzRedisAnswers(f *testing.F) {
 		}
 	}
 	var answer string
-	server := newFront(f, fake(func([]string) (string, bool) { return answer, false }))
-	opt := rueidis.ClientOption{InitAddress: []string{server.addr()}}
+	server := redisproc.Serve(f, fake(func([]string) (string, bool) { return answer, false }))
+	opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}}
 	f.Fuzz(func(t *testing.T, kind byte, text string) {
 		answer = text
 		n, err := node.NewRedis(opt)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -69,10 +70,10 @@ func TestRedisServersOfOtherProtocols(t *testing.T) {
 		"is protected":        {says("-DENIED Redis is running in protected mode\r\n"), node.ErrMisconfigured},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFront(t, c.serve)
-			opt := rueidis.ClientOption{InitAddress: []string{f.addr()}}
+			f := redisproc.Serve(t, c.serve)
+			opt := rueidis.ClientOption{InitAddress: []string{f.Addr()}}
 			if errors.Is(c.reason, node.ErrTimeout) {
-				opt = hasty(f.addr())
+				opt = hasty(f.Addr())
 			}
 			n := openWith(t, opt)
 			began := time.Now()
@@ -84,7 +85,8 @@ func TestRedisServersOfOtherProtocols(t *testing.T) {
 			}
 			assert.Less(t, time.Since(began), soon)
 
-			f.replace(forward(server.Addr()))
+			f.Serve(redisproc.Forward(server.Addr()))
+			f.Sever()
 			eventually(t, wire.Granted, n, acquire("o1", "a"))
 			eventually(t, wire.Released, n, release("o1", "a"))
 		})
@@ -119,7 +121,7 @@ func TestRedisErrorReplies(t *testing.T) {
 		"NOSCRIPT No matching script. Please use EVAL.":                                                                   {reason: node.ErrRejected},
 	} {
 		t.Run(text, func(t *testing.T) {
-			opt := rueidis.ClientOption{InitAddress: []string{newFront(t, fake(always("-"+text+"\r\n"))).addr()}}
+			opt := rueidis.ClientOption{InitAddress: []string{redisproc.Serve(t, fake(always("-"+text+"\r\n"))).Addr()}}
 			made := dials(&opt)
 			n := openWith(t, opt)
 			for range 2 {
@@ -142,13 +144,13 @@ func TestRedisErrorReplies(t *testing.T) {
 func TestRedisServerThatFallsSilent(t *testing.T) {
 	server := start(t)
 	var quiet atomic.Bool
-	f := newFront(t, fake(func([]string) (string, bool) {
+	f := redisproc.Serve(t, fake(func([]string) (string, bool) {
 		if quiet.Load() {
 			return "", true
 		}
 		return ":0\r\n", true
 	}))
-	n := openWith(t, hasty(f.addr()))
+	n := openWith(t, hasty(f.Addr()))
 	eventually(t, wire.Absent, n, release("o1", "a"))
 	quiet.Store(true)
 	began := time.Now()
@@ -159,7 +161,8 @@ func TestRedisServerThatFallsSilent(t *testing.T) {
 	require.NoError(t, n.Probe(context.Background()), "the server answers the greeting of a new connection")
 	require.ErrorIs(t, n.Probe(context.Background()), node.ErrTimeout, "the server answers nothing after the greeting")
 	assert.Less(t, time.Since(began), soon)
-	f.replace(forward(server.Addr()))
+	f.Serve(redisproc.Forward(server.Addr()))
+	f.Sever()
 	eventually(t, wire.Granted, n, acquire("o1", "a"))
 }
 
@@ -173,7 +176,7 @@ func TestRedisServerThatCannotGreet(t *testing.T) {
 		"-ERR unknown command 'CLIENT'\r\n":         true,
 		"$9\r\nno fields\r\n":                       true,
 	} {
-		f := newFront(t, func(c net.Conn) {
+		f := redisproc.Serve(t, func(c net.Conn) {
 			converse(c, func(args []string) (string, bool) {
 				switch args[0] {
 				case "PING":
@@ -187,7 +190,7 @@ func TestRedisServerThatCannotGreet(t *testing.T) {
 				return ":1\r\n", true
 			})
 		})
-		r := do(open(t, f.addr()), acquire("o1", "a"))[0]
+		r := do(open(t, f.Addr()), acquire("o1", "a"))[0]
 		if usable {
 			assert.Equal(t, wire.Granted, r.Outcome, answer)
 			continue
@@ -199,7 +202,7 @@ func TestRedisServerThatCannotGreet(t *testing.T) {
 
 func TestRedisPushesAreNotAnswers(t *testing.T) {
 	push := ">2\r\n$10\r\ninvalidate\r\n*0\r\n"
-	n := open(t, newFront(t, fake(always(push+":1\r\n"+push))).addr())
+	n := open(t, redisproc.Serve(t, fake(always(push+":1\r\n"+push))).Addr())
 	for range 3 {
 		want(t, wire.Granted, n, acquire("o1", "a"))
 	}
@@ -208,14 +211,14 @@ func TestRedisPushesAreNotAnswers(t *testing.T) {
 // A truncated answer to a batch counts for none of its operations.
 func TestRedisConnectionThatBreaksInAnAnswerToMany(t *testing.T) {
 	for _, part := range []string{"", "*4\r\n", "*4\r\n:1\r\n:1\r\n", "*4\r\n:1\r\n:1\r\n:1\r\n:"} {
-		n := open(t, newFront(t, fake(func([]string) (string, bool) { return part, false })).addr())
+		n := open(t, redisproc.Serve(t, fake(func([]string) (string, bool) { return part, false })).Addr())
 		for _, r := range do(n, acquire("o1", "a"), acquire("o1", "b"), acquire("o1", "c"), acquire("o1", "d")) {
 			require.ErrorIs(t, r.Err, node.ErrUnreachable, "%q", part)
 			assert.False(t, r.Unsent)
 		}
 	}
 	for _, whole := range []string{":1\r\n", "*0\r\n", "*3\r\n:1\r\n:1\r\n:1\r\n", "*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n", "+OK\r\n"} {
-		n := open(t, newFront(t, fake(always(whole))).addr())
+		n := open(t, redisproc.Serve(t, fake(always(whole))).Addr())
 		for _, r := range do(n, acquire("o1", "a"), acquire("o1", "b"), release("o1", "c"), renew("o1", "d")) {
 			require.ErrorIs(t, r.Err, node.ErrProtocol, "%q", whole)
 		}
@@ -227,10 +230,10 @@ func TestRedisAnswersToMany(t *testing.T) {
 	ops := []wire.Op{acquire("o1", "a"), release("o1", "b"), release("o1", "c"), renew("o1", "d"), renew("o1", "e")}
 	granted := []wire.Outcome{wire.Granted, wire.Absent, wire.Released, wire.Granted, wire.Healed}
 	for _, right := range []string{"$5\r\n10112\r\n", "+10112\r\n", array("1", "0", "1", "1", "2"), array(1, 0, 1, 1, 2)} {
-		wantAll(t, open(t, newFront(t, fake(always(right))).addr()), ops, granted...)
+		wantAll(t, open(t, redisproc.Serve(t, fake(always(right))).Addr()), ops, granted...)
 	}
 	for _, wrong := range []string{"", "1011", "101121", "xxxxx", "22233", "\xff\x00/:9"} {
-		n := open(t, newFront(t, fake(always(fmt.Sprintf("$%d\r\n%s\r\n", len(wrong), wrong)))).addr())
+		n := open(t, redisproc.Serve(t, fake(always(fmt.Sprintf("$%d\r\n%s\r\n", len(wrong), wrong)))).Addr())
 		for _, r := range do(n, ops...) {
 			require.ErrorIs(t, r.Err, node.ErrProtocol, "%q", wrong)
 			require.Equal(t, wire.Reply{Err: r.Err}, r)
@@ -238,7 +241,7 @@ func TestRedisAnswersToMany(t *testing.T) {
 	}
 	// Each digit is an answer to its own operation.
 	for i, mixed := range []string{"00112", "12112", "10212", "10102", "10110"} {
-		n := open(t, newFront(t, fake(always("$5\r\n"+mixed+"\r\n"))).addr())
+		n := open(t, redisproc.Serve(t, fake(always("$5\r\n"+mixed+"\r\n"))).Addr())
 		for j, r := range do(n, ops...) {
 			if j == i {
 				require.ErrorIs(t, r.Err, node.ErrProtocol, "%q", mixed)
@@ -247,7 +250,7 @@ func TestRedisAnswersToMany(t *testing.T) {
 			}
 		}
 	}
-	n := open(t, newFront(t, fake(always(array("1", "", "10", "01", nil)))).addr())
+	n := open(t, redisproc.Serve(t, fake(always(array("1", "", "10", "01", nil)))).Addr())
 	for i, r := range do(n, ops...) {
 		require.Equal(t, i == 0, r.Err == nil, "%d: %v", i, r.Err)
 	}

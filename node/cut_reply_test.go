@@ -74,7 +74,7 @@ func newBehindCut(t *testing.T) behindCut {
 		require.NoError(t, err)
 	}
 	c := &answerCut{}
-	opt, err := node.ParseOptions(redisproc.Relay(t, server.Addr(), redisproc.Copy, c.answers))
+	opt, err := node.ParseOptions(redisproc.Relay(t, server.Addr(), redisproc.Copy, c.answers).Addr())
 	require.NoError(t, err)
 	// A node repeats a question only within its timeout, and a busy machine may stop the test for a second.
 	opt.Timeout, opt.ConnectTimeout = 20*time.Second, 20*time.Second

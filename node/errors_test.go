@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -52,7 +53,7 @@ func TestErrorsDoNotTellOurPort(t *testing.T) {
 // A server may send an error of any text. Errors and log lines show the beginning of a long one.
 func TestErrorsCutTheTextOfAServer(t *testing.T) {
 	long := strings.Repeat("é", 30_000)
-	n := open(t, newFront(t, fake(always("!60000\r\n"+long+"\r\n"))).addr())
+	n := open(t, redisproc.Serve(t, fake(always("!60000\r\n"+long+"\r\n"))).Addr())
 	for range 2 {
 		text := failure(t, node.ErrRejected, n, acquire("o1", "a")).Error()
 		assert.Less(t, len(text), 700, "%.1000s", text)

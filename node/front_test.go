@@ -12,103 +12,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
-
-// front listens on a port and passes each connection to the current handler. The handler is a fake
-// server or a proxy to a real one.
-type front struct {
-	listener net.Listener
-	serve    atomic.Pointer[func(net.Conn)]
-	wg       sync.WaitGroup
-
-	mu     sync.Mutex
-	conns  []net.Conn
-	closed bool
-}
-
-// newFront starts to listen. It stops all its goroutines at the end of the test.
-func newFront(t testing.TB, serve func(net.Conn)) *front {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	f := &front{listener: l}
-	f.serve.Store(&serve)
-	f.wg.Go(f.accept)
-	t.Cleanup(func() {
-		_ = l.Close()
-		f.mu.Lock()
-		f.closed = true
-		f.mu.Unlock()
-		f.sever()
-		f.wg.Wait()
-	})
-	return f
-}
-
-func (f *front) addr() string { return f.listener.Addr().String() }
-
-// replace serves new connections with another function and closes the open ones.
-func (f *front) replace(serve func(net.Conn)) {
-	f.serve.Store(&serve)
-	f.sever()
-}
-
-// sever closes all connections.
-func (f *front) sever() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, c := range f.conns {
-		_ = c.Close()
-	}
-	f.conns = nil
-}
-
-// keep registers a connection that sever closes.
-func (f *front) keep(c net.Conn) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		_ = c.Close()
-	}
-	f.conns = append(f.conns, c)
-}
-
-func (f *front) accept() {
-	for {
-		c, err := f.listener.Accept()
-		if err != nil {
-			return
-		}
-		f.keep(c)
-		f.wg.Go(func() {
-			defer func() { _ = c.Close() }()
-			(*f.serve.Load())(c)
-		})
-	}
-}
-
-// forward proxies a connection to the server at target.
-func forward(target string) func(net.Conn) {
-	return func(c net.Conn) {
-		up, err := net.Dial("tcp", target)
-		if err != nil {
-			return
-		}
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			_, _ = io.Copy(c, up)
-			_ = c.Close()
-		})
-		_, _ = io.Copy(up, c)
-		_ = up.Close()
-		wg.Wait()
-	}
-}
 
 // relay is a proxy to a server. It can hold back the bytes that the client has sent.
 type relay struct {
-	*front
+	*redisproc.Front
 	target string
 	// holding makes new connections hold back bytes from their first script on.
 	holding atomic.Bool
@@ -130,8 +39,8 @@ type pipe struct {
 }
 
 func newRelay(t testing.TB, target string) *relay {
-	r := &relay{front: newFront(t, func(net.Conn) {}), target: target}
-	r.replace(r.carry)
+	r := &relay{Front: redisproc.Serve(t, func(net.Conn) {}), target: target}
+	r.Serve(r.carry)
 	return r
 }
 
@@ -140,12 +49,14 @@ func (r *relay) carry(c net.Conn) {
 	if err != nil {
 		return
 	}
-	r.keep(up)
+	r.Keep(up)
 	w := &pipe{relay: r, up: up.(*net.TCPConn), read: make(chan struct{}), drained: make(chan struct{})}
 	r.mu.Lock()
 	r.pipes = append(r.pipes, w)
 	r.mu.Unlock()
-	r.wg.Go(func() {
+	var answers sync.WaitGroup
+	defer answers.Wait()
+	answers.Go(func() {
 		defer close(w.drained)
 		_, _ = io.Copy(c, up)
 		_, _ = io.Copy(io.Discard, up)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/respguard"
 	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -100,7 +101,7 @@ func TestRedisHostileServers(t *testing.T) {
 		for what, c := range hostile {
 			t.Run(strings.ToLower(stage)+" "+what, func(t *testing.T) {
 				t.Parallel()
-				said := visit(t, newFront(t, hostileAt(stage, c.says, c.goesOn, always(":1\r\n"))).addr())
+				said := visit(t, redisproc.Serve(t, hostileAt(stage, c.says, c.goesOn, always(":1\r\n"))).Addr())
 				require.Contains(t, said, "survived")
 				require.Contains(t, said, node.ErrProtocol.Error()+": "+c.err.Error())
 			})
@@ -142,16 +143,16 @@ func TestRedisHostileSentinels(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %.20q", strings.ToLower(stage), says[max(0, len(says)-50):]), func(t *testing.T) {
 				t.Parallel()
 				master := make(chan string, 1)
-				front := newFront(t, hostileAt(stage, says, "", fakeSentinel(func() string {
+				front := redisproc.Serve(t, hostileAt(stage, says, "", fakeSentinel(func() string {
 					addr := <-master
 					master <- addr
 					return addr
 				})))
 				if master <- "127.0.0.1:1"; stage == "ROLE" {
 					<-master
-					master <- front.addr()
+					master <- front.Addr()
 				}
-				said := visit(t, "redis://"+front.addr()+"?master_set=mymaster")
+				said := visit(t, "redis://"+front.Addr()+"?master_set=mymaster")
 				require.Contains(t, said, "survived")
 				require.NotContains(t, said, "<nil>")
 				require.Contains(t, said, broken)
@@ -167,8 +168,8 @@ func TestRedisHostileServerBehindTLS(t *testing.T) {
 	for what, c := range hostile {
 		t.Run(what, func(t *testing.T) {
 			serve := hostileAt("EVALSHA", c.says, c.goesOn, always(":1\r\n"))
-			f := newFront(t, func(c net.Conn) { serve(tls.Server(c, web.TLS)) })
-			opt, err := node.ParseAddress("rediss://" + f.addr())
+			f := redisproc.Serve(t, func(c net.Conn) { serve(tls.Server(c, web.TLS)) })
+			opt, err := node.ParseAddress("rediss://" + f.Addr())
 			require.NoError(t, err)
 			opt.TLSConfig.RootCAs = x509.NewCertPool()
 			opt.TLSConfig.RootCAs.AddCert(web.Certificate())
@@ -223,8 +224,8 @@ func TestRedisUsesAHostileServerAgain(t *testing.T) {
 	server := start(t)
 	for what, c := range hostile {
 		t.Run(what, func(t *testing.T) {
-			f := newFront(t, hostileAt("EVALSHA", c.says, c.goesOn, always(":1\r\n")))
-			n := open(t, f.addr())
+			f := redisproc.Serve(t, hostileAt("EVALSHA", c.says, c.goesOn, always(":1\r\n")))
+			n := open(t, f.Addr())
 			for range 2 {
 				err := failure(t, node.ErrProtocol, n, acquire("o1", "a"))
 				assert.True(t, err.Permanent())
@@ -232,7 +233,8 @@ func TestRedisUsesAHostileServerAgain(t *testing.T) {
 				require.ErrorAs(t, err, &broken)
 				assert.Equal(t, c.err, broken)
 			}
-			f.replace(forward(server.Addr()))
+			f.Serve(redisproc.Forward(server.Addr()))
+			f.Sever()
 			eventually(t, wire.Granted, n, acquire("o1", "a"))
 			eventually(t, wire.Released, n, release("o1", "a"))
 		})

@@ -91,7 +91,7 @@ func TestRedisNothingLateFromAPausedServer(t *testing.T) {
 func late(t *testing.T, server *redisproc.Server, user, password string) (keys []string) {
 	t.Helper()
 	r := newRelay(t, server.Addr())
-	opt := hasty(r.addr())
+	opt := hasty(r.Addr())
 	opt.Username, opt.Password = user, password
 	n := openWith(t, opt)
 	warm(t, n)
@@ -136,7 +136,7 @@ func TestRedisNothingLateAfterABreakBetweenCalls(t *testing.T) {
 	server := start(t)
 	r := newRelay(t, server.Addr())
 	closed := make(chan chan struct{}, 1)
-	opt := hasty(r.addr())
+	opt := hasty(r.Addr())
 	opt.Dialer.KeepAlive = time.Millisecond
 	opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 		c, err := d.DialContext(ctx, "tcp", addr)
@@ -152,7 +152,7 @@ func TestRedisNothingLateAfterABreakBetweenCalls(t *testing.T) {
 	}
 	n := openWith(t, opt)
 	warm(t, n)
-	r.sever()
+	r.Sever()
 	<-<-closed
 
 	// The first batch fails if the library has not yet finished with the old connection.
@@ -171,12 +171,12 @@ func TestRedisNothingLateAfterASentinelMovedTheMaster(t *testing.T) {
 	before, after := newRelay(t, server.Addr()), newRelay(t, server.Addr())
 	var master atomic.Pointer[relay]
 	master.Store(before)
-	sentinel := newFront(t, fake(fakeSentinel(func() string { return master.Load().addr() })))
-	n := openWith(t, sentinelOf(sentinel.addr()))
+	sentinel := redisproc.Serve(t, fake(fakeSentinel(func() string { return master.Load().Addr() })))
+	n := openWith(t, sentinelOf(sentinel.Addr()))
 	warm(t, n)
 
 	master.Store(after)
-	sentinel.sever() // the library asks again, and follows
+	sentinel.Sever() // the library asks again, and follows
 	poll(t, func() bool { return after.count() > 0 }, func() any { return "the library does not follow" })
 	releases(t, n, []wire.Op{release("o1", "a")})
 

@@ -62,9 +62,9 @@ func TestRedisManagedServices(t *testing.T) {
 			wakes(t, n, "c:1", inbox)
 
 			relay := newRelay(t, server.Addr())
-			through := open(t, relay.addr())
+			through := open(t, relay.Addr())
 			want(t, wire.Granted, through, acquire("o1", "lock:kept"))
-			relay.sever()
+			relay.Sever()
 			want(t, wire.Granted, through, renew("o1", "lock:kept"))
 
 			// Without its memory, the server gives no new rights, and lets the holder renew.
@@ -103,7 +103,7 @@ func TestRedisLateCommandsTakeNothing(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			r := newRelay(t, server.Addr())
-			opt := hasty(r.addr())
+			opt := hasty(r.Addr())
 			opt.Username, opt.Password = "mute", "secret"
 			n := openWith(t, opt)
 			warm(t, n)
@@ -135,7 +135,7 @@ func TestRedisWithoutInfoInScripts(t *testing.T) {
 		"ERR This Redis command is not allowed from script script: 9c3, on @user_script:7.",
 		"ERR Error running script (call to f_9c3): @user_script:7: @user_script: 7: This Redis command is not allowed from scripts",
 	} {
-		n := open(t, newFront(t, fake(always("-"+text+"\r\n"))).addr())
+		n := open(t, redisproc.Serve(t, fake(always("-"+text+"\r\n"))).Addr())
 		err := failure(t, node.ErrMisconfigured, n, acquire("o1", "a"))
 		assert.True(t, err.Permanent())
 		require.ErrorContains(t, err, "AllowUnseenLosses")

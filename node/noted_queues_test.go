@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestRedisBatchThatAsksForQueuesWhenRepeated(t *testing.T) {
 	var asked []string
 	batches := 0
-	n := open(t, newFront(t, fake(func(args []string) (string, bool) {
+	n := open(t, redisproc.Serve(t, fake(func(args []string) (string, bool) {
 		asked = append(asked, args[0]+" "+args[2]+" "+args[3])
 		switch {
 		case args[3] == "z" && args[0] == "EVALSHA":
@@ -36,7 +37,7 @@ func TestRedisBatchThatAsksForQueuesWhenRepeated(t *testing.T) {
 		default: // no third batch, as a small one comes again in single calls
 			return "-ERR unexpected\r\n", true
 		}
-	})).addr())
+	})).Addr())
 	replies := do(n, inspect("z"), renew("o1", "a"), release("o2", "b"))
 	for _, r := range replies {
 		require.NoError(t, r.Err, strings.Join(asked, ", "))

@@ -63,7 +63,7 @@ func overlap(t testing.TB, n node.Node, server *redisproc.Server, ops ...wire.Op
 func TestRedisExchangesOverlap(t *testing.T) {
 	var n serverNode
 	asked := 0
-	n = open(t, newFront(t, fake(func([]string) (string, bool) {
+	n = open(t, redisproc.Serve(t, fake(func([]string) (string, bool) {
 		switch asked++; {
 		case asked == 1:
 			awaitSharers(t, n, sharers) // A sharer may not have called rueidis yet, but not all of them.
@@ -75,7 +75,7 @@ func TestRedisExchangesOverlap(t *testing.T) {
 		default:
 			return strings.Repeat(":1\r\n", sharers), true
 		}
-	})).addr())
+	})).Addr())
 	for range 2 {
 		for _, r := range doAll(n, each(acquire)...)() {
 			require.NoError(t, r.Err)
@@ -136,14 +136,14 @@ func TestRedisRepliesOfExchangesThatOverlap(t *testing.T) {
 // If the connection breaks, all exchanges are sent once more on one new connection.
 func TestRedisExchangesThatBreakTogether(t *testing.T) {
 	server := start(t)
-	c := newFront(t, forward(server.Addr()))
-	n := open(t, c.addr())
+	c := redisproc.Serve(t, redisproc.Forward(server.Addr()))
+	n := open(t, c.Addr())
 	warm(t, n)
 	for range 3 { // the first time, no goroutine of rueidis uses the connection yet
 		server.Pause()
 		wait := doAll(n, each(acquire)...)
 		awaitSharers(t, n, sharers)
-		c.sever()
+		c.Sever()
 		server.Resume()
 		for _, r := range wait() {
 			require.NoError(t, r.Err)
@@ -187,13 +187,13 @@ func TestRedisExchangesThatTimeOutTogether(t *testing.T) {
 // The end of a connection that is idle is no failure, after exchanges overlapped too.
 func TestRedisIdleConnectionAfterAnOverlap(t *testing.T) {
 	server := start(t)
-	c := newFront(t, forward(server.Addr()))
-	n := open(t, c.addr())
+	c := redisproc.Serve(t, redisproc.Forward(server.Addr()))
+	n := open(t, c.Addr())
 	warm(t, n)
 	for range 3 {
 		overlap(t, n, server, each(release)...)
 		overlap(t, n, server, each(release)...)
-		c.sever()
+		c.Sever()
 		time.Sleep(2 * time.Millisecond) // the connection has to be idle
 		want(t, wire.Granted, n, acquire("o1", "a"))
 		want(t, wire.Released, n, release("o1", "a"))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -32,7 +33,7 @@ func (c *slowStart) Do(ctx context.Context, cmd rueidis.Completed) rueidis.Redis
 func TestRedisBoundsAnExchangeThatIsOvertaken(t *testing.T) {
 	var scripts atomic.Int32
 	asked, answer := make(chan struct{}), make(chan struct{})
-	server := newFront(t, fake(func([]string) (string, bool) {
+	server := redisproc.Serve(t, fake(func([]string) (string, bool) {
 		switch scripts.Add(1) {
 		case 1:
 			return ":1\r\n", true
@@ -44,7 +45,7 @@ func TestRedisBoundsAnExchangeThatIsOvertaken(t *testing.T) {
 			return "", true // silent
 		}
 	}))
-	n := openWith(t, rueidis.ClientOption{InitAddress: []string{server.addr()}, ConnWriteTimeout: time.Second})
+	n := openWith(t, rueidis.ClientOption{InitAddress: []string{server.Addr()}, ConnWriteTimeout: time.Second})
 	want(t, wire.Granted, n, acquire("o1", "a"))
 
 	gate := make(chan struct{})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -134,7 +135,7 @@ func TestRedisSurvivesIdleConnectionsBehindASentinel(t *testing.T) {
 
 // cutter is a proxy to a server that breaks connections in the middle of an exchange.
 type cutter struct {
-	*front
+	*redisproc.Front
 	target string
 	conns  atomic.Int32
 	// cuts counts the scripts that still lead to a cut. If answered is set, the server runs them first.
@@ -144,8 +145,8 @@ type cutter struct {
 
 func newCutter(t testing.TB, target string) *cutter {
 	t.Helper()
-	c := &cutter{front: newFront(t, func(net.Conn) {}), target: target}
-	c.replace(c.carry)
+	c := &cutter{target: target}
+	c.Front = redisproc.Serve(t, c.carry)
 	return c
 }
 
@@ -157,9 +158,11 @@ func (c *cutter) carry(down net.Conn) {
 	if err != nil {
 		return
 	}
+	var answers sync.WaitGroup
+	defer answers.Wait()
 	defer func() { _ = up.Close() }()
 	asked, told := make([]byte, 1<<20), make([]byte, 1<<20)
-	c.wg.Go(func() {
+	answers.Go(func() {
 		for {
 			n, err := up.Read(told)
 			if err != nil {
@@ -207,7 +210,7 @@ func (c *cutter) arm(cuts int32, answered bool) {
 func TestRedisSendsABatchAgainAfterABrokenConnection(t *testing.T) {
 	server := start(t)
 	c := newCutter(t, server.Addr())
-	n := open(t, c.addr())
+	n := open(t, c.Addr())
 	warm(t, n)
 	require.EqualValues(t, 1, c.conns.Load())
 
@@ -251,7 +254,7 @@ func TestRedisSendsABatchAgainAfterABrokenConnection(t *testing.T) {
 func TestRedisSendsABatchAgainOnlyOnce(t *testing.T) {
 	server := start(t)
 	c := newCutter(t, server.Addr())
-	n := open(t, c.addr())
+	n := open(t, c.Addr())
 
 	c.arm(100, false)
 	r := do(n, acquire("o1", "a"))[0]
@@ -272,21 +275,23 @@ func TestRedisSendsABatchAgainOnlyOnce(t *testing.T) {
 
 // turns counts the round trips of a client above TCP: the client writes after the server wrote.
 type turns struct {
-	*front
+	*redisproc.Front
 	n atomic.Int32
 }
 
 func newTurns(t testing.TB, target string) *turns {
 	t.Helper()
-	w := &turns{front: newFront(t, func(net.Conn) {})}
-	w.replace(func(down net.Conn) {
+	w := &turns{}
+	w.Front = redisproc.Serve(t, func(down net.Conn) {
 		up, err := net.Dial("tcp", target)
 		if err != nil {
 			return
 		}
+		var answers sync.WaitGroup
+		defer answers.Wait()
 		defer func() { _ = up.Close() }()
 		var spoke atomic.Bool // the client was the last to say something
-		w.wg.Go(func() {
+		answers.Go(func() {
 			defer func() { _ = down.Close() }()
 			for buf := make([]byte, 1<<16); ; {
 				n, err := up.Read(buf)
@@ -317,7 +322,7 @@ func TestRedisConnectsInFewRoundTrips(t *testing.T) {
 	warm(t, open(t, server.Addr()))
 	w := newTurns(t, server.Addr())
 
-	n := open(t, w.addr())
+	n := open(t, w.Addr())
 	assert.False(t, n.Connected())
 	require.NoError(t, n.Probe(t.Context()))
 	assert.EqualValues(t, 2, w.n.Load(), "HELLO, and what the server is")
@@ -327,10 +332,10 @@ func TestRedisConnectsInFewRoundTrips(t *testing.T) {
 	require.NoError(t, n.Probe(t.Context()))
 	assert.EqualValues(t, 4, w.n.Load(), "a PING")
 
-	want(t, wire.Granted, open(t, w.addr()), acquire("o1", "a"))
+	want(t, wire.Granted, open(t, w.Addr()), acquire("o1", "a"))
 	assert.EqualValues(t, 7, w.n.Load(), "an operation connects, too")
 
-	w.sever()
+	w.Sever()
 	poll(t, func() bool { return !n.Connected() }, func() any { return "the end of the connection is seen" })
 	require.NoError(t, n.Close())
 	assert.True(t, n.Connected(), "so that the next operation says that it is closed")

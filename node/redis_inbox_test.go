@@ -144,14 +144,14 @@ func TestRedisInboxOfAServerThatHangsUp(t *testing.T) {
 func hangsUp(t *testing.T, said string) {
 	t.Helper()
 	var subscriptions atomic.Int64
-	f := newFront(t, fake(func(args []string) (string, bool) {
+	f := redisproc.Serve(t, fake(func(args []string) (string, bool) {
 		if args[0] != "SUBSCRIBE" {
 			return "+OK\r\n", true
 		}
 		subscriptions.Add(1)
 		return "*3\r\n" + bulk("subscribe") + bulk(args[1]) + ":1\r\n" + said, false
 	}))
-	n := open(t, f.addr())
+	n := open(t, f.Addr())
 	began := time.Now()
 	messages := listen(t, n, "c")
 	for range 5 {
@@ -351,12 +351,12 @@ func TestRedisInboxFollowsTheOperations(t *testing.T) {
 	var master atomic.Pointer[string]
 	at := func(s *redisproc.Server) { addr := s.Addr(); master.Store(&addr) }
 	at(servers[0])
-	f := newFront(t, fake(fakeSentinel(func() string { return *master.Load() })))
-	n := openWith(t, rueidis.ClientOption{InitAddress: []string{f.addr()}, Sentinel: rueidis.SentinelOption{MasterSet: "mymaster"}})
+	f := redisproc.Serve(t, fake(fakeSentinel(func() string { return *master.Load() })))
+	n := openWith(t, rueidis.ClientOption{InitAddress: []string{f.Addr()}, Sentinel: rueidis.SentinelOption{MasterSet: "mymaster"}})
 	messages := listen(t, n, "c")
 	wakes(t, n, "c:1", messages)
 	at(servers[1])
-	f.sever()
+	f.Sever()
 	poll(t, func() bool {
 		r := do(n, acquire("o1", "b"))[0]
 		return r.Err == nil && len(held(servers[1])) > 0
@@ -374,12 +374,11 @@ func TestRedisInboxOfAnotherServer(t *testing.T) {
 	servers := redisproc.StartN(t, 2)
 	admit(t, servers[0])
 	admit(t, servers[1])
-	f := newFront(t, forward(servers[0].Addr()))
+	f := redisproc.Serve(t, redisproc.Forward(servers[0].Addr()))
 	lead := func(to *redisproc.Server) {
-		serve := forward(to.Addr())
-		f.serve.Store(&serve)
+		f.Serve(redisproc.Forward(to.Addr()))
 	}
-	opt := rueidis.ClientOption{InitAddress: []string{f.addr()}}
+	opt := rueidis.ClientOption{InitAddress: []string{f.Addr()}}
 	made := dials(&opt)
 	n := openWith(t, opt)
 	want(t, wire.Granted, n, acquire("o1", "x"))
@@ -404,7 +403,7 @@ func TestRedisInboxOfAnotherServer(t *testing.T) {
 	wakes(t, n, "c:1", messages)
 
 	lead(servers[1])
-	f.sever()
+	f.Sever()
 	poll(t, func() bool { return n.Probe(t.Context()) == nil }, func() any { return "the operations do not follow" })
 	resubscribed(t, messages)
 	wakes(t, n, "c:1", messages)
@@ -441,11 +440,10 @@ func TestRedisInboxOfAReplica(t *testing.T) {
 	servers[1].Follow(servers[0])
 	admit(t, servers[0])
 	servers[1].CatchUp()
-	f := newFront(t, forward(servers[0].Addr()))
-	n := open(t, f.addr())
+	f := redisproc.Serve(t, redisproc.Forward(servers[0].Addr()))
+	n := open(t, f.Addr())
 	want(t, wire.Granted, n, acquire("o1", "x"))
-	serve := forward(servers[1].Addr())
-	f.serve.Store(&serve)
+	f.Serve(redisproc.Forward(servers[1].Addr()))
 	_, err := n.Listen(t.Context(), "c", func(wire.Message) {})
 	require.ErrorIs(t, err, node.ErrRejected)
 	assert.Contains(t, err.Error(), "replica")
@@ -470,13 +468,13 @@ func TestRedisInboxIgnoresForeignMessages(t *testing.T) {
 		"+hello\r\n", ":1\r\n", "$3\r\nabc\r\n", "*-1\r\n", "*99\r\n", "*1\r\n*1\r\n:1\r\n", "*1\r\n$-5\r\n", "*1\r\n$99999999999\r\n",
 		"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nxyz\r\n", "*2\r\n$4\r\npong\r\n$0\r\n\r\n", "-ERR no\r\n", ">3\r\n", "\r\n", "", strings.Repeat("x", 9999),
 	} {
-		f := newFront(t, fake(func(args []string) (string, bool) {
+		f := redisproc.Serve(t, fake(func(args []string) (string, bool) {
 			if args[0] != "SUBSCRIBE" {
 				return "+OK\r\n", true
 			}
 			return "*3\r\n" + bulk("subscribe") + bulk(args[1]) + ":1\r\n" + said, false
 		}))
-		resubscribed(t, listen(t, open(t, f.addr()), "c"))
+		resubscribed(t, listen(t, open(t, f.Addr()), "c"))
 	}
 }
 
@@ -487,13 +485,13 @@ func TestRedisInboxIsNotConfirmed(t *testing.T) {
 		"*0\r\n": node.ErrProtocol, "": node.ErrUnreachable, "-ERR max number of clients reached\r\n": node.ErrRejected,
 		"-LOADING wait\r\n": node.ErrRejected, "what\r\n": node.ErrProtocol,
 	} {
-		f := newFront(t, fake(func(args []string) (string, bool) {
+		f := redisproc.Serve(t, fake(func(args []string) (string, bool) {
 			if args[0] != "SUBSCRIBE" {
 				return "+OK\r\n", true
 			}
 			return said, false
 		}))
-		_, err := open(t, f.addr()).Listen(context.Background(), "c", func(wire.Message) {})
+		_, err := open(t, f.Addr()).Listen(context.Background(), "c", func(wire.Message) {})
 		var e *node.Error
 		require.ErrorAs(t, err, &e, said)
 		require.ErrorIs(t, err, reason, said)

@@ -67,9 +67,10 @@ func TestRedisFitness(t *testing.T) {
 	} {
 		t.Run(answer, func(t *testing.T) {
 			greeted := fake(always(":1\r\n"))
-			f := newFront(t, greeted)
-			n := open(t, f.addr())
-			f.replace(fakeInfo(answer))
+			f := redisproc.Serve(t, greeted)
+			n := open(t, f.Addr())
+			f.Serve(fakeInfo(answer))
+			f.Sever()
 			r := do(n, acquire("o1", "a"))[0]
 			assert.Equal(t, c.identity, n.Identity())
 			if c.reason == nil {
@@ -78,7 +79,8 @@ func TestRedisFitness(t *testing.T) {
 			}
 			require.ErrorIs(t, r.Err, c.reason)
 			assert.True(t, r.Unsent)
-			f.replace(greeted)
+			f.Serve(greeted)
+			f.Sever()
 			eventually(t, wire.Granted, n, acquire("o1", "a"))
 			assert.Equal(t, "fake", n.Identity())
 		})

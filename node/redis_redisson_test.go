@@ -183,7 +183,7 @@ func TestRedisFollowsOnceBothChannelsAreConfirmed(t *testing.T) {
 		message("pong", ""): false, strings.Replace(confirmed, "ps", "s", 1): false, "-LOADING wait\r\n": false, "+OK\r\n*9\r\n": false,
 		message("message", "quorumlock:inbox:d", "woken 1 3 d:1a") + confirmed: false,
 	} {
-		f := newFront(t, fake(func(args []string) (string, bool) {
+		f := redisproc.Serve(t, fake(func(args []string) (string, bool) {
 			switch args[0] {
 			case "PSUBSCRIBE":
 				return said, true
@@ -193,7 +193,7 @@ func TestRedisFollowsOnceBothChannelsAreConfirmed(t *testing.T) {
 				return "+OK\r\n", true
 			}
 		}))
-		inbox, err := open(t, f.addr()).(wire.Follower).Follow(t.Context(), "c", func(wire.Message) {})
+		inbox, err := open(t, f.Addr()).(wire.Follower).Follow(t.Context(), "c", func(wire.Message) {})
 		if ok {
 			require.NoError(t, err, said)
 			require.NoError(t, inbox.Close())

@@ -94,8 +94,8 @@ func TestRedisSentinelThatHangs(t *testing.T) {
 // The Sentinel completes the handshake and then falls silent.
 func TestRedisSentinelThatFallsSilent(t *testing.T) {
 	t.Parallel()
-	silent := newFront(t, fake(func([]string) (string, bool) { return "", true }))
-	n := openWith(t, sentinelOf(silent.addr()))
+	silent := redisproc.Serve(t, fake(func([]string) (string, bool) { return "", true }))
+	n := openWith(t, sentinelOf(silent.Addr()))
 	began := time.Now()
 	r := do(n, acquire("o1", "a"))[0]
 	require.Error(t, r.Err)
@@ -111,17 +111,17 @@ func TestRedisSentinelMovesTheMaster(t *testing.T) {
 	admit(t, servers[1])
 	master := make(chan string, 1)
 	master <- servers[0].Addr()
-	front := newFront(t, fake(fakeSentinel(func() string {
+	front := redisproc.Serve(t, fake(fakeSentinel(func() string {
 		addr := <-master
 		master <- addr
 		return addr
 	})))
-	opt := rueidis.ClientOption{InitAddress: []string{front.addr()}, Sentinel: rueidis.SentinelOption{MasterSet: "mymaster"}}
+	opt := rueidis.ClientOption{InitAddress: []string{front.Addr()}, Sentinel: rueidis.SentinelOption{MasterSet: "mymaster"}}
 	n := openWith(t, opt)
 	want(t, wire.Granted, n, acquire("o1", "a"))
 	<-master
 	master <- servers[1].Addr()
-	front.sever() // the library looks again at once
+	front.Sever() // the library looks again at once
 	poll(t, func() bool {
 		r := do(n, acquire("o1", "b"))[0]
 		return r.Err == nil && len(held(servers[1])) > 0

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
 // A surplus reply must not become the answer to the next command. It would shift all later answers
@@ -15,7 +17,7 @@ import (
 func TestRedisReplacesAConnectionWithASurplusReply(t *testing.T) {
 	var connections atomic.Int32
 	says, said := make(chan struct{}), make(chan error)
-	server := newFront(t, func(c net.Conn) {
+	server := redisproc.Serve(t, func(c net.Conn) {
 		if connections.Add(1) == 1 {
 			go func() {
 				<-says
@@ -25,7 +27,7 @@ func TestRedisReplacesAConnectionWithASurplusReply(t *testing.T) {
 		}
 		hostileAt("no command", "", "", always(":1\r\n"))(c)
 	})
-	n := open(t, server.addr())
+	n := open(t, server.Addr())
 	require.NoError(t, n.Probe(t.Context()))
 	close(says)
 	require.NoError(t, <-said)

@@ -103,8 +103,8 @@ func TestAllowUnseenLosses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redisproc.Start(t, append(c.opts, redisproc.WithAOF())...)
-			way := newFront(t, renaming(server.Addr(), c.hides))
-			n := accepting(t, way.addr())
+			way := redisproc.Serve(t, renaming(server.Addr(), c.hides))
+			n := accepting(t, way.Addr())
 			assert.Empty(t, n.Unseen(), "the node has not connected")
 			for i, r := range everything(n) {
 				require.NoError(t, r.Err, "operation %d", i)
@@ -118,7 +118,7 @@ func TestAllowUnseenLosses(t *testing.T) {
 			wakes(t, n, "c:1", inbox)
 
 			want(t, wire.Granted, n, acquire("o1", "lock:kept"))
-			way.sever()
+			way.Sever()
 			want(t, wire.Granted, n, renew("o1", "lock:kept"))
 			assert.NotEmpty(t, n.Unseen(), "after the reconnect")
 
@@ -158,22 +158,22 @@ func TestAllowUnseenLossesOfServerThatTells(t *testing.T) {
 // INFO that only a proxy refuses, and no script, hides nothing.
 func TestAllowUnseenLossesBehindProxyWithoutInfo(t *testing.T) {
 	server := start(t)
-	way := newFront(t, renaming(server.Addr(), noPlainInfo))
-	n := accepting(t, way.addr())
+	way := redisproc.Serve(t, renaming(server.Addr(), noPlainInfo))
+	n := accepting(t, way.Addr())
 	want(t, wire.Granted, n, acquire("o1", "a"))
 	assert.Empty(t, n.Unseen())
 	assert.Equal(t, server.ReplicationID(), n.Identity())
 	wakes(t, n, "c:1", listen(t, n, "c"))
 	server.Config("maxmemory-policy", "volatile-lru")
 	server.Config("maxmemory", "100mb")
-	err := failure(t, node.ErrMisconfigured, accepting(t, way.addr()), acquire("o1", "b"))
+	err := failure(t, node.ErrMisconfigured, accepting(t, way.Addr()), acquire("o1", "b"))
 	require.ErrorContains(t, err, "maxmemory-policy is volatile-lru")
 }
 
 // A server that lacks what batches need is refused at once: otherwise each batch would fail, and be tried again.
 func TestServerWithoutMessagePackIsRefused(t *testing.T) {
 	server := redisproc.Start(t, without(nothingTold))
-	n := accepting(t, newFront(t, renaming(server.Addr(), noMessagePack)).addr())
+	n := accepting(t, redisproc.Serve(t, renaming(server.Addr(), noMessagePack)).Addr())
 	r := do(n, acquire("o1", "a"))[0]
 	require.ErrorIs(t, r.Err, node.ErrMisconfigured)
 	require.ErrorContains(t, r.Err, "cmsgpac")
@@ -194,8 +194,8 @@ func TestAllowUnseenLossesOfUserWithoutInfo(t *testing.T) {
 // lost, and each would take the other's marker for one of an earlier life of the server.
 func TestBlindProgramBesideOneThatSees(t *testing.T) {
 	server := start(t)
-	way := newFront(t, renaming(server.Addr(), noInfoInScripts))
-	seeing, blind := open(t, server.Addr()), accepting(t, way.addr())
+	way := redisproc.Serve(t, renaming(server.Addr(), noInfoInScripts))
+	seeing, blind := open(t, server.Addr()), accepting(t, way.Addr())
 	want(t, wire.Granted, seeing, acquire("o1", "a"))
 	for range 3 {
 		err := failure(t, node.ErrMisconfigured, blind, acquire("o2", "b"))
@@ -208,8 +208,7 @@ func TestBlindProgramBesideOneThatSees(t *testing.T) {
 	want(t, wire.Granted, seeing, acquire("o3", "c"))
 
 	// Once the way shows the identity, the same node sees it, without a restart of the program.
-	forwards := forward(server.Addr())
-	way.serve.Store(&forwards)
+	way.Serve(redisproc.Forward(server.Addr()))
 	want(t, wire.Granted, blind, acquire("o2", "b"))
 	assert.Empty(t, blind.Unseen())
 }
@@ -217,7 +216,7 @@ func TestBlindProgramBesideOneThatSees(t *testing.T) {
 // The first program that sees the identity makes a node recover, once, on which others saw none.
 func TestProgramThatSeesAfterBlindOnes(t *testing.T) {
 	server := redisproc.Start(t)
-	blind := opened(t, accepting(t, newFront(t, renaming(server.Addr(), noInfoInScripts)).addr()))
+	blind := opened(t, accepting(t, redisproc.Serve(t, renaming(server.Addr(), noInfoInScripts)).Addr()))
 	want(t, wire.Granted, blind, acquire("o1", "a"))
 	seeing := open(t, server.Addr())
 	recovering(t, seeing, acquire("o2", "b"))

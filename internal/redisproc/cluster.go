@@ -51,7 +51,7 @@ type members struct {
 	ids     []string
 	// buses are before the ports at which servers get the messages of the others. Each connection carries the messages of
 	// one sender, and the answers to them.
-	buses []*front
+	buses []*Front
 
 	mu     sync.Mutex
 	cutOff map[string]bool
@@ -115,7 +115,7 @@ func TryLaunchCluster(ctx context.Context, opts ...Option) (*Cluster, error) {
 func launchCluster(ctx context.Context, opts []Option) (*Cluster, error) {
 	const n = 2 * clusterMasters
 	c := &Cluster{ctx: context.Background(), members: &members{
-		servers: make([]*Server, n), ids: make([]string, n), buses: make([]*front, n), cutOff: make(map[string]bool),
+		servers: make([]*Server, n), ids: make([]string, n), buses: make([]*Front, n), cutOff: make(map[string]bool),
 	}}
 	ports := make([]int, n)
 	for i := range n {
@@ -518,7 +518,7 @@ func (c *members) forward(i int, conn net.Conn, target string) {
 		return
 	}
 	sender := string(header[senderFrom:])
-	if !c.buses[i].name(conn, sender) || c.isCutOff(sender, c.ids[i]) {
+	if c.buses[i].name(conn, sender) == nil || c.isCutOff(sender, c.ids[i]) {
 		return
 	}
 	relay(conn, target, func(to, from net.Conn) {

@@ -16,7 +16,7 @@ func TestServeEndsWithTheTest(outer *testing.T) {
 		addr := Serve(t, func(conn net.Conn) {
 			Copy(conn, conn)
 			ended = true
-		})
+		}).Addr()
 		conn, err := net.Dial("tcp", addr)
 		require.NoError(t, err)
 		outer.Cleanup(func() { _ = conn.Close() }) // too late to be what ends it
@@ -32,10 +32,10 @@ func TestServeEndsWithTheTest(outer *testing.T) {
 
 func TestRelay(t *testing.T) {
 	server := Start(t)
-	addr := Relay(t, server.Addr(), Copy, Copy)
+	addr := Relay(t, server.Addr(), Copy, Copy).Addr()
 	require.NoError(t, pingTCP(addr, commandTimeout))
 
-	deaf := Relay(t, server.Addr(), func(_, client net.Conn) { _, _ = io.Copy(io.Discard, client) }, Copy)
+	deaf := Relay(t, server.Addr(), func(_, client net.Conn) { _, _ = io.Copy(io.Discard, client) }, Copy).Addr()
 	require.Error(t, pingTCP(deaf, 50*time.Millisecond))
 	server.Kill()
 	require.Error(t, pingTCP(addr, commandTimeout), "the connection is closed")

@@ -55,7 +55,7 @@ func TestCertificates(t *testing.T) {
 			server := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{signed}, PrivateKey: key}}, ClientAuth: c.clients}
 			address := redisproc.Serve(t, func(client net.Conn) {
 				_, _ = io.Copy(io.Discard, tls.Server(client, server))
-			})
+			}).Addr()
 			f := Examine(t.Context(), Config{Limits: limits, Timeout: time.Second, Patience: 5 * time.Second, Nodes: []node.Options{{
 				Addresses: []string{address}, TLS: &tls.Config{RootCAs: pool},
 			}}})

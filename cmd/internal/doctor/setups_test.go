@@ -89,7 +89,7 @@ func TestSetups(t *testing.T) {
 			"reachable", Error, "out of range|Correct the database",
 		},
 		"another service in the place of a server": {func(s *setup) {
-			s.addresses[2] = redisproc.Serve(s.t, func(client net.Conn) { _, _ = io.WriteString(client, "220 mail.example.org ESMTP\r\n") })
+			s.addresses[2] = redisproc.Serve(s.t, func(client net.Conn) { _, _ = io.WriteString(client, "220 mail.example.org ESMTP\r\n") }).Addr()
 		}, "reachable", Error, "protocol error|Correct the address"},
 		"a cluster": {func(s *setup) {
 			s.addresses[2] = redisproc.Start(s.t, redisproc.WithAOF(), redisproc.WithArgs("--cluster-enabled", "yes")).Addr()
@@ -152,7 +152,7 @@ func TestSetups(t *testing.T) {
 			s.servers[0].Config("min-replicas-max-lag", "1")
 		}, "replication", Error, "0 replicas keep up, and min-replicas-to-write demands 1|Bring the replicas back"},
 		"a network that is too slow": {func(s *setup) {
-			s.addresses[2] = redisproc.Relay(s.t, s.addresses[2], slowly, redisproc.Copy)
+			s.addresses[2] = redisproc.Relay(s.t, s.addresses[2], slowly, redisproc.Copy).Addr()
 			s.cfg.Timeout = 50 * time.Millisecond
 		}, "round-trip", Error, "programs wait for 50ms|raise NodeTimeoutMax"},
 		"no scripts": {func(s *setup) {

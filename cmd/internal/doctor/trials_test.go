@@ -160,7 +160,7 @@ func TestServerThatHangsInTheMiddle(t *testing.T) {
 	server := redisproc.Start(t)
 	// It also bounds the connection, which must not be late on a busy machine: the error would be another one.
 	const patience = time.Second
-	opt, err := node.ParseOptions(redisproc.Relay(t, server.Addr(), untilHMGET, redisproc.Copy))
+	opt, err := node.ParseOptions(redisproc.Relay(t, server.Addr(), untilHMGET, redisproc.Copy).Addr())
 	require.NoError(t, err)
 	began := time.Now()
 	f := Examine(t.Context(), Config{Nodes: []node.Options{opt}, Limits: limits, Timeout: time.Second, Patience: patience})
