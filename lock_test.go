@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
@@ -51,25 +50,6 @@ func TestHeldByAnother(t *testing.T) {
 		require.ErrorContains(t, err, quorumlock.DescribeOwner(holder.Owner()))
 
 		require.NoError(t, holder.Release(t.Context()))
-		f.RequireNoKeys()
-	})
-}
-
-func TestAcquireWaitsForTheRelease(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		first, err := f.Client().RedLock("job").Acquire(t.Context())
-		require.NoError(t, err)
-		time.AfterFunc(time.Minute, func() { _ = first.Release(t.Context()) })
-
-		second := f.Client().RedLock("job")
-		waited := f.Elapsed(func() {
-			lease, err := second.Acquire(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, quorumlock.DefaultTTL-decision.Drift(quorumlock.DefaultTTL), lease.Remaining(), "the TTL counts from the last attempt")
-			require.NoError(t, lease.Release(t.Context()))
-		})
-		require.GreaterOrEqual(t, waited, time.Minute, "while the first holder renewed")
-		require.Less(t, waited, time.Minute+time.Second)
 		f.RequireNoKeys()
 	})
 }

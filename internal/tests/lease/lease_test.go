@@ -94,23 +94,6 @@ func TestExtendProlongsAFixedLease(t *testing.T) {
 	})
 }
 
-func TestMaxHoldEndsLease(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		lock := f.Client().RedLock("job").With(quorumlock.LockOptions{MaxHold: 25 * time.Second})
-		var lease *quorumlock.Lease
-		lived := f.Elapsed(func() {
-			var err error
-			lease, err = lock.Acquire(t.Context())
-			require.NoError(t, err)
-			<-lease.Context().Done()
-		})
-		require.Equal(t, 25*time.Second, lived)
-		require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrHoldLimit)
-		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrHoldLimit)
-		f.RequireNoKeys()
-	})
-}
-
 func TestReleaseIgnoresACancelledContext(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		lease, err := f.Client().RedLock("job").Acquire(t.Context())

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
@@ -31,7 +32,10 @@ func untilTaken(f *fleet.Fleet, before *quorumlock.Lease, a *fleet.Acquisition) 
 	require.True(f.T, a.Waits())
 	require.NoError(f.T, before.Release(f.T.Context()))
 	took := f.Elapsed(func() { <-a.Done })
-	require.NoError(f.T, a.Has().Release(f.T.Context()))
+	lease := a.Has()
+	left := quorumlock.DefaultTTL - decision.Drift(quorumlock.DefaultTTL)
+	require.InDelta(f.T, left, lease.Remaining(), float64(10*time.Millisecond), "the TTL counts from the last attempt")
+	require.NoError(f.T, lease.Release(f.T.Context()))
 	f.RequireNoKeys()
 	return took
 }
