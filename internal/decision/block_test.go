@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"pgregory.net/rapid"
 
 	"github.com/quorumlock/quorumlock/internal/decision"
 )
@@ -32,23 +31,4 @@ func TestBlock(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, decision.Block(c.clock, c.token, c.most), "%+v", c)
 	}
-}
-
-// A block is as large as allowed, and no larger. A client that proposes the time after the end of
-// the block needs no second round.
-func TestBlockTwin(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		clock := rapid.OneOf(rapid.Int64Range(-3, 1000), rapid.Int64()).Draw(t, "clock")
-		token := rapid.OneOf(rapid.Uint64Range(1, 1000), rapid.Uint64()).Draw(t, "token")
-		most := rapid.OneOf(rapid.IntRange(-3, 1000), rapid.Int()).Draw(t, "most")
-		n := decision.Block(clock, token, most)
-		mayBe := func(n uint64) bool {
-			return most >= 0 && n <= uint64(most) && clock >= 0 && token <= uint64(clock) && n <= uint64(clock)-token
-		}
-		assert.True(t, n == 0 || mayBe(n))
-		assert.False(t, mayBe(n+1))
-		if n > 0 && clock < math.MaxInt64 {
-			assert.Equal(t, uint64(clock)+1, decision.NextToken(clock+1, token+n))
-		}
-	})
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/quorumlock/quorumlock/internal/decision"
 )
@@ -44,41 +43,27 @@ func TestRecoveringNodeConfirmsOnlyReassertions(t *testing.T) {
 	}
 }
 
-// Claims behave as a plain slice with the functions of this package, on few nodes and on many.
-func TestClaimsAgainstASlice(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 9).Draw(t, "nodes")
-		c, twin := decision.NewClaims(n), make([]time.Duration, n)
-		now := time.Hour
-		for range rapid.IntRange(0, 50).Draw(t, "steps") {
-			i := rapid.IntRange(0, n-1).Draw(t, "node")
-			now += time.Duration(rapid.IntRange(0, 1000).Draw(t, "passes")) * time.Millisecond
-			if rapid.IntRange(0, 5).Draw(t, "what") == 0 {
-				c.Drop(i)
-				twin[i] = 0
-				continue
-			}
-			sent := now - time.Duration(rapid.IntRange(0, 3000).Draw(t, "late"))*time.Millisecond
-			const ttl = 2 * time.Second
-			recovering := rapid.Bool().Draw(t, "recovering")
-			counts := !recovering || twin[i] > now
-			require.Equal(t, counts, c.Confirm(i, sent, ttl, now, recovering))
-			if counts {
-				twin[i] = max(twin[i], decision.Expiry(sent, ttl))
-			}
-		}
+// Claims on few nodes need no memory of their own.
+func TestClaimsOnFewAndOnManyNodes(t *testing.T) {
+	ends := func(sent int) time.Duration { return decision.Expiry(time.Duration(sent)*time.Second, time.Minute) }
+	for _, n := range []int{1, 4, 5, 6, 9} {
+		c := decision.NewClaims(n)
 		require.Equal(t, n, c.Nodes())
-		lapse := time.Duration(1<<63 - 1)
-		for i, e := range twin {
-			require.Equal(t, e, c.Expiry(i))
-			if e > now {
-				lapse = min(lapse, e)
-			}
+		require.Equal(t, decision.Never, c.NextLapse(0))
+		for i := range n {
+			sent := (i+n/2)%n + 1
+			require.True(t, c.Confirm(i, time.Duration(sent)*time.Second, time.Minute, 0, false))
+			require.Equal(t, ends(sent), c.Expiry(i))
 		}
-		require.Equal(t, lapse, c.NextLapse(now))
-		require.Equal(t, decision.Backing(twin, now), c.Backing(now))
-		for need := range n + 2 {
-			require.Equal(t, decision.ValidUntil(twin, need), c.ValidUntil(need))
+		require.Equal(t, ends(1), c.NextLapse(0))
+		for sent := 1; sent <= n; sent++ {
+			require.Equal(t, ends(sent), c.ValidUntil(n-sent+1))
+			require.Equal(t, n-sent, c.Backing(ends(sent)))
 		}
-	})
+		require.Equal(t, decision.Never, c.NextLapse(ends(n)))
+		require.Zero(t, c.ValidUntil(n+1))
+		require.Zero(t, c.Backing(decision.Never))
+		c.Drop(n - 1)
+		require.Equal(t, n-1, c.Backing(-1), "a claim that there is not")
+	}
 }

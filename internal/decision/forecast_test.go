@@ -10,6 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/decision"
 )
 
+const never = 1<<63 - 1
+
 func TestForecast(t *testing.T) {
 	const ms = time.Millisecond
 	for _, tc := range []struct {
@@ -65,7 +67,30 @@ func TestForecast(t *testing.T) {
 			f.Standby(0, 50*ms)
 			f.Standby(1, 50*ms)
 		}, 60 * ms},
+		{"the earlier message of a node stands", func(f *decision.Forecast) {
+			f.Free(0, 10*ms)
+			f.Standby(0, 20*ms)
+			f.Free(1, 15*ms)
+		}, 15 * ms},
+		{"the grace begins with the first release", func(f *decision.Forecast) {
+			f.Woken(0, 10*ms)
+			f.Woken(0, 20*ms)
+		}, 11 * ms},
+		{"one reserved for the first of several ahead", func(f *decision.Forecast) {
+			f.Reserved(0, 100*ms, 1)
+			f.Reserved(1, 100*ms, 5)
+		}, 150 * ms},
+		{"one reserved for the only waiter ahead", func(f *decision.Forecast) {
+			f.Reserved(0, 100*ms, 1)
+			f.Reserved(1, 100*ms, 1)
+		}, 100 * ms},
+		{"a rank below zero is the first", func(f *decision.Forecast) {
+			f.Denied(0, 100*ms, -1)
+			f.Denied(1, 100*ms, -1)
+		}, 100 * ms},
 		{"another attempt makes it old", func(f *decision.Forecast) {
+			f.Denied(1, 60*ms, 0)
+			f.Denied(2, 60*ms, 0)
 			f.Woken(0, 10*ms)
 			f.Woken(1, 10*ms)
 			f.StartAttempt(ms)
@@ -88,4 +113,13 @@ func TestForecast(t *testing.T) {
 	}
 	f := decision.NewForecast(3, 2)
 	require.Zero(t, f.NextAttempt(), "the first attempt is worthwhile at once")
+}
+
+// A standby message is not lost if it overtakes the denial.
+func TestStandbyMessageBeforeItsDenial(t *testing.T) {
+	f := decision.NewForecast(1, 1)
+	f.StartAttempt(time.Millisecond)
+	f.Standby(0, 5*time.Millisecond)
+	f.Denied(0, 9*time.Second, 1)
+	require.Equal(t, 35*time.Millisecond, f.NextAttempt())
 }

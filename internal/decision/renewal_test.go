@@ -39,40 +39,6 @@ func TestNextRenewal(t *testing.T) {
 	}
 }
 
-// delayTwin computes the longest delay before a renewal step by step.
-func delayTwin(ttl time.Duration, failed int) time.Duration {
-	if failed <= 0 {
-		return ttl / 3
-	}
-	d := ttl / 30
-	for i := 1; i < failed && d < ttl/6; i++ {
-		d += d
-		if d == 0 {
-			break // a TTL of less than 30 ns
-		}
-	}
-	return max(min(d, ttl/6), time.Millisecond)
-}
-
-func TestNextRenewalTwin(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		sent := anyTTL().Draw(t, "sent")
-		ttl := anyTTL().Draw(t, "ttl")
-		failed := rapid.OneOf(rapid.IntRange(-1, 6), rapid.Int()).Draw(t, "failed")
-		jitter := anyJitter().Draw(t, "jitter")
-
-		most := delayTwin(ttl, failed)
-		require.Equal(t, most, decision.NextRenewal(sent, ttl, failed, 0)-sent)
-
-		delay := decision.NextRenewal(sent, ttl, failed, jitter) - sent
-		require.LessOrEqual(t, delay, most, "never later for jitter")
-		require.GreaterOrEqual(t, delay, most-most/10, "by a tenth at most")
-		if failed > 0 {
-			require.GreaterOrEqual(t, delay, time.Millisecond)
-		}
-	})
-}
-
 // A lease whose renewals get no answer is retried several times before its end.
 func TestNextRenewalLeavesRoomForRetries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
