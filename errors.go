@@ -159,22 +159,10 @@ func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
 // Unwrap returns the nodes' reasons, except denials.
 func (e *NoQuorumError) Unwrap() []error { return nodeReasons(e.Nodes) }
 
-// Operation is what a program asked for, as errors, events, log lines and metrics name it. In errors it may also be
-// "inspect", "force-release", "once", "resize", "connect", "ready" or "list locks".
+// Operation is what was asked of the nodes, as errors, events, log lines and metrics name it. In events it is "acquire",
+// "renew", "set latch", "count down", "await latch", "count latch" or "delete latch". In errors it may also be "release",
+// "extend" (for a downgrade too), "inspect", "force-release", "once", "resize", "connect", "ready" or "list locks".
 type Operation string
-
-// The operations of events.
-const (
-	OpAcquire     Operation = "acquire"
-	OpExtend      Operation = "extend" // and a downgrade
-	OpRenew       Operation = "renew"  // by the client itself, in a VoteEvent
-	OpRelease     Operation = "release"
-	OpSetLatch    Operation = "set latch"
-	OpCountDown   Operation = "count down"
-	OpAwaitLatch  Operation = "await latch"
-	OpCountLatch  Operation = "count latch"
-	OpDeleteLatch Operation = "delete latch"
-)
 
 // LossCause says in one word why a lease was lost: for programs and metrics.
 type LossCause string

@@ -101,7 +101,7 @@ type AcquisitionEvent struct {
 // VoteEvent describes the vote of one node in one fan-out.
 type VoteEvent struct {
 	Node string
-	// Op is OpAcquire or OpRenew.
+	// Op is "acquire" or "renew".
 	Op    Operation
 	Names []string
 	// Owner is the owner id of the attempt; failed attempts have ids of their own.

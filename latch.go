@@ -116,7 +116,7 @@ func (l *Latch) Set(ctx context.Context, n int) error {
 	if n < 1 || n > wire.MaxLatchCount {
 		invalid = append(invalid, fmt.Sprintf("a latch cannot be set to %d: the range is 1 to %d", n, wire.MaxLatchCount))
 	}
-	_, err := l.runCall(ctx, OpSetLatch, "", invalid, func(x *latch.Call) latch.Outcome { return x.Set(n) })
+	_, err := l.runCall(ctx, "set latch", "", invalid, func(x *latch.Call) latch.Outcome { return x.Set(n) })
 	return err
 }
 
@@ -134,7 +134,7 @@ func (l *Latch) CountDown(ctx context.Context, id string) error {
 	case len(id) > MaxNameLength:
 		invalid = append(invalid, fmt.Sprintf("id %.20q... has %d bytes, more than %d", id, len(id), MaxNameLength))
 	}
-	_, err := l.runCall(ctx, OpCountDown, id, invalid, func(x *latch.Call) latch.Outcome { return x.CountDown(id) })
+	_, err := l.runCall(ctx, "count down", id, invalid, func(x *latch.Call) latch.Outcome { return x.CountDown(id) })
 	return err
 }
 
@@ -148,7 +148,7 @@ func (l *Latch) CountDown(ctx context.Context, id string) error {
 // the error holds ctx's error, and a [*NoQuorumError] if too few nodes answered. If several calls have set different numbers and no
 // majority agrees on one, Await returns a [*LatchSetError] at once.
 func (l *Latch) Await(ctx context.Context) error {
-	_, err := l.runCall(ctx, OpAwaitLatch, "", nil, (*latch.Call).Await)
+	_, err := l.runCall(ctx, "await latch", "", nil, (*latch.Call).Await)
 	return err
 }
 
@@ -156,7 +156,7 @@ func (l *Latch) Await(ctx context.Context) error {
 // error is a [*NoQuorumError]; if the latch is not set, ErrLatchNotSet. If several calls have set
 // different numbers and no majority agrees on one, it is a [*LatchSetError].
 func (l *Latch) Count(ctx context.Context) (left int, err error) {
-	return l.runCall(ctx, OpCountLatch, "", nil, (*latch.Call).Count)
+	return l.runCall(ctx, "count latch", "", nil, (*latch.Call).Count)
 }
 
 // Delete deletes the latch, so that it may be set anew. Earlier count-downs no longer count,
@@ -167,13 +167,13 @@ func (l *Latch) Count(ctx context.Context) (left int, err error) {
 // may also delete a latch that was set meanwhile. Deleting a latch that is not set does nothing. Delete
 // keeps trying, and fails, as [Latch.Set] does.
 func (l *Latch) Delete(ctx context.Context) error {
-	_, err := l.runCall(ctx, OpDeleteLatch, "", nil, (*latch.Call).Delete)
+	_, err := l.runCall(ctx, "delete latch", "", nil, (*latch.Call).Delete)
 	return err
 }
 
 // LatchEvent describes a call on a latch that has ended.
 type LatchEvent struct {
-	// Op is OpSetLatch, OpCountDown, OpAwaitLatch, OpCountLatch or OpDeleteLatch.
+	// Op is "set latch", "count down", "await latch", "count latch" or "delete latch".
 	Op Operation
 	// Name is the name of the latch, and ID the id of a count-down.
 	Name, ID string
@@ -204,7 +204,7 @@ func (l *Latch) runCall(ctx context.Context, op Operation, id string, wrong []st
 	defer l.client.endCall()
 	x := l.client.latches.Call(ctx, l.client.cfg.Prefix+l.name, l.ttl)
 	began := l.client.clock.Now()
-	if op != OpAwaitLatch && op != OpCountLatch {
+	if op != "await latch" && op != "count latch" {
 		l.client.enlist(ctx)
 	}
 	o := run(x)

@@ -77,7 +77,7 @@ func TestAcquisitionEventHasAllVotes(t *testing.T) {
 		require.ErrorIs(t, late.Err, node.ErrTimeout)
 		require.Equal(t, 250*time.Millisecond, late.Took)
 		require.True(t, began.Add(late.Took).Equal(late.At))
-		require.Equal(t, quorumlock.OpAcquire, late.Op)
+		require.EqualValues(t, "acquire", late.Op)
 		require.Equal(t, lease.Owner(), late.Owner)
 		f.Resume(2)
 	})
@@ -219,7 +219,7 @@ func TestVotedHookReportsRenewals(t *testing.T) {
 		var told []quorumlock.VoteEvent
 		client := f.Client(func(c *quorumlock.Config) {
 			c.Hooks.Voted = func(e quorumlock.VoteEvent) {
-				if e.Op == quorumlock.OpRenew {
+				if e.Op == "renew" {
 					told = append(told, e)
 				}
 			}
