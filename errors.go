@@ -153,11 +153,8 @@ func (e *NoQuorumError) Error() string {
 	return b.String()
 }
 
-// Is reports whether target is ErrNoQuorum.
-func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
-
-// Unwrap returns the nodes' reasons, except denials.
-func (e *NoQuorumError) Unwrap() []error { return nodeReasons(e.Nodes) }
+// Unwrap returns ErrNoQuorum and the nodes' reasons, except denials.
+func (e *NoQuorumError) Unwrap() []error { return withReasons(ErrNoQuorum, e.Nodes) }
 
 // Operation is what was asked of the nodes, as errors, events, log lines and metrics name it. In events it is "acquire",
 // "renew", "set latch", "count down", "await latch", "count latch" or "delete latch". In errors it may also be "release",
@@ -211,16 +208,13 @@ func (e *LostError) Error() string {
 	return b.String()
 }
 
-// Is reports whether target is ErrLost.
-func (e *LostError) Is(target error) bool { return target == ErrLost }
+// Unwrap returns ErrLost and the nodes' reasons, except denials.
+func (e *LostError) Unwrap() []error { return withReasons(ErrLost, e.Nodes) }
 
-// Unwrap returns the nodes' reasons, except denials.
-func (e *LostError) Unwrap() []error { return nodeReasons(e.Nodes) }
-
-// nodeReasons returns the errors of the nodes without denials: an error is either ErrHeld or
+// withReasons returns an error and the reasons of the nodes, without denials: an error is either ErrHeld or
 // ErrNoQuorum, never both.
-func nodeReasons(nodes []NodeError) []error {
-	errs := make([]error, 0, len(nodes))
+func withReasons(err error, nodes []NodeError) []error {
+	errs := append(make([]error, 0, 1+len(nodes)), err)
 	for _, n := range nodes {
 		if !errors.Is(n.Err, ErrHeld) {
 			errs = append(errs, n.Err)
