@@ -60,7 +60,7 @@ var everyKind = map[string]struct {
 	},
 	"stripe": {
 		func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) {
-			return c.Striped("job", 1).Lock("x").TryAcquire(ctx)
+			return c.Striped("job", 1).Locks("x").TryAcquire(ctx)
 		},
 		[]string{"job:0"},
 		[]string{"billing:job:0"},

@@ -41,8 +41,8 @@ func (c *Client) Striped(prefix string, stripes int) *Striped {
 	return s
 }
 
-// Stripe returns the number of a name's stripe, from 0.
-func (s *Striped) Stripe(name string) int {
+// stripe returns the number of a name's stripe, from 0.
+func (s *Striped) stripe(name string) int {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // never fails
 	return int(mixHash(h.Sum64()) % uint64(max(s.stripes, 1)))
@@ -58,17 +58,13 @@ func mixHash(h uint64) uint64 {
 	return h ^ h>>33
 }
 
-// Lock returns the lock of a name's stripe. It needs a majority of the nodes, unless [Lock.With]
-// says otherwise. The name may have any length, but must not be empty.
+// Locks returns one lock on the stripes of several names, all or none, taken in one step. It needs a majority of the nodes,
+// unless [Lock.With] says otherwise. Names on the same stripe count once. There must be at least one name, and at most
+// MaxNames stripes. A name may have any length, but must not be empty.
 //
-// Take names that are needed together with [Striped.Locks]. A caller that takes them one after
-// another may wait for itself if they share a stripe. Two callers may deadlock, even with different
-// names. If the context holds a lease of the same stripe, the call gets a nested lease; see
-// [Lock.Acquire].
-func (s *Striped) Lock(name string) *Lock { return s.Locks(name) }
-
-// Locks returns one lock on the stripes of several names, all or none, taken in one step. Names on
-// the same stripe count once. There must be at least one name, and at most MaxNames stripes.
+// Take names that are needed together in one call. A caller that takes them one after another may wait for itself if they
+// share a stripe. Two callers may deadlock, even with different names. If the context holds a lease of the same stripes, the
+// call gets a nested lease; see [Lock.Acquire].
 func (s *Striped) Locks(names ...string) *Lock {
 	if s.client == nil {
 		return &Lock{}
@@ -79,7 +75,7 @@ func (s *Striped) Locks(names ...string) *Lock {
 		if name == "" {
 			given = append(given, "a name is empty")
 		}
-		stripes = append(stripes, s.Stripe(name))
+		stripes = append(stripes, s.stripe(name))
 	}
 	slices.Sort(stripes)
 	var locks []string

@@ -12,6 +12,9 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
+// stripe returns the lock of a name's stripe.
+func stripe(s *quorumlock.Striped, name string) string { return s.Locks(name).Names()[0] }
+
 // Processes of all versions have to find the same stripe, so these stripes never change.
 func TestStripesOfNames(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
@@ -28,12 +31,9 @@ func TestStripesOfNames(t *testing.T) {
 			{"héllo, wörld \x00\xff", 1, 5, 340},
 			{strings.Repeat("x", 100_000), 0, 2, 121},
 		} {
-			got := []int{}
-			for _, stripes := range []int{2, 16, 1009} {
-				got = append(got, client.Striped("s", stripes).Stripe(tc.name))
+			for stripes, want := range map[int]int{1: 0, 2: tc.two, 16: tc.sixteen, 1009: tc.prime} {
+				require.Equal(t, fmt.Sprintf("s:%d", want), stripe(client.Striped("s", stripes), tc.name), "%.20q", tc.name)
 			}
-			require.Equal(t, []int{tc.two, tc.sixteen, tc.prime}, got, "%.20q", tc.name)
-			require.Zero(t, client.Striped("s", 1).Stripe(tc.name))
 		}
 	})
 }
@@ -45,12 +45,13 @@ func TestNamesSpreadOverStripes(t *testing.T) {
 			s := f.Client().Striped("s", stripes)
 			for _, pattern := range []string{"%d", "order:%08d", "%d000", "even:%d0"} {
 				const each = 1000
-				counts := make([]int, stripes)
+				counts := map[string]int{}
 				for i := range each * stripes {
-					counts[s.Stripe(fmt.Sprintf(pattern, 2*i))]++
+					counts[stripe(s, fmt.Sprintf(pattern, 2*i))]++
 				}
-				for i, n := range counts {
-					require.InDelta(t, each, n, each/5, "%d stripes, %s: stripe %d", stripes, pattern, i)
+				require.Len(t, counts, stripes)
+				for name, n := range counts {
+					require.InDelta(t, each, n, each/5, "%d stripes, %s: stripe %s", stripes, pattern, name)
 				}
 			}
 		}
@@ -61,7 +62,7 @@ func TestNamesSpreadOverStripes(t *testing.T) {
 func sharing(s *quorumlock.Striped, name string) (same, other string) {
 	for i := 0; same == "" || other == ""; i++ {
 		candidate := fmt.Sprintf("%s-%d", name, i)
-		if s.Stripe(candidate) == s.Stripe(name) {
+		if stripe(s, candidate) == stripe(s, name) {
 			same = candidate
 		} else {
 			other = candidate
@@ -74,18 +75,18 @@ func TestStripesExclude(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		one, two := f.Client().Striped("orders", 8), f.Client().Striped("orders", 8)
 		same, other := sharing(one, "a")
-		lease, err := one.Lock("a").Acquire(t.Context())
+		lease, err := one.Locks("a").Acquire(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, []string{fmt.Sprintf("orders:%d", one.Stripe("a"))}, lease.Names())
+		require.Equal(t, []string{stripe(two, "a")}, lease.Names())
 		for _, name := range []string{"a", same} {
-			_, err = two.Lock(name).TryAcquire(t.Context())
+			_, err = two.Locks(name).TryAcquire(t.Context())
 			require.ErrorIs(t, err, quorumlock.ErrHeld)
 		}
-		free, err := two.Lock(other).TryAcquire(t.Context())
+		free, err := two.Locks(other).TryAcquire(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, free.Release(t.Context()))
 
-		nested, err := one.Lock(same).TryAcquire(lease.Context())
+		nested, err := one.Locks(same).TryAcquire(lease.Context())
 		require.NoError(t, err, "the context holds the stripe")
 		require.Equal(t, lease.Token(), nested.Token())
 		require.NoError(t, nested.Release(t.Context()))
@@ -94,7 +95,7 @@ func TestStripesExclude(t *testing.T) {
 
 		require.NoError(t, lease.Release(t.Context()))
 		fleet.Settle() // the slowest node may still have the lock, or a denied attempt
-		lease, err = two.Lock(same).TryAcquire(t.Context())
+		lease, err = two.Locks(same).TryAcquire(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
 		f.RequireNoKeys()
@@ -113,7 +114,7 @@ func TestSeveralStripes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, lock.Names(), lease.Names())
 		for _, name := range []string{"a", same, other} {
-			_, err = s.Lock(name).TryAcquire(t.Context())
+			_, err = s.Locks(name).TryAcquire(t.Context())
 			require.ErrorIs(t, err, quorumlock.ErrHeld)
 		}
 		require.NoError(t, lease.Release(t.Context()))
@@ -139,13 +140,13 @@ func TestInvalidStripes(t *testing.T) {
 			lock *quorumlock.Lock
 			want string
 		}{
-			{client.Striped("s", 0).Lock("a"), "0 stripes requested, the range is 1 to 1048576"},
-			{client.Striped("s", -1).Lock("a"), "-1 stripes"},
+			{client.Striped("s", 0).Locks("a"), "0 stripes requested, the range is 1 to 1048576"},
+			{client.Striped("s", -1).Locks("a"), "-1 stripes"},
 			{client.Striped("s", 1<<20+1).Locks("a", "b"), "1048577 stripes"},
-			{client.Striped("", 5).Lock("a"), "prefix of the stripes is empty"},
-			{client.Striped("quorumlock:s", 5).Lock("a"), "reserved"},
-			{client.Striped(strings.Repeat("x", quorumlock.MaxNameLength), 1).Lock("a"), "bytes"},
-			{client.Striped("s", 5).Lock(""), "a name is empty"},
+			{client.Striped("", 5).Locks("a"), "prefix of the stripes is empty"},
+			{client.Striped("quorumlock:s", 5).Locks("a"), "reserved"},
+			{client.Striped(strings.Repeat("x", quorumlock.MaxNameLength), 1).Locks("a"), "bytes"},
+			{client.Striped("s", 5).Locks(""), "a name is empty"},
 			{client.Striped("s", 5).Locks("a", ""), "a name is empty"},
 			{client.Striped("s", 5).Locks(), "no name"},
 			{client.Striped("s", 100_000).Locks(names...), "names are more than 128"},
@@ -156,7 +157,7 @@ func TestInvalidStripes(t *testing.T) {
 				require.ErrorContains(t, err, tc.want)
 			}
 		}
-		require.NoError(t, client.Striped("s", 1<<20).Lock("a").Do(t.Context(), func(context.Context) error { return nil }))
+		require.NoError(t, client.Striped("s", 1<<20).Locks("a").Do(t.Context(), func(context.Context) error { return nil }))
 	})
 }
 
