@@ -25,8 +25,8 @@ const (
 	defaultMaxClockSkew = time.Second
 	// minTTL is the smallest TTL. A smaller one would be used up by drift and scheduling.
 	minTTL = 10 * time.Millisecond
-	// MaxNameLength is the longest name of a lock, in bytes.
-	MaxNameLength = 512
+	// maxNameLength is the longest name of a lock, in bytes.
+	maxNameLength = 512
 	// MaxNames is the most names that one MultiLock can take.
 	MaxNames = 128
 	// maxMaxTTL keeps sums of times far from overflow.
@@ -106,7 +106,7 @@ type Config struct {
 	// beginning of another one: end it with a colon, as in "billing:". The program itself does not
 	// see the prefix: methods, errors, hooks and log lines have the names without it. All clients
 	// that share locks need the same prefix, and Redisson's need names with it. Prefix and name
-	// together have at most MaxNameLength bytes. Prefix must be printable, without spaces, at most
+	// together have at most 512 bytes. Prefix must be printable, without spaces, at most
 	// 128 bytes. It can have one hash tag, as in "{billing}:". If a node is a slot of a
 	// Redis Cluster, the client puts its hash tag and a colon before Prefix, unless Prefix has that
 	// tag. Default: none.

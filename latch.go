@@ -72,7 +72,7 @@ const (
 	minLatchTTL = 10 * time.Second
 )
 
-// Latch describes the latch with a name: not empty, no longer than MaxNameLength, and not beginning
+// Latch describes the latch with a name: not empty, no longer than 512 bytes, and not beginning
 // with "quorumlock:". Every method reports an invalid name, as an [*InvalidError].
 func (c *Client) Latch(name string) *Latch {
 	l := &Latch{client: c, name: name, ttl: defaultLatchTTL}
@@ -131,8 +131,8 @@ func (l *Latch) CountDown(ctx context.Context, id string) error {
 	switch {
 	case id == "":
 		invalid = append(invalid, "the id of the count-down is empty")
-	case len(id) > MaxNameLength:
-		invalid = append(invalid, fmt.Sprintf("id %.20q... has %d bytes, more than %d", id, len(id), MaxNameLength))
+	case len(id) > maxNameLength:
+		invalid = append(invalid, fmt.Sprintf("id %.20q... has %d bytes, more than %d", id, len(id), maxNameLength))
 	}
 	_, err := l.runCall(ctx, "count down", id, invalid, func(x *latch.Call) latch.Outcome { return x.CountDown(id) })
 	return err

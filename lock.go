@@ -125,10 +125,10 @@ func nameProblems(prefix string, names []string) []string {
 		switch {
 		case name == "":
 			p = append(p, "a name is empty")
-		case len(full) > MaxNameLength && prefix != "":
-			p = append(p, fmt.Sprintf("name %.20q... has %d bytes with the prefix %q, more than %d", name, len(full), prefix, MaxNameLength))
-		case len(name) > MaxNameLength:
-			p = append(p, fmt.Sprintf("name %.20q... has %d bytes, more than %d", name, len(name), MaxNameLength))
+		case len(full) > maxNameLength && prefix != "":
+			p = append(p, fmt.Sprintf("name %.20q... has %d bytes with the prefix %q, more than %d", name, len(full), prefix, maxNameLength))
+		case len(name) > maxNameLength:
+			p = append(p, fmt.Sprintf("name %.20q... has %d bytes, more than %d", name, len(name), maxNameLength))
 		case strings.HasPrefix(name, reservedPrefix):
 			p = append(p, fmt.Sprintf("name %q starts with %q, which is reserved", name, reservedPrefix))
 		case i > 0 && full == names[i-1]:

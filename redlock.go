@@ -6,7 +6,7 @@ import "github.com/quorumlock/quorumlock/quorum"
 // the other nodes, also while it is held.
 //
 // The name is also the Redis key, a hash with the layout of Redisson's RLock. It must not be empty,
-// longer than MaxNameLength, or start with "quorumlock:". Every method of the lock reports an
+// longer than 512 bytes, or start with "quorumlock:". Every method of the lock reports an
 // invalid name, as an [*InvalidError].
 //
 // The lock is a description: it costs nothing, holds nothing, and can be made anew for every use.

@@ -145,7 +145,7 @@ func TestInvalidStripes(t *testing.T) {
 			{client.Striped("s", 1<<20+1).Locks("a", "b"), "1048577 stripes"},
 			{client.Striped("", 5).Locks("a"), "prefix of the stripes is empty"},
 			{client.Striped("quorumlock:s", 5).Locks("a"), "reserved"},
-			{client.Striped(strings.Repeat("x", quorumlock.MaxNameLength), 1).Locks("a"), "bytes"},
+			{client.Striped(strings.Repeat("x", 512), 1).Locks("a"), "bytes"},
 			{client.Striped("s", 5).Locks(""), "a name is empty"},
 			{client.Striped("s", 5).Locks("a", ""), "a name is empty"},
 			{client.Striped("s", 5).Locks(), "no name"},

@@ -12,7 +12,7 @@
 //
 // A node ignores the settings that belong to go-redis' pool, retries, caching, pipelines, buffers and timeouts of
 // commands. It has one connection, decides itself about repetitions, and waits for a command no longer than
-// [node.DefaultTimeout]: locks need a shorter timeout than most commands. It does not run commands through go-redis, so
+// 1 s: locks need a shorter timeout than most commands. It does not run commands through go-redis, so
 // hooks and a Limiter do not see them. It ignores IdentitySuffix, as it never sends CLIENT SETINFO, and everything about
 // push notifications. Behind Sentinel it ignores a Protocol of 2.
 //

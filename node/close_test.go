@@ -28,7 +28,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	server := redisproc.Start(t)
 	require.Eventually(t, func() bool { return ofRueidis() == nil }, patience, time.Millisecond, "of the test before")
 	for range 300 {
-		n, err := node.Open(server.Addr())
+		n, err := node.New(node.Options{Addresses: []string{server.Addr()}})
 		require.NoError(t, err)
 		require.NoError(t, n.Probe(t.Context()))
 		require.NoError(t, n.Close())

@@ -117,10 +117,10 @@ func TestMemoryInboxIsLateInAPause(t *testing.T) {
 		synctest.Wait()
 		m.Pause()
 		began := time.Now()
-		time.AfterFunc(node.DefaultTimeout/2, m.Resume)
+		time.AfterFunc(wire.DefaultTimeout/2, m.Resume)
 		want(t, wire.Released, m, release("o1", "a"))
 		require.Equal(t, wire.Woken, next(t, messages).Kind)
-		assert.Equal(t, node.DefaultTimeout/2, time.Since(began))
+		assert.Equal(t, wire.DefaultTimeout/2, time.Since(began))
 
 		m.Pause()
 		_, err := inbox.Listen(t.Context(), m, "d", func(wire.Message) {})

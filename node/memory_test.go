@@ -44,7 +44,7 @@ func TestMemoryPaused(t *testing.T) {
 		r := do(m, acquire("o1", "a"))[0]
 		require.ErrorIs(t, r.Err, node.ErrTimeout)
 		assert.False(t, r.Unsent, "to the caller it may have happened")
-		assert.Equal(t, node.DefaultTimeout, time.Since(began))
+		assert.Equal(t, wire.DefaultTimeout, time.Since(began))
 		require.ErrorIs(t, m.Probe(context.Background()), node.ErrTimeout)
 
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
@@ -61,7 +61,7 @@ func TestMemoryResumedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t)
 		m.Pause()
-		time.AfterFunc(node.DefaultTimeout/2, m.Resume)
+		time.AfterFunc(wire.DefaultTimeout/2, m.Resume)
 		want(t, wire.Granted, m, acquire("o1", "a"))
 		assert.Equal(t, []string{"a"}, m.Keys())
 	})
@@ -71,7 +71,7 @@ func TestMemoryClosedWhilePaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t)
 		m.Pause()
-		time.AfterFunc(node.DefaultTimeout/2, func() { _ = m.Close() })
+		time.AfterFunc(wire.DefaultTimeout/2, func() { _ = m.Close() })
 		fails(t, node.ErrClosed, m, acquire("o1", "a"))
 	})
 }

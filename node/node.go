@@ -1,6 +1,6 @@
 // Package node has what a program says about one Redis server, and hears from it: where it is and how to connect
 // ([Options]), why it failed ([Error]), and which owners it knows ([Holder]). A client makes its nodes by itself from
-// addresses; [New] and [Open] are for settings that an address cannot have, and for clients that share nodes.
+// addresses; [New] is for settings that an address cannot have, and for clients that share nodes.
 //
 // Package node/memory has nodes within the process, for tests.
 package node

@@ -33,7 +33,7 @@ type Options struct {
 	// hash tag, so the client puts it before Config.Prefix, unless the prefix has it.
 	Tag string
 	// ConnectTimeout bounds each step of a connect, and Timeout an exchange with the server; a call makes at most two.
-	// Timeout should be well below the TTL of the locks. Defaults: [DefaultTimeout].
+	// Timeout should be well below the TTL of the locks. Defaults: 1 s.
 	ConnectTimeout, Timeout time.Duration
 	// ClientName is the name of the connections in CLIENT LIST. Default: quorumlock.
 	ClientName string

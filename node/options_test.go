@@ -35,7 +35,7 @@ func TestParseOptions(t *testing.T) {
 
 func TestParseOptionsRefuses(t *testing.T) {
 	for _, address := range []string{
-		"redis://host:1?tag=", "redis://host:1?tag={ql}", "redis://host:1?tag=a'b", "redis://host:1?tag=a b", "redis://host:1?tag=a&tag=b",
+		"", "redis://host:1?tag=", "redis://host:1?tag={ql}", "redis://host:1?tag=a'b", "redis://host:1?tag=a b", "redis://host:1?tag=a&tag=b",
 		"redis://host:1?tag=abcdefghijklmnopqrstuvwxyz0123456", "redis://host:1?tag=%0A",
 		"redis://host:1/2?tag=ql", "redis://host:1?master_set=m&tag=ql", "unix:///run/a.sock?tag=ql", "redis://host:1?addr=b:2",
 		"http://s3cret@host?tag=ql", "redis://:s3cret#@host?tag=ql",

@@ -12,10 +12,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// DefaultTimeout bounds each connect to a Redis node, and each exchange with it, unless the options say
-// otherwise.
-const DefaultTimeout = time.Second
-
 // Redis is a [Node] on a server of Redis 6.2.7 or later, or of Valkey, over one connection, and another one for
 // each inbox.
 //
@@ -51,16 +47,6 @@ var (
 	_ wire.Pipeliner = (*redisNode)(nil)
 	_ wire.Host      = (*redisNode)(nil)
 )
-
-// Open makes a node from an address in a form of [ParseOptions]. It fails only if the address does not
-// parse.
-func Open(address string) (Node, error) {
-	opt, err := ParseOptions(address)
-	if err != nil {
-		return nil, err
-	}
-	return New(opt)
-}
 
 // New makes a node, which connects when it is first used. New fails only for options that do not describe one deployment.
 func New(opt Options) (Node, error) {
@@ -110,10 +96,10 @@ func (r *redisNode) tune(opt rueidis.ClientOption) rueidis.ClientOption {
 	// One caller at a time: the synchronous path is faster, and notices a broken connection earlier.
 	opt.AlwaysPipelining, opt.OnInvalidations = false, nil
 	if opt.Dialer.Timeout <= 0 {
-		opt.Dialer.Timeout = DefaultTimeout
+		opt.Dialer.Timeout = wire.DefaultTimeout
 	}
 	if opt.ConnWriteTimeout <= 0 {
-		opt.ConnWriteTimeout = DefaultTimeout
+		opt.ConnWriteTimeout = wire.DefaultTimeout
 	}
 	if opt.Dialer.KeepAlive == 0 {
 		// A negative value turns off rueidis' PINGs, but not TCP's own keep-alive. The next operation finds a

@@ -39,8 +39,6 @@ func TestNewRedisRefusesWhatIsNotOneDeployment(t *testing.T) {
 		_, err := node.NewRedis(opt)
 		require.Error(t, err, name)
 	}
-	_, err := node.Open("")
-	assert.Error(t, err)
 }
 
 func TestRedisServerThatRestarts(t *testing.T) {

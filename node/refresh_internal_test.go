@@ -16,7 +16,7 @@ import (
 // A server looks at the slots of a large pool once for all waiters of a refresh: it does nothing else meanwhile.
 func TestRefreshLooksAtTheSlotsOfAPoolOnce(t *testing.T) {
 	server := redisproc.Start(t)
-	r, err := Open(server.Addr())
+	r, err := New(Options{Addresses: []string{server.Addr()}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})

@@ -26,7 +26,6 @@ type config struct {
 	args     []string
 	program  string   // of WithProgram
 	line     []string // of WithCommandLine
-	debug    bool
 	master   *Server  // followed at first
 	sentinel *watched // run as a Sentinel
 	member   *member  // of a cluster
@@ -100,11 +99,6 @@ func WithCommandLine(line []string, paths map[string]string) Option {
 	}
 }
 
-// WithDebug permits the command DEBUG, which servers before 7.0 always permit.
-func WithDebug() Option {
-	return func(c *config) { c.debug = true }
-}
-
 func (s *Server) configFile() string { return filepath.Join(s.dir, "redis.conf") }
 
 func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
@@ -120,9 +114,6 @@ func (s *Server) commandLine() []string {
 	line := []string{s.conf.serverProgram(), s.configFile()}
 	if s.conf.sentinel != nil {
 		line = append(line, "--sentinel")
-	}
-	if s.conf.debug && !s.IsBefore7() {
-		line = append(line, "--enable-debug-command", "yes")
 	}
 	return append(line, s.conf.args...)
 }

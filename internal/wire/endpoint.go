@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// DefaultTimeout is the default of node.Options.ConnectTimeout and Timeout.
+const DefaultTimeout = time.Second
+
 // Endpoint is the side of a node that a client works with, and a program does not see: each node.Node has it. The
 // other interfaces here are what some nodes can do besides.
 type Endpoint interface {

@@ -98,8 +98,8 @@ func (m *Node) Start() {
 	m.subscribe()
 }
 
-// Pause makes the node hang until Resume, as SIGSTOP does to a server. Calls wait for [node.DefaultTimeout] and
-// fail; messages are delivered later.
+// Pause makes the node hang until Resume, as SIGSTOP does to a server. Calls wait for 1 s and fail;
+// messages are delivered later.
 func (m *Node) Pause() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -261,7 +261,7 @@ func (m *Node) awaitResume(ctx context.Context) error {
 		return nil
 	}
 	late := make(chan struct{})
-	timer := m.clock.AfterFunc(node.DefaultTimeout, func() { close(late) })
+	timer := m.clock.AfterFunc(wire.DefaultTimeout, func() { close(late) })
 	defer timer.Stop()
 	select {
 	case <-resumed:

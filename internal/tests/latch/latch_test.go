@@ -645,7 +645,7 @@ func TestInvalidLatches(t *testing.T) {
 			{l.Set(t.Context(), 0), "cannot be set to 0"},
 			{l.Set(t.Context(), wire.MaxLatchCount+1), "cannot be set to 1001: the range is 1 to 1000"},
 			{l.CountDown(t.Context(), ""), "id of the count-down is empty"},
-			{l.CountDown(t.Context(), strings.Repeat("x", quorumlock.MaxNameLength+1)), "513 bytes"},
+			{l.CountDown(t.Context(), strings.Repeat("x", 513)), "513 bytes"},
 			{l.Await(nil), "context is nil"}, //nolint:staticcheck // the test needs a nil context
 			{c.Latch("").Await(t.Context()), "a name is empty"},
 			{c.Latch("quorumlock:a").Delete(t.Context()), "reserved"},

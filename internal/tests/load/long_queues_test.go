@@ -12,7 +12,6 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/internal/wire"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 // crowd lets n clients wait for a lock, each as a process of its own would, until their beats have settled.
@@ -133,7 +132,7 @@ func TestNodesKeepAWaiterUntilTheNextBeat(t *testing.T) {
 		require.Greater(t, len(asked), 5)
 		for i := range len(asked) - 1 {
 			require.Greater(t, kept[i], asked[i+1]-asked[i])
-			require.LessOrEqual(t, kept[i], 10*time.Second+2*time.Second+2*node.DefaultTimeout)
+			require.LessOrEqual(t, kept[i], 10*time.Second+2*time.Second+2*wire.DefaultTimeout)
 		}
 	})
 }
