@@ -217,7 +217,7 @@ func wholeTTL(ttl time.Duration) time.Duration {
 
 // Limits returns the settings on which clients of the same nodes rely each for the others, with defaults filled
 // in.
-func (c Config) Limits() node.Limits { return node.Limits(c.withDefaults().limits()) }
+func (c Config) Limits() node.Limits { return c.withDefaults().limits() }
 
 func (c Config) limits() wire.Limits {
 	return wire.Limits{MaxTTL: c.MaxTTL, MaxClockSkew: c.MaxClockSkew, Longer: c.Recovery}

@@ -22,8 +22,8 @@ func TestJoinGrantedAfterALoss(t *testing.T) {
 		m := memory.New("n", cfg.Clock)
 		cfg.Nodes = []node.Node{m}
 		replies := make([]wire.Reply, 1)
-		m.Do(t.Context(), []wire.Op{{Kind: wire.Mark, Limits: wire.Limits(cfg.Limits())}}, replies)
-		m.Do(t.Context(), []wire.Op{{Kind: wire.Open, Limits: wire.Limits(cfg.Limits()), Marker: replies[0].Marker}}, replies)
+		m.Do(t.Context(), []wire.Op{{Kind: wire.Mark, Limits: cfg.Limits()}}, replies)
+		m.Do(t.Context(), []wire.Op{{Kind: wire.Open, Limits: cfg.Limits(), Marker: replies[0].Marker}}, replies)
 		c, err := New(cfg)
 		require.NoError(t, err)
 		var first *Lease

@@ -130,7 +130,7 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(reports) error) ([]
 		r[i] = NodeReport{Node: n.Name(), target: n}
 	}
 	r.each(func(n *NodeReport) { // a node without a marker gets one, which begins a recovery
-		if reply := n.do(ctx, wire.Op{Kind: wire.Mark, Limits: wire.Limits(cfg.Limits())}); reply.Err == nil {
+		if reply := n.do(ctx, wire.Op{Kind: wire.Mark, Limits: cfg.Limits()}); reply.Err == nil {
 			n.found(reply.Marker)
 		}
 	})
@@ -164,7 +164,7 @@ func (r reports) each(fn func(*NodeReport)) {
 
 // open asks the node to open if it is still in the state in which it was found.
 func (n *NodeReport) open(ctx context.Context, limits node.Limits) {
-	reply := n.do(ctx, wire.Op{Kind: wire.Open, Limits: wire.Limits(limits), Marker: n.marker})
+	reply := n.do(ctx, wire.Op{Kind: wire.Open, Limits: limits, Marker: n.marker})
 	switch {
 	case reply.Err != nil:
 		return

@@ -238,7 +238,7 @@ func TestRedisRefusals(t *testing.T) {
 	}{
 		{acquire("o1", "a"), array("RECOVERING", 5, 1), node.ErrRecovering, &node.RecoveryError{Left: 5 * ms, Length: limits.Recovery(), HadMarker: true}, 5 * ms},
 		{acquire("o1", "a"), array("RECOVERING", int64(1<<40), 0), node.ErrRecovering, &node.RecoveryError{Left: 1 << 40 * ms, Length: 1 << 40 * ms}, 1 << 40 * ms},
-		{same, array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Own: node.Limits(set), TTL: 4 * ms}, 0},
+		{same, array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Own: set, TTL: 4 * ms}, 0},
 		{at(1_000_000), array("CLOCK", 400_000), node.ErrClock, &node.ClockError{Ahead: 600 * ms, Limit: limits.MaxClockSkew}, 0},
 		{at(1_000_000), array("CLOCK", 1_400_000), node.ErrClock, &node.ClockError{Ahead: -400 * ms, Limit: limits.MaxTTL}, 0},
 		{restores(100_000_000, 300_000), array("CLOCK", 400_000), node.ErrClock, &node.ClockError{Ahead: 99_600 * ms, Limit: limits.MaxClockSkew}, 0},

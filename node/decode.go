@@ -250,7 +250,7 @@ func decodeRefusal(op *wire.Op, values []rueidis.RedisMessage) (wire.Reply, erro
 	case word == "RECOVERING" && (op.Kind == wire.Acquire || op.Kind == wire.Latch || op.Kind == wire.Once) && len(n) == 2 && n[0] > 0:
 		return recoveringRefusal(milli(n[0]), op.Limits.Recovery(), n[1] != 0), nil
 	case word == "SETTINGS" && len(n) == 2:
-		return wire.Reply{Err: &SettingsError{Own: Limits(op.Limits), TTL: op.TTL}}, nil
+		return wire.Reply{Err: &SettingsError{Own: op.Limits, TTL: op.TTL}}, nil
 	case word == "CLOCK" && (op.Kind == wire.Acquire || op.Kind == wire.Latch || op.Kind == wire.Unlatch) && len(n) == 1:
 		return clockRefusal(n[0], *op), nil
 	default:

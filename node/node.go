@@ -31,19 +31,12 @@ type Node interface {
 	wire.Endpoint
 }
 
-// Limits are values on which clients of the same nodes rely each for the others.
-type Limits struct {
-	// MaxTTL is the longest TTL of any lock.
-	MaxTTL time.Duration
-	// MaxClockSkew is how far the clock of a client may be ahead of the node's.
-	MaxClockSkew time.Duration
-	// Longer is a recovery for the limits of other clients, if these are larger; otherwise 0.
-	Longer time.Duration
-}
-
-// Recovery returns how long a node that has lost its memory, or is new, gives the client no new locks: until every lock that it
-// may have granted has expired, and every token that it may have accepted is in the past for all clients.
-func (l Limits) Recovery() time.Duration { return wire.Limits(l).Recovery() }
+// Limits are values on which clients of the same nodes rely each for the others: MaxTTL is the longest TTL of any lock,
+// MaxClockSkew is how far the clock of a client may be ahead of a node's, and Longer is a recovery for the limits of other
+// clients, if these are larger; otherwise 0. Its method Recovery returns how long a node that has lost its memory, or is new,
+// gives the client no new locks: until every lock that it may have granted has expired, and every token that it may have
+// accepted is in the past for all clients.
+type Limits = wire.Limits
 
 // Holder is the owner of a name on one node, with its remaining TTL.
 type Holder struct {

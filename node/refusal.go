@@ -113,11 +113,6 @@ func (e *SettingsError) Error() string {
 		e.Own, e.Holder, e.Other, least, left)
 }
 
-// String names the limits as a configuration does.
-func (l Limits) String() string {
-	return fmt.Sprintf("MaxTTL %v, MaxClockSkew %v and Recovery %v", l.MaxTTL, l.MaxClockSkew, l.Recovery())
-}
-
 // ClockError is the cause behind [ErrClock].
 type ClockError struct {
 	// Ahead is how far the proposed token, the end of its block, or a token in the state of a latch was ahead of the node's

@@ -249,7 +249,7 @@ func (r *listRound) refused() (refused bool) {
 // disagreement says why two programs may not both use the nodes, or returns nil.
 func disagreement(own, other *wire.List) (reason, cause error) {
 	terms := &own.Terms
-	settings := &node.SettingsError{Own: node.Limits(terms.Limits), Other: node.Limits(other.Terms.Limits), Holder: other.Holder, Left: other.Left}
+	settings := &node.SettingsError{Own: terms.Limits, Other: other.Terms.Limits, Holder: other.Holder, Left: other.Left}
 	switch {
 	case !terms.Speak(other.Terms):
 		settings.Protocol, settings.OtherProtocol = terms.Protocol, other.Terms.Protocol

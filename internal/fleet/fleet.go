@@ -67,10 +67,10 @@ func named(t *testing.T, prefix string, n int) *Fleet {
 // unless they are set up for the same limits already.
 func (f *Fleet) SetUp(cfg quorumlock.Config) {
 	f.T.Helper()
-	if f.Limits == wire.Limits(cfg.Limits()) {
+	if f.Limits == cfg.Limits() {
 		return
 	}
-	f.Limits = wire.Limits(cfg.Limits())
+	f.Limits = cfg.Limits()
 	cfg.Clock, cfg.AllowEven, cfg.Nodes = f.Clock, true, nil
 	for _, nd := range f.Nodes {
 		nd.Flush()

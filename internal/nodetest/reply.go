@@ -151,7 +151,7 @@ func (x *trial) failed(reason error, op wire.Op, r wire.Reply, want expected) er
 	if !errors.Is(r.Err, reason) || !errors.As(r.Err, &err) {
 		return errors.New("not " + reason.Error())
 	}
-	recovery, settings := &node.RecoveryError{}, &node.SettingsError{Own: node.Limits(op.Limits)}
+	recovery, settings := &node.RecoveryError{}, &node.SettingsError{Own: op.Limits}
 	errors.As(r.Err, &recovery)
 	errors.As(r.Err, &settings)
 	rest := r
@@ -168,7 +168,7 @@ func (x *trial) failed(reason error, op wire.Op, r wire.Reply, want expected) er
 		"had a marker":           r.HadMarker != want.flags["restarted"] || r.HadMarker != recovery.HadMarker,
 		"recovery":               r.Recovering != recovery.Left || recovery.Left > recovery.Length,
 		"end of a recovery":      reason == node.ErrRecovering && recovery.Left <= 0, //nolint:errorlint // it is one of reasons
-		"limits of the client":   settings.Own != node.Limits(op.Limits),
+		"limits of the client":   settings.Own != op.Limits,
 		"TTL beyond the limits":  settings.TTL != 0 && !want.says("ttl"),
 	} {
 		if wrong {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"time"
 )
 
@@ -17,6 +18,11 @@ type Limits struct {
 // Recovery returns how long a node that has lost its memory gives no new rights to the client. After that time, every
 // lock that it may have granted has expired. Every token that it may have accepted is in the past for all clients.
 func (l Limits) Recovery() time.Duration { return max(l.MaxTTL+l.MaxClockSkew, l.Longer) }
+
+// String names the limits as a configuration does.
+func (l Limits) String() string {
+	return fmt.Sprintf("MaxTTL %v, MaxClockSkew %v and Recovery %v", l.MaxTTL, l.MaxClockSkew, l.Recovery())
+}
 
 // LongestTTL is a bound of the MaxTTL of all clients.
 func (l Limits) LongestTTL() time.Duration { return l.Recovery() - l.MaxClockSkew }

@@ -8,7 +8,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/internal/watch"
 	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/wire"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 // lists compares the lists of nodes in use with the nodes here, and the limits of their programs with those given.
@@ -36,7 +35,7 @@ func (j *judge) lists() {
 				"Run doctor of the version of your programs. If these have several versions, upgrade them by one at a time (docs/upgrading.md).")
 			continue
 		}
-		if limits := node.Limits(l.Terms.Limits); !l.Terms.Limits.Allow(wire.Limits(j.Limits)) {
+		if limits := l.Terms.Limits; !l.Terms.Limits.Allow(j.Limits) {
 			j.find(nil, Error, fmt.Sprintf("%s has %v; doctor got %v", text.OrDash(l.Holder), limits, j.Limits),
 				"A node that lost its memory could give a lock again before it has ended, so nodes refuse programs of one kind.",
 				"If the programs have the same limits, pass them to doctor too (--max-ttl, --max-clock-skew, --recovery). If not, configure all alike, or "+

@@ -44,7 +44,7 @@ func (a *asker) greet(ctx context.Context) {
 }
 
 func (a *asker) holders(ctx context.Context, names []string) wire.Reply {
-	return a.Run(ctx, wire.Op{Kind: wire.Inspect, Names: names, Limits: wire.Limits(a.limits)})
+	return a.Run(ctx, wire.Op{Kind: wire.Inspect, Names: names, Limits: a.limits})
 }
 
 // HoldersOf returns the holders in a reply.

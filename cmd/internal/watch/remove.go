@@ -46,7 +46,7 @@ func (w *Watcher) remove(from func(*asker) wire.Reply) []wire.Reply {
 // removal is the operation that takes names. Nodes remember the owners as long as after a forced release by a client, and
 // at least as long as any node keeps one of the names.
 func (w *Watcher) removal(names ...string) wire.Op {
-	op := wire.Op{Kind: wire.ForceRelease, TTL: wire.Limits(w.cfg.Limits).LongestTTL()}
+	op := wire.Op{Kind: wire.ForceRelease, TTL: w.cfg.Limits.LongestTTL()}
 	for _, name := range names {
 		op.Names = append(op.Names, wire.WithPrefix(w.cfg.Prefix, name))
 		for _, a := range w.nodes {
