@@ -147,20 +147,14 @@ var errOtherServer = errors.New("another server answers now, or it restarted, wh
 
 // server returns the process that is the server of node i, or "" if that is unknown.
 func (s *listing) server(i int) (process string) {
-	if host, ok := s.client.nodes.Node(i).(wire.Host); ok {
-		_, process = host.Server()
-	}
+	_, process = s.client.nodes.Node(i).Server()
 	return process
 }
 
 // step reads names on node i that fit. The timeout of the node bounds it. The end of ctx would cost the connection, which
 // leases need.
 func (s *listing) step(ctx context.Context, i int, cursor uint64) (names []string, next uint64, err error) {
-	lister, ok := s.client.nodes.Node(i).(wire.Lister)
-	if !ok {
-		return nil, 0, &node.Error{Node: s.client.nodes.Name(i), Op: "list", Reason: node.ErrMisconfigured, Err: errors.ErrUnsupported}
-	}
-	names, next, err = lister.List(context.WithoutCancel(ctx), cursor)
+	names, next, err = s.client.nodes.Node(i).List(context.WithoutCancel(ctx), cursor)
 	prefix := s.client.cfg.Prefix
 	names = slices.DeleteFunc(names, func(name string) bool {
 		short := wire.WithoutPrefix(prefix, name)

@@ -206,7 +206,7 @@ func (r reports) tellTwins() {
 	seen := make(map[string]string)
 	for i := range r {
 		n := &r[i]
-		id := n.target.Identity() // empty if the server shows none
+		id, _ := n.target.Server() // empty if the server shows none
 		if first, ok := seen[id]; ok && id != "" && n.State != Failed {
 			n.State, n.Err = Failed, &node.Error{Node: n.Node, Op: wire.Mark.String(), Reason: node.ErrSameServer, Err: fmt.Errorf("it is %s by another address", first)}
 		} else {

@@ -170,7 +170,7 @@ func TestAllowEviction(t *testing.T) {
 	require.ErrorContains(t, err, "AllowEviction")
 	n, err = NewUniversal(&redis.UniversalOptions{Addrs: []string{s.Addr()}}, AllowEviction())
 	require.NoError(t, closing(t, n, err).Probe(t.Context()))
-	assert.Contains(t, n.(wire.Weak).Eviction(), "maxmemory-policy is volatile-lru")
+	assert.Contains(t, n.Eviction(), "maxmemory-policy is volatile-lru")
 	hold(t, client(t, n), "a")
 }
 
@@ -180,7 +180,7 @@ func TestAllowUnseenLosses(t *testing.T) {
 	require.ErrorContains(t, closing(t, n, err).Probe(t.Context()), "AllowUnseenLosses")
 	n, err = New(&redis.Options{Addr: s.Addr()}, AllowUnseenLosses())
 	require.NoError(t, closing(t, n, err).Probe(t.Context()))
-	assert.Contains(t, n.(wire.Weak).Unseen(), "it refuses INFO in scripts")
+	assert.Contains(t, n.Unseen(), "it refuses INFO in scripts")
 }
 
 func TestTLS(t *testing.T) {

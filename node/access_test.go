@@ -71,7 +71,7 @@ func everything(n node.Node) []wire.Reply {
 func everyWait(t *testing.T, server *redisproc.Server, n node.Node) []wire.Reply {
 	t.Helper()
 	admit(t, server)
-	inbox, err := inbox.Listen(context.Background(), n, "c", func(wire.Message) {})
+	inbox, err := inbox.Listen(context.Background(), n, "c", false, func(wire.Message) {})
 	replies := []wire.Reply{{Err: err}}
 	replies = append(replies, do(n,
 		acquire("o1", "lock:a"), waits("c:1", 1, "lock:a"), waits("c:2", 2, "lock:a"), release("o1", "lock:a"),

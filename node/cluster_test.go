@@ -57,7 +57,7 @@ func TestRedisFollowsTheSlotOfACluster(t *testing.T) {
 	killsOldConnection(t, c)
 
 	var resubscribed, woken atomic.Int64
-	inbox, err := n.Listen(t.Context(), "c", func(m wire.Message) {
+	inbox, err := n.Listen(t.Context(), "c", false, func(m wire.Message) {
 		switch m.Kind {
 		case wire.Resubscribed:
 			resubscribed.Add(1)

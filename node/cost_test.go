@@ -128,7 +128,7 @@ func newPasses(b testing.TB, server *redisproc.Server) *passes {
 	b.Helper()
 	x := &passes{TB: b, limits: wire.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}}
 	x.node = costNode(b, server, x.limits)
-	inbox, err := x.node.Listen(context.Background(), "6CXZKXDRDNPVLCWLEUMJ3GMSNH", func(wire.Message) {})
+	inbox, err := x.node.Listen(context.Background(), "6CXZKXDRDNPVLCWLEUMJ3GMSNH", false, func(wire.Message) {})
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = inbox.Close() })
 	return x

@@ -63,7 +63,7 @@ func TestRedisInboxWithSlowCredentials(t *testing.T) {
 	var err error
 	poll(t, func() bool {
 		var in wire.Inbox
-		if in, err = inbox.Listen(t.Context(), n, "c", func(wire.Message) {}); err == nil {
+		if in, err = inbox.Listen(t.Context(), n, "c", false, func(wire.Message) {}); err == nil {
 			require.NoError(t, in.Close())
 		}
 		return err == nil

@@ -63,7 +63,7 @@ func newCrowd(t *testing.T, n int) *crowd {
 	t.Helper()
 	x := &crowd{t: t, server: redisproc.Start(t), limits: wire.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}}
 	x.node = costNode(t, x.server, x.limits)
-	inbox, err := x.node.Listen(context.Background(), "c", func(wire.Message) {})
+	inbox, err := x.node.Listen(context.Background(), "c", false, func(wire.Message) {})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = inbox.Close() })
 	for i := range n {

@@ -79,16 +79,18 @@ func opened[N node.Node](t testing.TB, n N) N {
 // serverNode is all that a node on a server can do.
 type serverNode interface {
 	node.Node
-	wire.Listener
 	wire.Connector
-	wire.Host
-	wire.Pipeliner
-	wire.Weak
 	wire.Located
 	Tag() string
 	Sharers() int
 	WrapClient(wrap func(rueidis.Client) rueidis.Client)
 	Reconnect(ctx context.Context) error
+}
+
+// identity returns the identity of a node's server.
+func identity(n node.Node) string {
+	identity, _ := n.Server()
+	return identity
 }
 
 func open(t testing.TB, address string) serverNode {

@@ -14,7 +14,7 @@ import (
 // listStep is about how many keys one SCAN looks at: the server serves no other client meanwhile.
 const listStep = 1000
 
-// List implements [wire.Lister]. It asks for the number of fields first, as reading a large hash would burden the server.
+// List implements [Node]. It asks for the number of fields first, as reading a large hash would burden the server.
 func (r *redisNode) List(ctx context.Context, cursor uint64) (names []string, next uint64, err error) {
 	var refusal error // an answer of the server, which does not end the connection
 	err = r.ask(ctx, func(l *link, ctx context.Context) error {

@@ -29,7 +29,7 @@ func inBubble(t *testing.T, test func(t *testing.T, m *memory.Node, messages <-c
 func TestMemoryInboxIsLostInAStop(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *memory.Node, messages <-chan wire.Message) {
 		m.Stop()
-		_, err := inbox.Listen(t.Context(), m, "d", func(wire.Message) {})
+		_, err := inbox.Listen(t.Context(), m, "d", false, func(wire.Message) {})
 		require.ErrorIs(t, err, node.ErrUnreachable)
 		lost(t, messages)
 		m.Stop()
@@ -123,7 +123,7 @@ func TestMemoryInboxIsLateInAPause(t *testing.T) {
 		assert.Equal(t, wire.DefaultTimeout/2, time.Since(began))
 
 		m.Pause()
-		_, err := inbox.Listen(t.Context(), m, "d", func(wire.Message) {})
+		_, err := inbox.Listen(t.Context(), m, "d", false, func(wire.Message) {})
 		require.ErrorIs(t, err, node.ErrTimeout)
 		m.Resume()
 	})
@@ -141,7 +141,7 @@ func TestMemoryInboxSurvivesAFlush(t *testing.T) {
 func TestMemoryInboxIsClosedWhileItDelivers(t *testing.T) {
 	m, _ := memoryAt(t)
 	entered, proceed := make(chan wire.Message, 10), make(chan struct{})
-	inbox, err := inbox.Listen(t.Context(), m, "c", func(message wire.Message) {
+	inbox, err := inbox.Listen(t.Context(), m, "c", false, func(message wire.Message) {
 		entered <- message
 		<-proceed
 	})
@@ -162,11 +162,4 @@ func TestMemoryInboxIsClosedWhileItDelivers(t *testing.T) {
 	}
 	close(proceed)
 	<-closed
-}
-
-func TestListenOnANodeThatCannot(t *testing.T) {
-	m, _ := memoryAt(t)
-	_, err := inbox.Listen(t.Context(), struct{ node.Node }{m}, "c", func(wire.Message) {})
-	permanently(t, node.ErrMisconfigured, err)
-	assert.Contains(t, err.Error(), "unsupported")
 }

@@ -86,7 +86,7 @@ func TestWrongPasswordOnNewestServers(t *testing.T) {
 		for _, address := range []string{"redis://:wr0ng@" + server.Addr(), "redis://:wr0ng@" + server.Addr() + "?protocol=2"} {
 			n := open(t, address)
 			fails(t, node.ErrAuth, n, acquire("o1", "a"))
-			_, err := inbox.Listen(t.Context(), n, "c", func(wire.Message) {})
+			_, err := inbox.Listen(t.Context(), n, "c", false, func(wire.Message) {})
 			require.ErrorIs(t, err, node.ErrAuth)
 		}
 	})

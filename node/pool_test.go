@@ -66,7 +66,7 @@ func TestRedisPoolACL(t *testing.T) {
 	rules := append(strings.Fields("resetchannels "+minimalACL), strings.Fields(waitingACL)...)
 	command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, rules...)...)
 	n := open(t, "redis://u:secret@"+server.Addr())
-	_, err := inbox.Listen(context.Background(), n, "c", func(wire.Message) {})
+	_, err := inbox.Listen(context.Background(), n, "c", false, func(wire.Message) {})
 	require.NoError(t, err)
 	waiting := func(id string, op wire.Op) wire.Op {
 		op.Waiter = wire.Waiter{ID: id, Ticket: 1, Keep: long}

@@ -54,7 +54,7 @@ func refreshes(id string, names ...string) wire.Op {
 func listen(t testing.TB, n node.Node, client string) <-chan wire.Message {
 	t.Helper()
 	messages := make(chan wire.Message, 10_000)
-	inbox, err := inbox.Listen(context.Background(), n, client, func(m wire.Message) { messages <- m })
+	inbox, err := inbox.Listen(context.Background(), n, client, false, func(m wire.Message) { messages <- m })
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = inbox.Close() })
 	return messages

@@ -38,14 +38,8 @@ type redisNode struct {
 }
 
 var (
-	_ Node          = (*redisNode)(nil)
-	_ wire.Listener = (*redisNode)(nil)
-
+	_ Node           = (*redisNode)(nil)
 	_ wire.Connector = (*redisNode)(nil)
-	_ wire.Weak      = (*redisNode)(nil)
-	_ wire.Lister    = (*redisNode)(nil)
-	_ wire.Pipeliner = (*redisNode)(nil)
-	_ wire.Host      = (*redisNode)(nil)
 )
 
 // New makes a node, which connects when it is first used. New fails only for options that do not describe one deployment.
@@ -155,13 +149,7 @@ func (r *redisNode) Address() string {
 	return ""
 }
 
-// Identity returns the server's replication id, as of the last connect or of a later subscription.
-func (r *redisNode) Identity() string {
-	identity, _ := r.Server()
-	return identity
-}
-
-// Server implements [wire.Host].
+// Server returns the server's replication id and its run id, as of the last connect or of a later subscription.
 func (r *redisNode) Server() (identity, process string) { return r.link.knownServer() }
 
 // Do implements [Node]. If a connection that was used before turns out to be broken, or to lead to a server that
@@ -195,7 +183,7 @@ func (r *redisNode) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply)
 	}
 }
 
-// RoundTrip implements [wire.Pipeliner].
+// RoundTrip implements [Node].
 func (r *redisNode) RoundTrip() time.Duration { return time.Duration(r.link.roundTrip.Load()) }
 
 // mayRepeat reports whether to connect and ask again after an error on a connection that was used before: if it

@@ -35,20 +35,15 @@ type redisInbox struct {
 	done   sync.WaitGroup
 }
 
-// Listen implements [wire.Listener], over a connection of its own to the server that runs the operations. If that
+// Listen implements [Node], over a connection of its own to the server that runs the operations. If that
 // server falls silent, the loss is noticed pingInterval + the timeout of an exchange after its last answer.
-func (r *redisNode) Listen(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
-	return r.listen(ctx, deliver, []string{"SUBSCRIBE", wire.InboxPrefix + client})
-}
-
-// Follow implements [wire.Follower].
-func (r *redisNode) Follow(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
-	return r.listen(ctx, deliver, []string{"SUBSCRIBE", wire.InboxPrefix + client}, []string{"PSUBSCRIBE", wire.RedissonPrefix + "*"})
-}
-
-func (r *redisNode) listen(ctx context.Context, deliver func(wire.Message), subscribes ...[]string) (wire.Inbox, error) {
+func (r *redisNode) Listen(ctx context.Context, client string, follows bool, deliver func(wire.Message)) (wire.Inbox, error) {
 	if ctx.Err() != nil {
 		return nil, &Error{Node: r.name, Reason: ErrCanceled}
+	}
+	subscribes := [][]string{{"SUBSCRIBE", wire.InboxPrefix + client}}
+	if follows {
+		subscribes = append(subscribes, []string{"PSUBSCRIBE", wire.RedissonPrefix + "*"})
 	}
 	b := &redisInbox{node: r, subscribes: subscribes, deliver: deliver}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
@@ -170,7 +165,8 @@ func (b *redisInbox) subscribe(subscribes [][]string) (*subscription, error) {
 		}
 		return nil, err
 	}
-	s := &subscription{inbox: b, subscribes: subscribes, identity: r.Identity()}
+	s := &subscription{inbox: b, subscribes: subscribes}
+	s.identity, _ = r.Server()
 	if err := s.open(r.link.greetedRoute.Load()); err != nil {
 		if b.ctx.Err() != nil {
 			return nil, b.closed()

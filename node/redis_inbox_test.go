@@ -89,12 +89,12 @@ func TestRedisInboxOfAServerThatFallsSilent(t *testing.T) {
 	var inbox wire.Inbox
 	poll(t, func() (ok bool) {
 		var err error
-		inbox, err = n.Listen(context.Background(), "c", func(m wire.Message) { messages <- m })
+		inbox, err = n.Listen(context.Background(), "c", false, func(m wire.Message) { messages <- m })
 		return err == nil
 	}, func() any { return "no subscription" })
 	t.Cleanup(func() { _ = inbox.Close() })
 	server.Pause()
-	_, err := n.Listen(context.Background(), "c", func(wire.Message) {})
+	_, err := n.Listen(context.Background(), "c", false, func(wire.Message) {})
 	require.ErrorIs(t, err, node.ErrTimeout)
 	lost(t, messages) // and only then it may say something again
 	server.Resume()
@@ -109,12 +109,12 @@ func TestRedisInboxOfAServerThatIsGone(t *testing.T) {
 	made := dials(&opt)
 	n := openWith(t, opt)
 	messages := make(chan wire.Message, 100)
-	inbox, err := n.Listen(context.Background(), "c", func(m wire.Message) { messages <- m })
+	inbox, err := n.Listen(context.Background(), "c", false, func(m wire.Message) { messages <- m })
 	require.NoError(t, err)
 	assert.EqualValues(t, 2, made.Load(), "one for operations, one for messages")
 	server.Kill()
 	lost(t, messages)
-	_, err = n.Listen(context.Background(), "d", func(wire.Message) {})
+	_, err = n.Listen(context.Background(), "d", false, func(wire.Message) {})
 	require.ErrorIs(t, err, node.ErrUnreachable)
 	poll(t, func() bool { return made.Load() >= 6 }, func() any { return "it is not tried again" })
 	assert.Less(t, made.Load(), int64(10))
@@ -173,7 +173,7 @@ func TestRedisInboxOfANodeThatIsClosed(t *testing.T) {
 	wakes(t, n, "c:1", messages)
 	require.NoError(t, n.Close())
 	poll(t, func() bool { return subscribers(t, server, "c")+subscribers(t, server, "d") == 0 }, func() any { return "still subscribed" })
-	_, err := n.Listen(context.Background(), "c", func(wire.Message) {})
+	_, err := n.Listen(context.Background(), "c", false, func(wire.Message) {})
 	require.ErrorIs(t, err, node.ErrClosed)
 }
 
@@ -190,7 +190,7 @@ func TestRedisInboxIsClosedWhileTheServerHangs(t *testing.T) {
 		began := time.Now()
 		if opening {
 			ctx, cancel := context.WithTimeout(context.Background(), impatient)
-			_, err := n.Listen(ctx, "d", func(wire.Message) {})
+			_, err := n.Listen(ctx, "d", false, func(wire.Message) {})
 			require.ErrorIs(t, err, node.ErrCanceled)
 			cancel()
 		}
@@ -214,7 +214,7 @@ func TestRedisInboxIsOpenedForAsLongAsTheContext(t *testing.T) {
 		began := time.Now()
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), impatient)
-			_, err := n.Listen(ctx, "c", func(wire.Message) { assert.Fail(t, "a message to a closed inbox") })
+			_, err := n.Listen(ctx, "c", false, func(wire.Message) { assert.Fail(t, "a message to a closed inbox") })
 			cancel()
 			require.ErrorIs(t, err, node.ErrCanceled)
 		}
@@ -236,7 +236,7 @@ func TestRedisInboxIsOpenedUntilTheNodeIsClosed(t *testing.T) {
 		failed := make(chan error)
 		go func() {
 			for {
-				inbox, err := n.Listen(context.Background(), "c", func(wire.Message) {})
+				inbox, err := n.Listen(context.Background(), "c", false, func(wire.Message) {})
 				if err != nil {
 					failed <- err
 					return
@@ -264,7 +264,7 @@ func TestRedisInboxWithAPassword(t *testing.T) {
 	asked := openWith(t, opt)
 	wakes(t, asked, "e:1", listen(t, asked, "e"))
 	for _, address := range []string{server.Addr(), "redis://:wr0ng@" + server.Addr()} {
-		_, err := inbox.Listen(context.Background(), open(t, address), "c", func(wire.Message) {})
+		_, err := inbox.Listen(context.Background(), open(t, address), "c", false, func(wire.Message) {})
 		permanently(t, node.ErrAuth, err)
 		assert.NotContains(t, err.Error(), "wr0ng")
 	}
@@ -293,7 +293,7 @@ func TestRedisInboxWithoutTheRight(t *testing.T) {
 	} {
 		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "~*"}, strings.Fields(rules)...)...)
 		n := open(t, "redis://u:secret@"+server.Addr())
-		_, err := n.Listen(context.Background(), "c", func(wire.Message) {})
+		_, err := n.Listen(context.Background(), "c", false, func(wire.Message) {})
 		permanently(t, node.ErrAuth, err)
 		assert.Contains(t, err.Error(), "+subscribe and &quorumlock:inbox:*")
 		require.NoError(t, n.Probe(context.Background()))
@@ -383,7 +383,7 @@ func TestRedisInboxOfAnotherServer(t *testing.T) {
 	n := openWith(t, opt)
 	want(t, wire.Granted, n, acquire("o1", "x"))
 	lead(servers[1])
-	_, err := n.Listen(t.Context(), "c", func(wire.Message) {})
+	_, err := n.Listen(t.Context(), "c", false, func(wire.Message) {})
 	require.ErrorIs(t, err, node.ErrUnreachable)
 	assert.Contains(t, err.Error(), "different servers")
 	lead(servers[0])
@@ -444,7 +444,7 @@ func TestRedisInboxOfAReplica(t *testing.T) {
 	n := open(t, f.Addr())
 	want(t, wire.Granted, n, acquire("o1", "x"))
 	f.Serve(redisproc.Forward(servers[1].Addr()))
-	_, err := n.Listen(t.Context(), "c", func(wire.Message) {})
+	_, err := n.Listen(t.Context(), "c", false, func(wire.Message) {})
 	require.ErrorIs(t, err, node.ErrRejected)
 	assert.Contains(t, err.Error(), "replica")
 }
@@ -491,7 +491,7 @@ func TestRedisInboxIsNotConfirmed(t *testing.T) {
 			}
 			return said, false
 		}))
-		_, err := open(t, f.Addr()).Listen(context.Background(), "c", func(wire.Message) {})
+		_, err := open(t, f.Addr()).Listen(context.Background(), "c", false, func(wire.Message) {})
 		var e *node.Error
 		require.ErrorAs(t, err, &e, said)
 		require.ErrorIs(t, err, reason, said)

@@ -72,7 +72,7 @@ func TestRedisFitness(t *testing.T) {
 			f.Serve(fakeInfo(answer))
 			f.Sever()
 			r := do(n, acquire("o1", "a"))[0]
-			assert.Equal(t, c.identity, n.Identity())
+			assert.Equal(t, c.identity, identity(n))
 			if c.reason == nil {
 				require.Equal(t, wire.Granted, r.Outcome)
 				return
@@ -82,7 +82,7 @@ func TestRedisFitness(t *testing.T) {
 			f.Serve(greeted)
 			f.Sever()
 			eventually(t, wire.Granted, n, acquire("o1", "a"))
-			assert.Equal(t, "fake", n.Identity())
+			assert.Equal(t, "fake", identity(n))
 		})
 	}
 }
@@ -90,27 +90,27 @@ func TestRedisFitness(t *testing.T) {
 func TestRedisIdentity(t *testing.T) {
 	server := redisproc.Start(t)
 	n, twin := open(t, server.Addr()), open(t, "unix://"+server.Socket())
-	assert.Empty(t, n.Identity())
+	assert.Empty(t, identity(n))
 	require.NoError(t, n.Probe(context.Background()))
-	assert.NotEmpty(t, n.Identity())
-	assert.Equal(t, server.ReplicationID(), n.Identity())
+	assert.NotEmpty(t, identity(n))
+	assert.Equal(t, server.ReplicationID(), identity(n))
 	recovering(t, twin, acquire("o1", "a"))
-	assert.Equal(t, n.Identity(), twin.Identity(), "two ways to one server")
+	assert.Equal(t, identity(n), identity(twin), "two ways to one server")
 
 	other := open(t, redisproc.Start(t).Addr())
 	require.NoError(t, other.Probe(context.Background()))
-	assert.NotEqual(t, n.Identity(), other.Identity())
+	assert.NotEqual(t, identity(n), identity(other))
 
-	before := n.Identity()
+	before := identity(n)
 	server.Kill()
 	require.Error(t, n.Probe(context.Background()))
-	assert.Equal(t, before, n.Identity(), "of the last exchange")
+	assert.Equal(t, before, identity(n), "of the last exchange")
 	server.Restart()
 	require.NoError(t, n.Probe(context.Background()))
-	assert.NotEqual(t, before, n.Identity())
-	assert.Equal(t, server.ReplicationID(), n.Identity())
+	assert.NotEqual(t, before, identity(n))
+	assert.Equal(t, server.ReplicationID(), identity(n))
 	require.NoError(t, n.Close())
-	assert.Equal(t, server.ReplicationID(), n.Identity())
+	assert.Equal(t, server.ReplicationID(), identity(n))
 }
 
 // Another version of this library will read these keys, and other libraries the locks: one field, the owner, with its token.
@@ -187,7 +187,7 @@ func TestRedisMarkerInPart(t *testing.T) {
 				assert.Greater(t, err.Left, limits.Recovery()-patience)
 				assert.Equal(t, limits.Recovery(), err.Length)
 				m := want(t, wire.Inspected, n, marks).Marker
-				assert.Equal(t, n.Identity(), m.Identity)
+				assert.Equal(t, identity(n), m.Identity)
 			}
 		})
 	}
@@ -196,7 +196,7 @@ func TestRedisMarkerInPart(t *testing.T) {
 		command(t, server, "HDEL", "quorumlock:node", "restarted")
 		assert.Zero(t, want(t, wire.Inspected, n, inspect("a")).Recovering)
 		want(t, wire.Granted, n, acquire("o1", "a"))
-		assert.Equal(t, &wire.Marker{Identity: n.Identity()}, want(t, wire.Inspected, n, marks).Marker)
+		assert.Equal(t, &wire.Marker{Identity: identity(n)}, want(t, wire.Inspected, n, marks).Marker)
 	})
 }
 

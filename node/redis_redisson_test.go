@@ -20,7 +20,7 @@ import (
 func follow(t testing.TB, n node.Node) <-chan wire.Message {
 	t.Helper()
 	messages := make(chan wire.Message, 10_000)
-	inbox, err := n.(wire.Follower).Follow(context.Background(), "c", func(m wire.Message) { messages <- m })
+	inbox, err := n.Listen(context.Background(), "c", true, func(m wire.Message) { messages <- m })
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = inbox.Close() })
 	return messages
@@ -120,7 +120,7 @@ func TestRedisFollowsWithoutTheRight(t *testing.T) {
 		rules := "ACL SETUSER u reset on >secret ~* " + documented
 		command(t, server, strings.Fields(rules)...)
 		n := open(t, "redis://u:secret@"+server.Addr())
-		_, err := n.(wire.Follower).Follow(t.Context(), "c", func(wire.Message) {})
+		_, err := n.Listen(t.Context(), "c", true, func(wire.Message) {})
 		permanently(t, node.ErrAuth, err)
 		assert.Contains(t, err.Error(), lacks)
 		want(t, wire.Granted, n, acquire("o1", "a"))
@@ -193,7 +193,7 @@ func TestRedisFollowsOnceBothChannelsAreConfirmed(t *testing.T) {
 				return "+OK\r\n", true
 			}
 		}))
-		inbox, err := open(t, f.Addr()).(wire.Follower).Follow(t.Context(), "c", func(wire.Message) {})
+		inbox, err := open(t, f.Addr()).Listen(t.Context(), "c", true, func(wire.Message) {})
 		if ok {
 			require.NoError(t, err, said)
 			require.NoError(t, inbox.Close())

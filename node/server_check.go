@@ -117,7 +117,7 @@ for _, section in ipairs({'server', 'memory'}) do
 end
 return told`
 
-// Unseen implements [wire.Weak].
+// Unseen implements [Node].
 func (r *redisNode) Unseen() string {
 	if reason := r.link.unseen.Load(); reason != nil {
 		return *reason
@@ -179,7 +179,7 @@ func (l *link) look(plain string, err error, script string, scriptErr error) (st
 	return plain, nil
 }
 
-// Eviction implements [wire.Weak].
+// Eviction implements [Node].
 func (r *redisNode) Eviction() string {
 	if reason := r.link.eviction.Load(); reason != nil {
 		return *reason

@@ -200,7 +200,7 @@ func (s *subscription) isMessage(push []string) bool {
 // another server.
 func (s *subscription) keepAlive(ctx context.Context) {
 	for sleep(ctx, pingInterval) {
-		if s.inbox.node.Identity() != s.identity {
+		if identity, _ := s.inbox.node.Server(); identity != s.identity {
 			_ = s.conn.Close()
 			return
 		}

@@ -152,7 +152,7 @@ func TestAllowUnseenLossesOfServerThatTells(t *testing.T) {
 	server.Restart()
 	recovering(t, with, acquire("o2", "b"))
 	recovering(t, without, acquire("o2", "b"))
-	assert.Equal(t, server.ReplicationID(), with.Identity())
+	assert.Equal(t, server.ReplicationID(), identity(with))
 }
 
 // INFO that only a proxy refuses, and no script, hides nothing.
@@ -162,7 +162,7 @@ func TestAllowUnseenLossesBehindProxyWithoutInfo(t *testing.T) {
 	n := accepting(t, way.Addr())
 	want(t, wire.Granted, n, acquire("o1", "a"))
 	assert.Empty(t, n.Unseen())
-	assert.Equal(t, server.ReplicationID(), n.Identity())
+	assert.Equal(t, server.ReplicationID(), identity(n))
 	wakes(t, n, "c:1", listen(t, n, "c"))
 	server.Config("maxmemory-policy", "volatile-lru")
 	server.Config("maxmemory", "100mb")

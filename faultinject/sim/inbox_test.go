@@ -38,7 +38,7 @@ func listen(t *testing.T, test func(l *listening)) {
 		w.start(0)
 		l := &listening{T: t, world: w, server: w.servers[0]}
 		l.link = newLink(w.processes[0], l.server, w.paths[0][0], 1)
-		inbox, err := l.link.Listen(t.Context(), "c", l.keep)
+		inbox, err := l.link.Listen(t.Context(), "c", false, l.keep)
 		require.NoError(t, err)
 		l.inbox = inbox
 		t.Cleanup(func() {
@@ -205,7 +205,7 @@ func TestLostMessageEndsSubscription(t *testing.T) {
 func TestLateSubscription(t *testing.T) {
 	listen(t, func(l *listening) {
 		l.applyFault(faultinject.Part, true)
-		_, err := l.link.Listen(l.Context(), "d", func(wire.Message) { l.Error("it was never confirmed") })
+		_, err := l.link.Listen(l.Context(), "d", false, func(wire.Message) { l.Error("it was never confirmed") })
 		require.ErrorIs(l, err, node.ErrTimeout)
 		l.applyFault(faultinject.Part, false)
 		l.after(ttl) // the first subscription has come through

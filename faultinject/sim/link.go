@@ -34,16 +34,11 @@ type link struct {
 	identity, serving string
 }
 
-var (
-	_ wire.Pipeliner = (*link)(nil)
-	_ wire.Host      = (*link)(nil)
-)
-
 func newLink(p *process, s *server, w *path, seed uint64) *link {
 	return &link{process: p, server: s, path: w, rng: rand.New(rand.NewPCG(seed, 3)), released: make(map[string]bool), severed: make(chan struct{})}
 }
 
-// RoundTrip implements [wire.Pipeliner]. Exchanges overlap in half of the cases, if messages take long.
+// RoundTrip implements [node.Node]. Exchanges overlap in half of the cases, if messages take long.
 func (l *link) RoundTrip() time.Duration {
 	if c := l.server.world.c; c.Seed%2 == 0 {
 		return 2 * c.Weather.Most
@@ -54,13 +49,7 @@ func (l *link) RoundTrip() time.Duration {
 // Name implements [node.Node].
 func (l *link) Name() string { return l.server.name }
 
-// Identity implements [node.Node].
-func (l *link) Identity() string {
-	identity, _ := l.Server()
-	return identity
-}
-
-// Server implements [wire.Host].
+// Server implements [node.Node].
 func (l *link) Server() (identity, process string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +78,13 @@ func (l *link) Do(_ context.Context, ops []wire.Op, replies []wire.Reply) {
 	}
 }
 
-// List implements [wire.Lister]. It comes and goes as a Do without operations does, and then reads what the server has.
+// Eviction implements [node.Node].
+func (*link) Eviction() string { return "" }
+
+// Unseen implements [node.Node].
+func (*link) Unseen() string { return "" }
+
+// List implements [node.Node]. It comes and goes as a Do without operations does, and then reads what the server has.
 func (l *link) List(ctx context.Context, cursor uint64) (names []string, next uint64, err error) {
 	if err := l.Probe(ctx); err != nil {
 		return nil, 0, err

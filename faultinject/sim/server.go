@@ -55,7 +55,8 @@ func newServer(w *world, index int, c Clock) *server {
 func (s *server) who() (identity, process string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.at.Identity(), fmt.Sprintf("%s/%d", s.name, s.process)
+	identity, _ = s.at.Server()
+	return identity, fmt.Sprintf("%s/%d", s.name, s.process)
 }
 
 func (s *server) node() *memory.Node {

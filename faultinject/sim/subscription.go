@@ -33,10 +33,8 @@ type inbox struct {
 	at *subscription
 }
 
-var _ wire.Listener = (*link)(nil)
-
-// Listen implements [wire.Listener].
-func (l *link) Listen(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
+// Listen implements [node.Node]. No client here follows Redisson.
+func (l *link) Listen(ctx context.Context, client string, _ bool, deliver func(wire.Message)) (wire.Inbox, error) {
 	if !l.process.awake() {
 		return nil, &node.Error{Node: l.Name(), Reason: node.ErrClosed}
 	}
@@ -340,7 +338,7 @@ func (s *server) admit(sub *subscription) bool {
 	if sub.gone {
 		return false
 	}
-	remote, err := s.node().Listen(context.Background(), sub.inbox.client, sub.published)
+	remote, err := s.node().Listen(context.Background(), sub.inbox.client, false, sub.published)
 	if err != nil {
 		panic("sim: a node in memory that runs must listen: " + err.Error())
 	}

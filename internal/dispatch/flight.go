@@ -22,8 +22,8 @@ type flight struct {
 	began, deadline time.Duration
 	// overdue is set once it is: its receivers have been told, and no caller waits for it.
 	overdue bool
-	// identity is the server's identity when the flight began, if flights may overlap: another flight
-	// may connect the node to another server before this one is settled.
+	// identity is the server's identity when the flight began: another flight may connect the node to another server
+	// before this one is settled.
 	identity string
 	// holds is set if flights.names counts its names.
 	holds bool
@@ -41,8 +41,7 @@ const (
 
 // flights are the exchanges of one sender that are under way. The sender's mutex guards them.
 type flights struct {
-	// pipeliner is the node, if its exchanges can overlap.
-	pipeliner wire.Pipeliner
+	node wire.Endpoint
 	// all are in the order in which they began. spare has memory for more.
 	all, spare []*flight
 	// unanswered and overdue count flights.
@@ -53,10 +52,7 @@ type flights struct {
 
 // depth is how many exchanges may be under way.
 func (x *flights) depth() int {
-	if x.pipeliner == nil {
-		return 1
-	}
-	roundTrip := x.pipeliner.RoundTrip()
+	roundTrip := x.node.RoundTrip()
 	if roundTrip < farAway {
 		return 1
 	}

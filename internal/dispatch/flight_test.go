@@ -41,10 +41,10 @@ func newFar(t *testing.T, roundTrip time.Duration) *far {
 
 func (f *far) RoundTrip() time.Duration { return f.roundTrip }
 
-func (f *far) Identity() string {
+func (f *far) Server() (identity, process string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.identity
+	return f.identity, ""
 }
 
 func (f *far) setIdentity(identity string) {

@@ -16,10 +16,7 @@ type server struct {
 	// place is the index of the node.
 	place int
 	of    *shared
-	// host is the node, if it can say which process its server is.
-	host wire.Host
-	// weak is the node, if it can say which losses go unnoticed. evicts and unseen are set once it has said so.
-	weak           wire.Weak
+	// evicts and unseen are set once the node has said which losses go unnoticed.
 	evicts, unseen bool
 	// identity is that of the server that answered last. twin names the node that is the same server and has the vote.
 	identity, twin string
@@ -32,22 +29,14 @@ type server struct {
 }
 
 func newServer(common *shared, place int, nd node.Node) server {
-	v := server{node: nd, place: place, of: common}
-	v.host, _ = nd.(wire.Host)
-	v.weak, _ = nd.(wire.Weak)
-	return v
+	return server{node: nd, place: place, of: common}
 }
 
 // inspect looks in a batch of answers for news about the node itself.
 func (v *server) inspect(f *flight, now time.Duration) {
 	before, recovery := "", v.of.env.Recovery
 	if failureOf(f.replies) == nil {
-		var identity, process string // of the server now
-		if v.host != nil {
-			identity, process = v.host.Server()
-		} else {
-			identity = v.node.Identity()
-		}
+		identity, process := v.node.Server() // of the server now
 		if f.identity != "" && f.identity != identity {
 			v.identify(f.identity)
 			before = v.twin
@@ -106,18 +95,15 @@ func (v *server) identify(identity string) {
 
 // weaken reports once which losses of the server would go unnoticed, and again if that ended in between.
 func (v *server) weaken() {
-	if v.weak == nil {
-		return
-	}
 	begins := func(before *bool, reason string) bool {
 		was := *before
 		*before = reason != ""
 		return *before && !was
 	}
-	if settings := v.weak.Eviction(); begins(&v.evicts, settings) {
+	if settings := v.node.Eviction(); begins(&v.evicts, settings) {
 		v.of.env.Events.MayEvict(v.node.Name(), settings)
 	}
-	if reason := v.weak.Unseen(); begins(&v.unseen, reason) {
+	if reason := v.node.Unseen(); begins(&v.unseen, reason) {
 		v.of.env.Events.LossesUnseen(v.node.Name(), reason)
 	}
 }

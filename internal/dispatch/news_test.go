@@ -75,7 +75,7 @@ func TestCloseWaitsForTheReceiversOfOverdueCalls(t *testing.T) {
 // twin is a node whose server has another node too.
 type twin struct{ scripted }
 
-func (*twin) Identity() string { return "one server" }
+func (*twin) Server() (identity, process string) { return "one server", "" }
 
 func (w *twin) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	w.scripted.Do(ctx, ops, replies)
@@ -125,9 +125,7 @@ type moving struct {
 	recovering time.Duration
 }
 
-func (m *moving) Identity() string { return m.identity.Load().(string) }
-
-func (m *moving) Server() (identity, process string) { return m.Identity(), m.process }
+func (m *moving) Server() (identity, process string) { return m.identity.Load().(string), m.process }
 
 func (m *moving) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	m.scripted.Do(ctx, ops, replies)

@@ -64,7 +64,7 @@ func newSender(common *shared, index, count int, nd node.Node) *sender {
 		server: newServer(common, index, nd),
 	}
 	s.connector, _ = nd.(wire.Connector)
-	s.flights.pipeliner, _ = nd.(wire.Pipeliner)
+	s.flights.node = nd
 	s.timeout = alarm{clock: common.env.Clock, run: s.onTimeout}
 	s.retry = alarm{clock: common.env.Clock, run: s.retryKept}
 	s.run = s.drain
@@ -211,9 +211,7 @@ func (s *sender) take() *flight {
 		f.replies = append(f.replies, wire.Reply{})
 	}
 	s.shared.env.Events.CapacityFreed()
-	if s.flights.pipeliner != nil {
-		f.identity = s.node.Identity()
-	}
+	f.identity, _ = s.node.Server()
 	s.flights.begin(f, now, s.health.timeout)
 	s.timeout.arm(now, f.deadline)
 	return f

@@ -18,6 +18,7 @@ import (
 
 // scripted is a node whose answers a test decides. It records every batch.
 type scripted struct {
+	node.Node
 	mu      sync.Mutex
 	batches [][]wire.Op
 	probes  int
@@ -29,8 +30,11 @@ type scripted struct {
 
 func (s *scripted) Name() string { return "scripted" }
 
-func (s *scripted) Identity() string { return "" }
-func (s *scripted) Close() error     { return nil }
+func (s *scripted) Server() (identity, process string) { return "", "" }
+func (s *scripted) RoundTrip() time.Duration           { return 0 }
+func (s *scripted) Eviction() string                   { return "" }
+func (s *scripted) Unseen() string                     { return "" }
+func (s *scripted) Close() error                       { return nil }
 
 func (s *scripted) Do(_ context.Context, ops []wire.Op, replies []wire.Reply) {
 	s.mu.Lock()

@@ -27,7 +27,7 @@ func (f *Fleet) Freeze(keep time.Duration, id string, ticket int64, listens bool
 	f.T.Helper()
 	for _, i := range nodes {
 		if listens {
-			inbox, err := f.Nodes[i].Listen(f.T.Context(), id, func(wire.Message) {})
+			inbox, err := f.Nodes[i].Listen(f.T.Context(), id, false, func(wire.Message) {})
 			require.NoError(f.T, err)
 			f.T.Cleanup(func() { _ = inbox.Close() })
 		}

@@ -93,7 +93,7 @@ func (s *Spy) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 }
 
 // Listen counts the subscription, and passes it on.
-func (s *Spy) Listen(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
+func (s *Spy) Listen(ctx context.Context, client string, follows bool, deliver func(wire.Message)) (wire.Inbox, error) {
 	s.mu.Lock()
 	s.listened++
 	wait := s.Listening
@@ -108,7 +108,7 @@ func (s *Spy) Listen(ctx context.Context, client string, deliver func(wire.Messa
 		return nil, &node.Error{Node: s.Name(), Reason: node.ErrUnreachable}
 	}
 	time.Sleep(2 * s.Way)
-	return s.Node.Listen(ctx, client, func(m wire.Message) {
+	return s.Node.Listen(ctx, client, follows, func(m wire.Message) {
 		s.mu.Lock()
 		message := s.Message
 		s.mu.Unlock()
@@ -129,6 +129,14 @@ func (s *Spy) Probe(ctx context.Context) error {
 	}
 	time.Sleep(2 * s.Way)
 	return s.Node.Probe(ctx)
+}
+
+// Deaf is a client's connection to a node that lets nobody subscribe, so that waiters ask again.
+type Deaf struct{ node.Node }
+
+// Listen fails.
+func (d Deaf) Listen(context.Context, string, bool, func(wire.Message)) (wire.Inbox, error) {
+	return nil, &node.Error{Node: d.Name(), Reason: node.ErrMisconfigured}
 }
 
 // Asked returns how many acquisitions the client has sent.

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"time"
@@ -25,8 +24,6 @@ const (
 	retryAfter = time.Second
 	// linger is how long subscriptions stay open for the next waiter.
 	linger = 10 * time.Second
-	// never is a time that does not come.
-	never = time.Duration(math.MaxInt64)
 )
 
 // Handler gets what arrives through the subscriptions. All methods but Message are called with
@@ -185,18 +182,15 @@ func (s *Set) open(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sub.opening, sub.inbox = false, inbox
-	switch {
-	case err == nil:
+	if err != nil {
+		sub.retryAt = s.clock.Now() + retryAfter
+	} else {
 		sub.retryAt = 0
 		if refusal != nil && !sub.reported {
 			sub.reported = true
 			s.handler.CannotFollow(i, refusal)
 		}
 		s.handler.Opened(i)
-	case errors.Is(err, errors.ErrUnsupported):
-		sub.retryAt = never
-	default:
-		sub.retryAt = s.clock.Now() + retryAfter
 	}
 	s.lingerLocked()
 	if s.settledLocked() {
@@ -207,14 +201,12 @@ func (s *Set) open(i int) {
 // listen subscribes to node i. If the node refuses to let the subscription follow Redisson, it does without.
 func (s *Set) listen(i, number int) (inbox wire.Inbox, refusal, err error) {
 	deliver := func(m wire.Message) { s.deliver(i, number, m) }
-	if follower, ok := s.nodes[i].(wire.Follower); ok && s.follows {
-		var refused *node.Error
-		if inbox, err = follower.Follow(s.ctx, s.id, deliver); !errors.As(err, &refused) || !refused.Permanent() {
-			return inbox, nil, err
-		}
+	inbox, err = Listen(s.ctx, s.nodes[i], s.id, s.follows, deliver)
+	var refused *node.Error
+	if s.follows && errors.As(err, &refused) && refused.Permanent() {
 		refusal = err
+		inbox, err = Listen(s.ctx, s.nodes[i], s.id, false, deliver)
 	}
-	inbox, err = Listen(s.ctx, s.nodes[i], s.id, deliver)
 	return inbox, refusal, err
 }
 
@@ -285,15 +277,10 @@ func (s *Set) closeAllLocked() {
 	}
 }
 
-// Listen calls the node's Listen if it is a [wire.Listener]. Otherwise the error is an *node.Error with
-// node.ErrMisconfigured and [errors.ErrUnsupported]. Nodes that wrap others can use it too. It refuses a client that cannot
-// be the part of an id before a colon.
-func Listen(ctx context.Context, n node.Node, client string, deliver func(wire.Message)) (wire.Inbox, error) {
+// Listen calls the node's Listen. It refuses a client that cannot be the part of an id before a colon.
+func Listen(ctx context.Context, n node.Node, client string, follows bool, deliver func(wire.Message)) (wire.Inbox, error) {
 	if client == "" || strings.Contains(client, ":") {
 		return nil, &node.Error{Node: n.Name(), Reason: node.ErrMisconfigured, Err: fmt.Errorf("invalid client id %.30q", client)}
 	}
-	if l, ok := n.(wire.Listener); ok {
-		return l.Listen(ctx, client, deliver)
-	}
-	return nil, &node.Error{Node: n.Name(), Reason: node.ErrMisconfigured, Err: errors.ErrUnsupported}
+	return n.Listen(ctx, client, follows, deliver)
 }

@@ -56,7 +56,7 @@ type listener struct {
 	closed int
 }
 
-func (l *listener) Listen(_ context.Context, _ string, tell func(wire.Message)) (wire.Inbox, error) {
+func (l *listener) Listen(_ context.Context, _ string, _ bool, tell func(wire.Message)) (wire.Inbox, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -99,8 +99,11 @@ type refusing struct {
 	reason error
 }
 
-func (r refusing) Follow(context.Context, string, func(wire.Message)) (wire.Inbox, error) {
-	return nil, &node.Error{Reason: r.reason}
+func (r refusing) Listen(ctx context.Context, client string, follows bool, tell func(wire.Message)) (wire.Inbox, error) {
+	if follows {
+		return nil, &node.Error{Reason: r.reason}
+	}
+	return r.listener.Listen(ctx, client, false, tell)
 }
 
 // A client without the right to follow Redisson gets its own messages, and is told once. So is one of a server that does not
@@ -181,21 +184,6 @@ func TestFailedSubscriptionIsRetried(t *testing.T) {
 		s.Listening()
 		synctest.Wait()
 		require.Equal(t, []string{"opened 0", "settled"}, e.take())
-		s.Done()
-	})
-}
-
-func TestNodeWithoutSubscriptionsIsAskedOnce(t *testing.T) {
-	inSet(t, func(t *testing.T, s *Set, l *listener, e *events) {
-		l.fail(fmt.Errorf("no subscriptions: %w", errors.ErrUnsupported))
-		s.Use()
-		synctest.Wait()
-		e.take()
-		l.fail(nil)
-		time.Sleep(time.Hour)
-		s.Listening()
-		synctest.Wait()
-		require.Empty(t, e.take())
 		s.Done()
 	})
 }

@@ -1,7 +1,6 @@
 package nodetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/inbox"
 	"github.com/quorumlock/quorumlock/internal/wire"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 type box struct {
@@ -29,12 +27,6 @@ const endOf = "end "
 
 // listen opens inboxes of clients: CLIENT or NAME=CLIENT... [-> REASON].
 func (x *trial) listen(args []word, follows bool) error {
-	listen := inbox.Listen
-	if follows {
-		listen = func(ctx context.Context, n node.Node, client string, deliver func(wire.Message)) (wire.Inbox, error) {
-			return n.(wire.Follower).Follow(ctx, client, deliver) //nolint:forcetypeassert // it follows
-		}
-	}
 	parts := split(args, "->")
 	for _, w := range parts[0] {
 		name, client, named := strings.Cut(w.text, "=")
@@ -42,7 +34,7 @@ func (x *trial) listen(args []word, follows bool) error {
 			client = name
 		}
 		b := &box{x: x, client: client, messages: make(chan wire.Message, 10_000)}
-		inbox, err := listen(x.ctx, x.Node, client, func(m wire.Message) { b.messages <- m })
+		inbox, err := inbox.Listen(x.ctx, x.Node, client, follows, func(m wire.Message) { b.messages <- m })
 		if err == nil {
 			b.Inbox, x.boxes[name] = inbox, b
 			x.Cleanup(func() { _ = inbox.Close() })

@@ -315,7 +315,7 @@ func (x *trial) texts(r wire.Reply) map[string]string {
 	texts := map[string]string{}
 	if r.Marker != nil {
 		texts["id"] = r.Marker.Identity
-		x.ids["node"] = x.Node.Identity()
+		x.ids["node"], _ = x.Node.Server()
 	}
 	if r.Outcome == wire.Denied {
 		free := []string{}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,20 +42,26 @@ func TestUncontendedCycleAllocations(t *testing.T) {
 }
 
 // willing is a node without a server, which grants and releases whatever it is asked to, at no cost.
-type willing struct{ name string }
+type willing struct {
+	node.Node
+	name string
+}
 
 func willingNodes(n int) []node.Node {
 	nodes := make([]node.Node, n)
 	for i := range nodes {
-		nodes[i] = &willing{"n" + strconv.Itoa(i)}
+		nodes[i] = &willing{name: "n" + strconv.Itoa(i)}
 	}
 	return nodes
 }
 
-func (w *willing) Name() string                { return w.name }
-func (w *willing) Identity() string            { return w.name }
-func (w *willing) Probe(context.Context) error { return nil }
-func (w *willing) Close() error                { return nil }
+func (w *willing) Name() string                       { return w.name }
+func (w *willing) Server() (identity, process string) { return w.name, "" }
+func (w *willing) RoundTrip() time.Duration           { return 0 }
+func (w *willing) Eviction() string                   { return "" }
+func (w *willing) Unseen() string                     { return "" }
+func (w *willing) Probe(context.Context) error        { return nil }
+func (w *willing) Close() error                       { return nil }
 
 func (w *willing) Do(_ context.Context, ops []wire.Op, replies []wire.Reply) {
 	for i, op := range ops {

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"context"
 	"fmt"
 	"strings"
 )
@@ -80,15 +79,6 @@ func TagPrefix(prefix string, tags ...string) (string, error) {
 	}
 }
 
-// Lister is a node that can list its locks.
-type Lister interface {
-	// List returns the names of hashes of one field among the next keys of the server: locks, as [MayBeLock] allows, and keys
-	// of other programs that look like one. It begins at cursor 0, and returns the next cursor, or 0 at the end. A name that
-	// is there all the time is returned at least once. The memory and the work of a call are bounded. The user needs the
-	// rights +scan and +hlen; names that it may not read are left out. The error is a *node.Error.
-	List(ctx context.Context, cursor uint64) (names []string, next uint64, err error)
-}
-
 // MayBeLock reports whether a key can be a lock, and is not one of the library's own keys.
 func MayBeLock(key string) bool {
 	if !strings.HasPrefix(key, "quorumlock:") {
@@ -98,7 +88,7 @@ func MayBeLock(key string) bool {
 	return permit
 }
 
-// IsLock reports whether the holder of a name that [Lister] returned holds a lock: it expires, and its owner looks like one
+// IsLock reports whether the holder of a name that [Endpoint.List] returned holds a lock: it expires, and its owner looks like one
 // of this library or of Redisson.
 func (h Holder) IsLock() bool {
 	id, _, _ := strings.Cut(h.Owner, " ")

@@ -23,7 +23,7 @@ const (
 	Resubscribed
 	// Lost: the subscription is interrupted until Resubscribed. It is not sent when the inbox is closed.
 	Lost
-	// Announced: a lock was released, by the message for Redisson's clients on the channel Name; see [Follower]. Another
+	// Announced: a lock was released, by the message for Redisson's clients on the channel Name; see [Endpoint.Listen]. Another
 	// owner may hold it by now.
 	Announced
 	// Counted: a latch may be done, or was deleted. The Waiter is the id of the client.

@@ -94,7 +94,7 @@ type Op struct {
 	// none. Otherwise it takes a free name past the waiters. See [Waiter].
 	Fair bool
 	// Announce makes Release, Shorten and ForceRelease publish each name that they find on the channel of Redisson's clients.
-	// That needs a right of its own; without it the release succeeds and no message is sent. See [Follower].
+	// That needs a right of its own; without it the release succeeds and no message is sent. See [Endpoint.Listen].
 	Announce bool
 	// Names are the locks: at least one, without duplicates. Mark and Open have none.
 	Names []string

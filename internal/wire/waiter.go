@@ -7,7 +7,7 @@ import (
 )
 
 // Waiter waits for locks. It has an entry in the queue of each of their names. A message to the inbox of its
-// client wakes it; see [Listener].
+// client wakes it; see [Endpoint.Listen].
 //
 // A denied [Acquire] makes the entries, or extends them, and so does [Refresh]. They stay when an Acquire of the waiter is granted:
 // if other nodes deny it, the waiter gives the names back and keeps its place. Entries are removed by the

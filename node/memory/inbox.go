@@ -27,17 +27,8 @@ type inbox struct {
 	lost bool
 }
 
-// Listen implements [wire.Listener].
-func (m *Node) Listen(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
-	return m.listen(ctx, client, false, deliver)
-}
-
-// Follow implements [wire.Follower].
-func (m *Node) Follow(ctx context.Context, client string, deliver func(wire.Message)) (wire.Inbox, error) {
-	return m.listen(ctx, client, true, deliver)
-}
-
-func (m *Node) listen(ctx context.Context, client string, follows bool, deliver func(wire.Message)) (wire.Inbox, error) {
+// Listen implements [node.Node].
+func (m *Node) Listen(ctx context.Context, client string, follows bool, deliver func(wire.Message)) (wire.Inbox, error) {
 	if err := m.ready(ctx); err != nil {
 		return nil, &node.Error{Node: m.name, Reason: err}
 	}

@@ -13,6 +13,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/redislua"
@@ -41,11 +42,7 @@ type Node struct {
 	inboxes []*inbox
 }
 
-var (
-	_ node.Node     = (*Node)(nil)
-	_ wire.Listener = (*Node)(nil)
-	_ wire.Lister   = (*Node)(nil)
-)
+var _ node.Node = (*Node)(nil)
 
 // New makes an empty node with its time on the given clock; nil is [clock.System]. As on a server, keys end by the wall
 // clock, in whole milliseconds.
@@ -74,12 +71,21 @@ func newIdentity() string {
 // Name implements [node.Node].
 func (m *Node) Name() string { return m.name }
 
-// Identity implements [node.Node]: it changes with every Crash.
-func (m *Node) Identity() string {
+// Server implements [node.Node]: the identity changes with every Crash.
+func (m *Node) Server() (identity, process string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.identity
+	return m.identity, ""
 }
+
+// RoundTrip implements [node.Node].
+func (*Node) RoundTrip() time.Duration { return 0 }
+
+// Eviction implements [node.Node].
+func (*Node) Eviction() string { return "" }
+
+// Unseen implements [node.Node].
+func (*Node) Unseen() string { return "" }
 
 // Stop makes the node unreachable until Start, as a cut network does. The node keeps its state, except for
 // its subscriptions; see Crash.
@@ -175,7 +181,7 @@ func hash(name string) uint64 {
 	return h.Sum64()
 }
 
-// List implements [wire.Lister]. The cursor is the hash of the next name.
+// List implements [node.Node]. The cursor is the hash of the next name.
 func (m *Node) List(ctx context.Context, cursor uint64) (names []string, next uint64, err error) {
 	if err := m.ready(ctx); err != nil {
 		return nil, 0, &node.Error{Node: m.name, Op: "list", Reason: err}

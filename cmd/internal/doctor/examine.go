@@ -51,9 +51,7 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 	default:
 		n.Refused = err
 	}
-	if weak, ok := peer.Node.(wire.Weak); ok {
-		n.Unseen = weak.Unseen()
-	}
+	n.Unseen = peer.Unseen()
 	e := &examiner{Node: &n, peer: peer, recovery: cfg.Limits.Recovery()}
 	if err := peer.Connect(); err != nil {
 		n.Unreached = cmp.Or(n.Refused, err)

@@ -30,7 +30,7 @@ const absentLock = "quorumlock:top"
 func (a *asker) greet(ctx context.Context) {
 	a.said, a.found = Node{Name: a.Name(), Locks: make(map[string]Lock), Kinds: make(map[string]Kinds)}, nil
 	// The first exchange connects, so its time is no measure of a round trip.
-	if a.Identity() == "" {
+	if identity, _ := a.Server(); identity == "" {
 		if a.said.Err = a.Probe(ctx); a.said.Err != nil {
 			return
 		}

@@ -20,7 +20,7 @@ func (a *asker) search(ctx context.Context, keys int) {
 	a.searched = keys == 0
 	var cursor uint64
 	for ; keys > 0 && a.said.Err == nil && !a.searched; keys -= step {
-		names, next, err := a.Node.(wire.Lister).List(ctx, cursor)
+		names, next, err := a.List(ctx, cursor)
 		if errors.Is(err, node.ErrAuth) {
 			err = fmt.Errorf("%w: %w", errDenied, err)
 		}

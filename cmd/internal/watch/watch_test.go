@@ -432,7 +432,7 @@ func listen(t *testing.T, opt node.Options, owner string) <-chan wire.Message {
 	t.Cleanup(func() { _ = nd.Close() })
 	heard := make(chan wire.Message, 100)
 	id, _, _ := strings.Cut(owner, ":")
-	inbox, err := inbox.Listen(t.Context(), nd, id, func(m wire.Message) {
+	inbox, err := inbox.Listen(t.Context(), nd, id, false, func(m wire.Message) {
 		if m.Kind == wire.Forced {
 			heard <- m
 		}

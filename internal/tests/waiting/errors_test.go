@@ -149,7 +149,7 @@ func TestErrorOfAWaitDuringWhichANodeGoesOut(t *testing.T) {
 								if i != first {
 									spy.Muted.Store(int64(latency))
 								}
-								cfg.Nodes[i] = struct{ node.Node }{spy} // without messages, so that it asks again
+								cfg.Nodes[i] = fleet.Deaf{Node: spy}
 							}
 						})
 						job := client.RedLock("job")

@@ -11,17 +11,13 @@ import (
 	"github.com/quorumlock/quorumlock/internal/decision"
 	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/internal/wire"
-	"github.com/quorumlock/quorumlock/node"
 )
-
-// mute is a client's connection to a node without subscriptions.
-type mute struct{ node.Node }
 
 // muted makes a client that cannot subscribe on some nodes.
 func muted(f *fleet.Fleet, nodes ...int) *quorumlock.Client {
 	return f.Client(func(cfg *quorumlock.Config) {
 		for _, i := range nodes {
-			cfg.Nodes[i] = mute{f.Nodes[i]}
+			cfg.Nodes[i] = fleet.Deaf{Node: f.Nodes[i]}
 		}
 	})
 }
@@ -293,7 +289,7 @@ func deafOn(f *fleet.Fleet, deaf int, latency time.Duration) *quorumlock.Client 
 			spy := &fleet.Spy{Node: nd, Before: func([]wire.Op) { time.Sleep(latency) }}
 			cfg.Nodes[i] = spy
 			if i == deaf {
-				cfg.Nodes[i] = struct{ node.Node }{spy}
+				cfg.Nodes[i] = fleet.Deaf{Node: spy}
 			}
 		}
 	})
