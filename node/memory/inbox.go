@@ -27,8 +27,8 @@ type inbox struct {
 	lost bool
 }
 
-// Listen implements [node.Node].
-func (m *Node) Listen(ctx context.Context, client string, follows bool, deliver func(wire.Message)) (wire.Inbox, error) {
+func (e *endpoint) Listen(ctx context.Context, client string, follows bool, deliver func(wire.Message)) (wire.Inbox, error) {
+	m := (*Node)(e)
 	if err := m.ready(ctx); err != nil {
 		return nil, &node.Error{Node: m.name, Reason: err}
 	}

@@ -25,6 +25,8 @@ import (
 // also fail as servers do: be unreachable (Stop), hang (Pause), or lose its memory (Flush, Crash). It is for tests and
 // demonstrations: it excludes no other process.
 type Node struct {
+	wire.Endpoint // what clients ask of it
+
 	name  string
 	clock clock.Clock
 
@@ -42,6 +44,9 @@ type Node struct {
 	inboxes []*inbox
 }
 
+// endpoint is a [Node] as a client works with it. The documentation of Node does not show its methods.
+type endpoint Node
+
 var _ node.Node = (*Node)(nil)
 
 // New makes an empty node with its time on the given clock; nil is [clock.System]. As on a server, keys end by the wall
@@ -56,6 +61,7 @@ func New(name string, c clock.Clock) *Node {
 		identity: newIdentity(),
 		quit:     make(chan struct{}),
 	}
+	m.Endpoint = (*endpoint)(m)
 	m.server = redislua.New((*host)(m))
 	m.scripts = node.NewScripts(name, m.command)
 	return m
@@ -71,21 +77,16 @@ func newIdentity() string {
 // Name implements [node.Node].
 func (m *Node) Name() string { return m.name }
 
-// Server implements [node.Node]: the identity changes with every Crash.
-func (m *Node) Server() (identity, process string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.identity, ""
+// Server returns an identity that changes with every Crash.
+func (e *endpoint) Server() (identity, process string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.identity, ""
 }
 
-// RoundTrip implements [node.Node].
-func (*Node) RoundTrip() time.Duration { return 0 }
-
-// Eviction implements [node.Node].
-func (*Node) Eviction() string { return "" }
-
-// Unseen implements [node.Node].
-func (*Node) Unseen() string { return "" }
+func (*endpoint) RoundTrip() time.Duration { return 0 }
+func (*endpoint) Eviction() string         { return "" }
+func (*endpoint) Unseen() string           { return "" }
 
 // Stop makes the node unreachable until Start, as a cut network does. The node keeps its state, except for
 // its subscriptions; see Crash.
@@ -181,8 +182,9 @@ func hash(name string) uint64 {
 	return h.Sum64()
 }
 
-// List implements [node.Node]. The cursor is the hash of the next name.
-func (m *Node) List(ctx context.Context, cursor uint64) (names []string, next uint64, err error) {
+// List returns a cursor that is the hash of the next name.
+func (e *endpoint) List(ctx context.Context, cursor uint64) (names []string, next uint64, err error) {
+	m := (*Node)(e)
 	if err := m.ready(ctx); err != nil {
 		return nil, 0, &node.Error{Node: m.name, Op: "list", Reason: err}
 	}
@@ -194,14 +196,14 @@ func (m *Node) List(ctx context.Context, cursor uint64) (names []string, next ui
 	return names, next, nil
 }
 
-// Do implements [node.Node].
-func (m *Node) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
-	m.DoWithPause(ctx, ops, replies, func() error { return nil })
+func (e *endpoint) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	e.DoWithPause(ctx, ops, replies, func() error { return nil })
 }
 
 // DoWithPause is Do, and calls pause before it runs operations again, which other calls may then overtake. If pause returns
 // an error, these fail with it.
-func (m *Node) DoWithPause(ctx context.Context, ops []wire.Op, replies []wire.Reply, pause func() error) {
+func (e *endpoint) DoWithPause(ctx context.Context, ops []wire.Op, replies []wire.Reply, pause func() error) {
+	m := (*Node)(e)
 	if err := m.ready(ctx); err != nil {
 		for i, op := range ops {
 			replies[i] = wire.Reply{Err: &node.Error{Node: m.name, Op: op.Kind.String(), Reason: err}, Unsent: !errors.Is(err, node.ErrTimeout)}
