@@ -1,6 +1,7 @@
 package quorumlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,10 +129,9 @@ func (o *Once) Do(ctx context.Context, fn func(ctx context.Context) error) error
 		return err
 	}
 	return runWhileHeld(ctx, leaseContext{Context: ctx, lease: l}, l, func(held context.Context) error {
-		if err := o.retry(held, func() error { return o.look(held) }); err != nil {
-			return err
-		}
-		if err := l.Err(); err != nil { // it reads the clock: if this process stood still, held may not have ended yet
+		err := o.retry(held, func() error { return o.look(held) })
+		if err = cmp.Or(err, l.Err()); err != nil { // Err reads the clock: if this process stood still, held may not have ended yet
+			l.WaiveMinHold() // nothing was done under the lock
 			return err
 		}
 		if err := fn(held); err != nil {

@@ -227,3 +227,22 @@ func TestWorkDoesNotBeginBehindTheEndOfItsLease(t *testing.T) {
 		require.ErrorIs(t, nightly(client).Do(t.Context(), neverRuns(t)), quorumlock.ErrLost)
 	})
 }
+
+// A caller that finds the work done under its lock has not worked, so the lock is free at once, whatever its MinHold.
+func TestCallersThatFindTheWorkDoneKeepNoLock(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		const callers, hold = 5, 9 * time.Second
+		began := f.Clock.Now()
+		var all sync.WaitGroup
+		for range callers {
+			work := f.Client().Once("nightly", quorumlock.OnceOptions{Window: window, Lock: quorumlock.LockOptions{MinHold: hold}})
+			all.Go(func() {
+				if err := work.Do(t.Context(), succeeds); err != nil {
+					assert.ErrorIs(t, err, quorumlock.ErrDone)
+				}
+			})
+		}
+		all.Wait()
+		require.Less(t, f.Clock.Now()-began, 2*hold)
+	})
+}
