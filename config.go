@@ -247,6 +247,7 @@ func (c Config) problems() []string {
 	add(c.NodeTimeoutMax < 0, "NodeTimeoutMax %v is negative", c.NodeTimeoutMax)
 	add(c.NodeTimeoutMin > c.NodeTimeoutMax, "NodeTimeoutMin %v is over NodeTimeoutMax %v", c.NodeTimeoutMin, c.NodeTimeoutMax)
 	add(c.ConnectTimeout < 0, "ConnectTimeout %v is negative", c.ConnectTimeout)
+	add(c.ConnectTimeout > maxMaxTTL, "ConnectTimeout %v is over %v", c.ConnectTimeout, maxMaxTTL)
 	add(c.RetryMin < 0, "RetryMin %v is negative", c.RetryMin)
 	add(c.RetryMax < 0, "RetryMax %v is negative", c.RetryMax)
 	add(c.RetryMin > c.RetryMax, "RetryMin %v is over RetryMax %v", c.RetryMin, c.RetryMax)

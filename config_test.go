@@ -1,6 +1,7 @@
 package quorumlock_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,7 @@ func TestBadConfigurationIsNamed(t *testing.T) {
 		"timeouts swapped":      {quorumlock.Config{Nodes: three, NodeTimeoutMin: time.Second, NodeTimeoutMax: time.Millisecond}, []string{"NodeTimeoutMin 1s is over"}},
 		"negative timeouts":     {quorumlock.Config{Nodes: three, NodeTimeoutMin: -2, NodeTimeoutMax: -1}, []string{"NodeTimeoutMin -2ns", "NodeTimeoutMax -1ns"}},
 		"retries swapped":       {quorumlock.Config{Nodes: three, RetryMin: time.Second, RetryMax: time.Millisecond}, []string{"RetryMin 1s is over"}},
+		"an endless connect":    {quorumlock.Config{Nodes: three, ConnectTimeout: math.MaxInt64}, []string{"ConnectTimeout"}},
 		"negative retries":      {quorumlock.Config{Nodes: three, RetryMin: -2, RetryMax: -1}, []string{"RetryMin -2ns", "RetryMax -1ns"}},
 		"a negative hold limit": {quorumlock.Config{Nodes: three, MaxHold: -1}, []string{"MaxHold -1ns"}},
 		"a tiny limit":          {quorumlock.Config{Nodes: three, MaxTTL: 1}, []string{"MaxTTL 1ns is under"}},

@@ -114,7 +114,7 @@ func (q *localQueue) recordAttempt(began time.Duration, err error, open bool) {
 	h := q.ensureHistory()
 	h.lastErr = err
 	switch {
-	case err == nil || errors.Is(err, lease.ErrHeld):
+	case err == nil || errors.Is(err, lease.ErrHeld) || q.heldBy != nil: // as enough nodes have just answered a TryAcquire
 		h.outage = 0
 	case h.outage == 0 && !open:
 		h.outage = max(began, 1) // a clock may begin at 0, which is none
@@ -206,6 +206,9 @@ func (qs *Queues) OnTaken(g *lease.Grant) {
 	defer qs.mu.Unlock()
 	q := qs.queueFor(keyOf(s))
 	q.heldBy = g
+	if q.history != nil {
+		q.history.outage = 0
+	}
 	if s.Spins {
 		if qh := q.ensureHistory(); qh.turnStart <= qh.turnRest { // otherwise a turn has begun
 			qh.turnStart = g.GrantedAt()

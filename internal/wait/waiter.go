@@ -160,7 +160,7 @@ func (w *waiter) outageEnd() time.Duration {
 	if w.spec.MaxOutage == 0 || since == 0 {
 		return decision.Never
 	}
-	return max(since, w.began) + max(w.spec.MaxOutage, 0)
+	return decision.After(max(since, w.began), max(w.spec.MaxOutage, 0))
 }
 
 func (w *waiter) planNext(again lease.Retry, err error) {
@@ -223,7 +223,7 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 	}()
 	for {
 		given, signals, wait, err := w.untilAttempt()
-		due := given == nil && wait <= 0
+		due := given == nil && err == nil && wait <= 0
 		if due && qs.Crowded(ctx, w.spec) {
 			due, signals, wait = false, w.park(ctx), decision.Never
 		} else {

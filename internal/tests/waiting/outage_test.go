@@ -2,6 +2,8 @@ package waiting_test
 
 import (
 	"context"
+	"math"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,5 +187,64 @@ func TestRejectedBlockOfTokensIsNoOutage(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			require.NoError(t, one.Lease.Release(t.Context()))
 		}
+	})
+}
+
+// refusing is a node that refuses acquisitions while it is told to, as one does that is out of memory.
+type refusing struct {
+	*memory.Node
+	on *atomic.Bool
+}
+
+func (n refusing) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	n.Node.Do(ctx, ops, replies)
+	for i, op := range ops {
+		if op.Kind == wire.Acquire && n.on.Load() {
+			replies[i] = wire.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind.String(), Reason: node.ErrRejected}}
+		}
+	}
+}
+
+// The nodes answer again, and a call of the same client that does not wait gets the lock. That ends the outage for those who
+// wait, and they wait for its holder.
+func TestTryAcquireEndsAnOutage(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var on atomic.Bool
+		client := f.Client(func(cfg *quorumlock.Config) {
+			for i, nd := range f.Nodes {
+				cfg.Nodes[i] = refusing{nd, &on}
+			}
+		})
+		on.Store(true)
+		waits := []*fleet.Acquisition{fleet.StartAcquire(t.Context(), t, forOutage(client, time.Second))}
+		time.Sleep(900 * time.Millisecond)
+		on.Store(false)
+		held, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		waits = append(waits, fleet.StartAcquire(t.Context(), t, forOutage(client, -1)))
+		time.Sleep(10 * time.Second)
+		for _, w := range waits {
+			require.True(t, w.Waits(), "%v", w.Err)
+		}
+		require.NoError(t, held.Release(t.Context()))
+		for _, w := range waits {
+			require.NoError(t, w.Has().Release(t.Context()))
+		}
+	})
+}
+
+// A huge MaxOutage is no bound.
+func TestHugeMaxOutage(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lock := forOutage(f.Client(), math.MaxInt64)
+		f.Stop(1, 2)
+		waits := fleet.StartAcquire(t.Context(), t, lock)
+		time.Sleep(time.Minute)
+		require.True(t, waits.Waits(), "%v", waits.Err)
+		f.Start(1, 2)
+		<-waits.Done
+		require.NoError(t, waits.Err)
+		require.NoError(t, waits.Lease.Release(t.Context()))
 	})
 }
