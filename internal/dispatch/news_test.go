@@ -114,6 +114,11 @@ func TestUndoOnATwinIsNotRepeated(t *testing.T) {
 			}
 		}
 		require.Equal(t, []wire.Kind{wire.Leave, wire.Release, wire.Shorten, wire.Latch}, undone)
+		forced := ask(a, "forced")
+		forced.Op = &wire.Op{Kind: wire.ForceRelease, Owner: "forced"}
+		require.NoError(t, n.Submit(1, forced))
+		synctest.Wait()
+		require.NoError(t, a.of(t, "forced").Err, "a forced release is done as well")
 	})
 }
 
