@@ -152,6 +152,25 @@ func TestReleaseReachesANodeThatKeepsTheLockForLong(t *testing.T) {
 	}
 }
 
+// An acquisition that waits for a busy node until its deadline may wait before a renewal.
+func TestReleaseReachesANodeThatOnlyGotTheRenewal(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c, wires := f.SpiedClient()
+		fleet.AcquireAndRelease(t, c.RedLock("other"))
+		fleet.Settle()
+		wires[2].Set(func(s *fleet.Spy) { s.Before = func([]wire.Op) { time.Sleep(220 * time.Millisecond) } })
+		busy := fleet.MustAcquire(t, c.RedLock("busy"))
+		lease := fleet.MustAcquire(t, c.RedLock("job").With(quorumlock.LockOptions{TTL: 600 * time.Millisecond}))
+		time.Sleep(210 * time.Millisecond)
+		wires[2].Set(func(s *fleet.Spy) { s.Before = nil })
+		time.Sleep(20 * time.Millisecond)
+		require.Contains(t, f.Nodes[2].Keys(), "job")
+		require.NoError(t, lease.Release(t.Context()))
+		require.NoError(t, busy.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
 func TestReleaseReachesAHealedNode(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
