@@ -236,3 +236,12 @@ func TestAddressMovesToAnotherServer(t *testing.T) {
 		})
 	}
 }
+
+// A node that is only late still has the client's list, until that runs out.
+func TestListOfALateNodeRunsOut(t *testing.T) {
+	n := listing{knows: true, until: time.Minute}
+	n.settle(&lists{}, true, time.Minute-1)
+	require.True(t, n.knows)
+	n.settle(&lists{}, true, time.Minute)
+	require.False(t, n.knows)
+}
