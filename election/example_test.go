@@ -70,7 +70,7 @@ func ExampleElection_Watch() {
 	defer func() { _ = client.Close(ctx) }()
 
 	observer := election.New(client, "scheduler", election.Config{Interval: 10 * time.Millisecond})
-	candidate := make(chan error, 1)
+	candidate, seen := make(chan error, 1), make(chan struct{})
 	for leader, err := range observer.Watch(ctx) {
 		switch {
 		case errors.Is(err, election.ErrNoLeader):
@@ -78,7 +78,7 @@ func ExampleElection_Watch() {
 			go func() {
 				e := election.New(client, "scheduler", election.Config{Name: "web-1 http://10.0.0.3:8080"})
 				candidate <- e.Run(ctx, func(context.Context, election.Term) error {
-					time.Sleep(100 * time.Millisecond)
+					<-seen // The work takes as long: an observer may miss a short term.
 					return election.ErrDone
 				})
 			}()
@@ -88,6 +88,7 @@ func ExampleElection_Watch() {
 			continue
 		}
 		fmt.Println("leader:", leader.Name, leader.Token > 0, !leader.Since.IsZero())
+		close(seen)
 		break
 	}
 	fmt.Println(<-candidate)

@@ -56,7 +56,10 @@ type led struct {
 	leave chan error
 }
 
-var errWork = errors.New("the work failed")
+var (
+	errWork    = errors.New("the work failed")
+	errStopped = errors.New("stopped")
+)
 
 // start runs a candidate whose lead function returns when its context ends, or when leave gets an error.
 func start(t *testing.T, e *election.Election) *run {
@@ -67,8 +70,8 @@ func start(t *testing.T, e *election.Election) *run {
 // startStubborn runs a candidate whose lead function may ignore its context.
 func startStubborn(t *testing.T, e *election.Election, stubborn bool) *run {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	r := &run{t: t, cancel: cancel, terms: make(chan led, 100), done: make(chan error, 1)}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	r := &run{t: t, cancel: func() { cancel(errStopped) }, terms: make(chan led, 100), done: make(chan error, 1)}
 	go func() {
 		r.done <- e.Run(ctx, func(ctx context.Context, term election.Term) error {
 			l := led{term, ctx, make(chan error)}
@@ -85,7 +88,7 @@ func startStubborn(t *testing.T, e *election.Election, stubborn bool) *run {
 			}
 		})
 	}()
-	t.Cleanup(cancel)
+	t.Cleanup(r.cancel)
 	return r
 }
 

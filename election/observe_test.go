@@ -102,6 +102,12 @@ func TestWatch(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		seen := watch(t, w.candidate("observer"))
 		require.ErrorIs(t, (<-seen).err, election.ErrNoLeader)
+		w.Pause(0, 1, 2)
+		time.Sleep(time.Minute)
+		require.NotEmpty(t, seen, "nobody leads, and then that is unknown")
+		require.ErrorIs(t, (<-seen).err, quorumlock.ErrNoQuorum)
+		w.Resume(0, 1, 2)
+		require.ErrorIs(t, (<-seen).err, election.ErrNoLeader)
 		e := w.candidate("a")
 		a := start(t, e)
 		former := a.leads()

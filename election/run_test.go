@@ -34,8 +34,8 @@ func TestOnlyOneCandidateLeads(t *testing.T) {
 			second.waits()
 			require.NoError(t, term.ctx.Err())
 		}
-		require.ErrorIs(t, first.stop(), context.Canceled)
-		require.ErrorIs(t, second.stop(), context.Canceled)
+		require.ErrorIs(t, first.stop(), errStopped)
+		require.ErrorIs(t, second.stop(), errStopped)
 		synctest.Wait()
 		require.Zero(t, w.Keys())
 	})
@@ -128,7 +128,7 @@ func TestRunReturnsAtOnceAfterALoss(t *testing.T) {
 		a.cancel()
 		began := w.Clock.Now()
 		term.leave <- nil
-		require.ErrorIs(t, <-a.done, context.Canceled)
+		require.ErrorIs(t, <-a.done, errStopped)
 		require.Equal(t, began, w.Clock.Now())
 		w.Resume(0, 1, 2, 3, 4)
 	})
@@ -148,7 +148,7 @@ func TestEndedIsToldBeforeTheRelease(t *testing.T) {
 		a.leads()
 		b = start(t, w.candidate("b"))
 		b.waits()
-		require.ErrorIs(t, a.stop(), context.Canceled)
+		require.ErrorIs(t, a.stop(), errStopped)
 		require.True(t, told)
 		require.False(t, overlaps, "another candidate leads before the hook has returned")
 		b.leads()
@@ -188,7 +188,7 @@ func TestKeepOnCancel(t *testing.T) {
 		b := start(t, w.candidate("b", keeps))
 		synctest.Wait()
 		began := w.Clock.Now()
-		require.ErrorIs(t, a.stop(), context.Canceled)
+		require.ErrorIs(t, a.stop(), errStopped)
 		require.Equal(t, began, w.Clock.Now(), "Run does not wait")
 		require.Error(t, former.ctx.Err())
 		time.Sleep(6 * time.Second)
@@ -238,7 +238,7 @@ func TestLeaderThatIgnoresItsContext(t *testing.T) {
 		lost  bool
 	}{
 		"resigns":             {func(_ *world, e *election.Election, _ *run) { e.Resign() }, election.ErrResigned, false},
-		"context of Run ends": {func(_ *world, _ *election.Election, r *run) { r.cancel() }, context.Canceled, false},
+		"context of Run ends": {func(_ *world, _ *election.Election, r *run) { r.cancel() }, errStopped, false},
 		"lease is lost": {func(w *world, _ *election.Election, _ *run) {
 			w.Pause(0, 1, 2)
 			time.Sleep(15 * time.Second)
@@ -424,7 +424,7 @@ func TestRefusalIsReported(t *testing.T) {
 		require.ErrorIs(t, <-failed, quorumlock.ErrNoQuorum)
 		require.InDelta(t, 13, len(failed), 6, "rests grow")
 		a.waits()
-		require.ErrorIs(t, a.stop(), context.Canceled)
+		require.ErrorIs(t, a.stop(), errStopped)
 		require.NoError(t, other.Release(t.Context()))
 	})
 }

@@ -72,4 +72,11 @@ func TestOperationsOnOneNameAreNotSplit(t *testing.T) {
 	assert.Equal(t, []opRange{{0, 3, false}}, spans(nil, together))
 	assert.Equal(t, []opRange{{0, 1, true}, {1, 2, false}, {2, 3, true}, {3, 4, true}}, spans(nil, append(together, leaves)))
 	assert.Equal(t, []opRange{{0, 2, false}, {2, 3, false}}, spans(nil, []wire.Op{lone(wire.Acquire, "b"), lone(wire.Acquire, "c"), leaves}))
+
+	// The slots of a pool share its queue.
+	one, other, quits := lone(wire.Acquire, "s1"), lone(wire.Acquire, "s2"), leaves
+	for _, op := range []*wire.Op{&one, &other, &quits} {
+		op.Pool = wire.Pool{Name: "pool", Size: 2}
+	}
+	assert.Equal(t, []opRange{{0, 1, true}, {1, 2, true}, {2, 3, true}}, spans(nil, []wire.Op{one, other, quits}))
 }

@@ -126,6 +126,18 @@ func TestDataOfProtocol0(t *testing.T) {
 	assert.Equal(t, "n1", r.ID)
 }
 
+// The terms of a program may say more than this one understands. Its list still counts as one that this program has compared.
+func TestListWithMoreTerms(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	own := listed("abc")
+	at := time.Now().Add(time.Minute).UnixMilli()
+	command(t, server, "HSET", wire.ListKey(""), own.Own.Terms.String()+" more\na\nb", strconv.FormatInt(at, 10)+"\nnewer\nid1\nid2")
+	own.Agreed = tell(t, n, "", own).Others
+	require.Len(t, own.Agreed, 1)
+	require.Empty(t, tell(t, n, "", own).Others)
+}
+
 // A list whose ids are not as many as its addresses is damaged. Those who only read lists refuse it as clients do, because they
 // compare each address with its id.
 func TestDamagedListIsRefused(t *testing.T) {

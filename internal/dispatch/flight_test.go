@@ -59,7 +59,11 @@ func (f *far) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	f.most = max(f.most, f.flights)
 	mine := make(map[string]bool)
 	for _, op := range ops {
-		for _, name := range op.Names {
+		names := op.Names
+		if op.Pool.Name != "" {
+			names = append(slices.Clip(names), op.Pool.Name)
+		}
+		for _, name := range names {
 			assert.False(f.t, f.using[name], "two exchanges have %s", name)
 			mine[name] = true
 			f.order[name] = append(f.order[name], op.Owner)
@@ -175,7 +179,7 @@ func TestOneFlightToANearNode(t *testing.T) {
 	})
 }
 
-// Calls that share a name leave in order, and never in two exchanges at once, whatever fails.
+// Calls that share a name or a pool leave in order, and never in two exchanges at once, whatever fails.
 func TestOrderOfCallsToAFarNode(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -194,7 +198,12 @@ func TestOrderOfCallsToAFarNode(t *testing.T) {
 				if other := fmt.Sprint("lock ", rng.IntN(20)); rng.IntN(4) == 0 && other != names[0] {
 					names = append(names, other)
 				}
-				err := s.submit(&Call{Op: &wire.Op{Kind: wire.Acquire, Names: names, Owner: owner}, To: &a})
+				op := &wire.Op{Kind: wire.Acquire, Names: names, Owner: owner}
+				if rng.IntN(8) == 0 {
+					op.Pool.Name, op.Names = "pool", []string{"slot " + owner}
+					names = []string{"pool"}
+				}
+				err := s.submit(&Call{Op: op, To: &a})
 				if err == nil {
 					for _, name := range names {
 						accepted[name] = append(accepted[name], owner)

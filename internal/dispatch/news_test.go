@@ -114,6 +114,11 @@ func TestUndoOnATwinIsNotRepeated(t *testing.T) {
 			}
 		}
 		require.Equal(t, []wire.Kind{wire.Leave, wire.Release, wire.Shorten, wire.Latch}, undone)
+		forced := ask(a, "forced")
+		forced.Op = &wire.Op{Kind: wire.ForceRelease, Owner: "forced"}
+		require.NoError(t, n.Submit(1, forced))
+		synctest.Wait()
+		require.NoError(t, a.of(t, "forced").Err, "a forced release is done as well")
 	})
 }
 
@@ -230,4 +235,13 @@ func TestAddressMovesToAnotherServer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A node that is only late still has the client's list, until that runs out.
+func TestListOfALateNodeRunsOut(t *testing.T) {
+	n := listing{knows: true, until: time.Minute}
+	n.settle(&lists{}, true, time.Minute-1)
+	require.True(t, n.knows)
+	n.settle(&lists{}, true, time.Minute)
+	require.False(t, n.knows)
 }

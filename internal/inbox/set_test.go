@@ -200,7 +200,8 @@ func TestLostSubscriptionIsReported(t *testing.T) {
 		l.send(wire.Message{Kind: wire.Resubscribed})
 		nodes, _ = s.Listening()
 		require.EqualValues(t, 1, nodes)
-		require.Equal(t, []string{"message 0 to w", "lost 0", "resubscribed 0"}, e.take())
+		l.send(wire.Message{Kind: wire.Lost})
+		require.Equal(t, []string{"message 0 to w", "lost 0", "resubscribed 0", "lost 0"}, e.take())
 
 		s.Done()
 		time.Sleep(linger)
@@ -208,5 +209,9 @@ func TestLostSubscriptionIsReported(t *testing.T) {
 		require.False(t, s.Open())
 		l.send(wire.Message{Kind: wire.Lost})
 		require.Empty(t, e.take(), "a subscription that was closed has nothing more to say")
+		s.Use()
+		synctest.Wait()
+		nodes, _ = s.Listening()
+		require.EqualValues(t, 1, nodes, "the next one is not lost")
 	})
 }

@@ -129,20 +129,44 @@ func TestReleaseReachesANodeThatIsDownWhileHeld(t *testing.T) {
 	})
 }
 
-// An extended lease may last on a node for much longer than its first TTL. Its release is repeated for that long.
-func TestReleaseReachesANodeThatKeepsAnExtendedLease(t *testing.T) {
+// An extended lease, or one with a MinHold, may last on a node for much longer than its TTL. Its release is repeated for that long.
+func TestReleaseReachesANodeThatKeepsTheLockForLong(t *testing.T) {
+	const longest = 5 * time.Minute
+	for _, o := range []quorumlock.LockOptions{{TTL: time.Second, Fixed: true}, {TTL: time.Second, MinHold: longest * 9 / 10}} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			c := f.Client(func(cfg *quorumlock.Config) { cfg.MaxTTL = longest })
+			lease := fleet.MustAcquire(t, c.RedLock("job").With(o))
+			if o.Fixed {
+				require.NoError(t, lease.ExtendFor(t.Context(), longest))
+			}
+			fleet.Settle()
+			f.Stop(2)
+			lease.WaiveMinHold()
+			require.NoError(t, lease.Release(t.Context()))
+			time.Sleep(longest / 2)
+			f.Start(2)
+			require.Equal(t, 1, f.Keys())
+			time.Sleep(10 * time.Second)
+			f.RequireNoKeys()
+		})
+	}
+}
+
+// An acquisition that waits for a busy node until its deadline may wait before a renewal.
+func TestReleaseReachesANodeThatOnlyGotTheRenewal(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		const longest = 5 * time.Minute
-		c := f.Client(func(cfg *quorumlock.Config) { cfg.MaxTTL = longest })
-		lease := fleet.MustAcquire(t, c.RedLock("job").With(quorumlock.LockOptions{TTL: time.Second, Fixed: true}))
-		require.NoError(t, lease.ExtendFor(t.Context(), longest))
+		c, wires := f.SpiedClient()
+		fleet.AcquireAndRelease(t, c.RedLock("other"))
 		fleet.Settle()
-		f.Stop(2)
+		wires[2].Set(func(s *fleet.Spy) { s.Before = func([]wire.Op) { time.Sleep(220 * time.Millisecond) } })
+		busy := fleet.MustAcquire(t, c.RedLock("busy"))
+		lease := fleet.MustAcquire(t, c.RedLock("job").With(quorumlock.LockOptions{TTL: 600 * time.Millisecond}))
+		time.Sleep(210 * time.Millisecond)
+		wires[2].Set(func(s *fleet.Spy) { s.Before = nil })
+		time.Sleep(20 * time.Millisecond)
+		require.Contains(t, f.Nodes[2].Keys(), "job")
 		require.NoError(t, lease.Release(t.Context()))
-		time.Sleep(longest / 2)
-		f.Start(2)
-		require.Equal(t, 1, f.Keys())
-		time.Sleep(10 * time.Second)
+		require.NoError(t, busy.Release(t.Context()))
 		f.RequireNoKeys()
 	})
 }

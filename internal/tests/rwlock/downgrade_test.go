@@ -188,6 +188,10 @@ func TestDowngradeOfInvalidLeases(t *testing.T) {
 		free(t, nested)
 		require.NoError(t, lease.Downgrade(t.Context()), "a plain lock can be downgraded like a writer")
 		free(t, fleet.MustAcquire(t, f.Client().RWLock("job").Read()))
+		nested, err = rw.Read().Acquire(lease.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Downgrade(t.Context()), "it may be repeated, also while readers are nested in it")
+		free(t, nested)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
