@@ -15,8 +15,9 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// strangeNames are unusual names. Some are alike, and some are keys of other names.
-var strangeNames = []string{"", "a", "{a}", ":{a}", "a{a", "a}", "{}", "a{}b{c}", "{}}", "\x00\r\n\xff", "aaa", "ncw", "quorumlock:queue:{a}", "1e3", strings.Repeat("n", 5000)}
+// strangeNames are unusual names. Some are alike. None is a key of another name: no batch takes such a name, so an operation on it
+// may run before one on the other name that runs again.
+var strangeNames = []string{"", "a", "{a}", ":{a}", "a{a", "a}", "{}", "a{}b{c}", "{}}", "\x00\r\n\xff", "aaa", "ncw", "1e3", strings.Repeat("n", 5000)}
 
 // strangeOwners are owners, some of them unusual. None is empty, which is said of a free name.
 var strangeOwners = []string{"\x00", "o1", "o2", "\xfe:\n"}
@@ -82,7 +83,7 @@ func drawn(r *rand.Rand, names, owners []string, last uint64) []wire.Op {
 		if r.IntN(4) == 0 {
 			ops[i].TTL = long / 2
 		}
-		if r.IntN(20) == 0 {
+		if r.IntN(20) == 0 && !ops[i].Reads { // the token of a reader would follow the node's clock
 			ops[i].Limits = differing
 		}
 		ops[i].Token = last + uint64(r.IntN(6000)) - 3000
@@ -250,10 +251,7 @@ func TestManyOperationsAreWhatEachIs(t *testing.T) {
 		}
 	}
 	for round := range 15 {
-		names, noted := strangeNames, round%2 == 0
-		if !noted {
-			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasPrefix(name, "quorumlock:queue:") })
-		}
+		noted := round%2 == 0
 		for _, s := range servers {
 			command(t, s, "FLUSHALL")
 			admit(t, s)
@@ -267,7 +265,7 @@ func TestManyOperationsAreWhatEachIs(t *testing.T) {
 			for range r.IntN(3) {
 				damage(r, last, noted, servers...)
 			}
-			ops := drawn(r, names, strangeOwners, last)
+			ops := drawn(r, strangeNames, strangeOwners, last)
 			if r.IntN(2) == 0 {
 				ops = inOneCall(ops)
 			}
