@@ -58,7 +58,7 @@ setup: ## Install what the tests need: redis-server, libfaketime and a C compile
 # The packages that take longest come first, so that others run beside them. Some of these wait for
 # servers most of the time, and others, such as the simulation, calculate.
 TESTED = $(if $(filter ./...,$(PKG)),./internal/realtest ./faultinject/chaos ./examples/service ./cmd/quorumlock ./node \
-	./internal/tests/waiting ./internal/tests/load ./... \
+	./internal/tests/waiting ./... \
 	$(addsuffix /...,$(addprefix ./,$(if $(FULL),$(MODULES),$(filter-out bench,$(MODULES))))),$(PKG))
 # What make test leaves out, besides tests that say so themselves. FULL=1, for CI, leaves nothing out.
 LONG := the race detector, thousands of seeds of the simulation, mutants, chaos for a minute
