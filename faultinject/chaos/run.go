@@ -171,8 +171,9 @@ func (a *activeRun) setUp(ctx context.Context) error {
 }
 
 // awaitClients waits until each client has succeeded once, so that nodes know its list. Faults before that would test something
-// else, and a busy machine may take seconds to start the clients.
+// else, and clients get no answers in time from servers of a machine that compiles and tests other things.
 func (a *activeRun) awaitClients(ctx context.Context) error {
+	const patience = 2 * time.Minute
 	began := time.Now()
 	for _, c := range a.clients {
 		for !c.succeeded() {

@@ -114,8 +114,10 @@ func TestBeatsRestoreForgottenEntries(t *testing.T) {
 				var waiter atomic.Value
 				spies[0].Set(func(s *fleet.Spy) {
 					s.Before = func(ops []wire.Op) {
-						if id := ops[0].Waiter.ID; id != "" {
-							waiter.Store(id)
+						for _, op := range ops {
+							if op.Waiter.ID != "" {
+								waiter.Store(op.Waiter.ID)
+							}
 						}
 					}
 				})
