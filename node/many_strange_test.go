@@ -118,6 +118,9 @@ func inOneCall(ops []wire.Op) []wire.Op {
 	if len(ops) == 0 {
 		return []wire.Op{first}
 	}
+	if slices.ContainsFunc(ops, func(op wire.Op) bool { return op.Reads }) {
+		ops[0].Limits = limits // see drawn
+	}
 	for i := range ops {
 		ops[i].TTL, ops[i].Limits = ops[0].TTL, ops[0].Limits
 	}
