@@ -165,8 +165,12 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	select {
 	case <-c.closed:
-		return c.closeErr
 	case <-ctx.Done():
+	}
+	select {
+	case <-c.closed: // though ctx may have ended, too
+		return c.closeErr
+	default:
 		return fmt.Errorf("quorumlock: close: still waiting for nodes: %w", ctx.Err())
 	}
 }

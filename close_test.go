@@ -32,6 +32,19 @@ func TestCloseTriesUndosOnceMore(t *testing.T) {
 	})
 }
 
+// The end of a context says nothing about a client that is closed already.
+func TestCloseAgainWithAContextThatHasEnded(t *testing.T) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		require.NoError(t, c.Close(t.Context()))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 100 {
+			require.NoError(t, c.Close(ended))
+		}
+	})
+}
+
 func TestCloseEndsAWaitAtOnce(t *testing.T) {
 	for _, hung := range []bool{false, true} {
 		fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {

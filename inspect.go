@@ -30,7 +30,8 @@ type NodeStatus struct {
 	// Node is the node's name.
 	Node string
 	// Holders has an entry for each held name and its owner, and one for each reader. Free names
-	// are left out.
+	// are left out. Inspect fails with node.ErrRejected if a lock has too many readers for one reply, some ten thousand;
+	// ForceRelease removes all of them, and lists the first 8,000.
 	Holders []node.Holder
 	// Recovering is how long the node still gives no new locks, since it has lost its memory or is
 	// new; 0 if it gives them. ForceRelease and ReleaseOwner do not ask for it.

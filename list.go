@@ -188,7 +188,7 @@ func fits(pattern, name string) bool {
 }
 
 // inspect asks all nodes for the holders of names. A node refuses a question with a name that is no lock, or
-// that the user may not read, so inspect then asks about each half.
+// that the user may not read, and one whose answer would be too long, so inspect then asks about each half.
 func (s *listing) inspect(ctx context.Context, names []string) error {
 	if err := s.client.beginCall(); err != nil {
 		return err
@@ -201,7 +201,10 @@ func (s *listing) inspect(ctx context.Context, names []string) error {
 	about := func(r timedReply) bool { // a node that lets the client in not at all refuses no question
 		return !r.Unsent && (errors.Is(r.Err, node.ErrWrongType) || errors.Is(r.Err, node.ErrAuth))
 	}
-	if len(names) > 1 && slices.ContainsFunc(replies, about) {
+	long := func(r timedReply) bool {
+		return errors.Is(r.Err, node.ErrRejected) && strings.Contains(r.Err.Error(), wire.LongReply)
+	}
+	if len(names) > 1 && (slices.ContainsFunc(replies, about) || slices.ContainsFunc(replies, long)) {
 		half := len(names) / 2
 		if err := s.inspect(ctx, names[:half]); err != nil {
 			return err

@@ -36,7 +36,7 @@ var (
 	// Causes are protected mode, a missing database and unknown commands. Permanent.
 	ErrMisconfigured = errors.New("cannot be used as configured")
 	// ErrRecovering: the node has lost its memory, or is new. It gives no new rights until all that it may
-	// have forgotten has expired. The cause is a *[RecoveryError].
+	// have forgotten has expired. The cause is a *[RecoveryError], except for a confirmation that does not count yet.
 	ErrRecovering = errors.New("recovering")
 	// ErrSettings: another program uses the same names with limits for which the Recovery of one of both is too short, or
 	// the TTL exceeds the limits. The cause is a *[SettingsError]. Permanent.
@@ -46,8 +46,8 @@ var (
 	// Permanent: to wait helps only once no program uses the other list.
 	ErrLists = errors.New("lists of nodes differ")
 	// ErrClock: the clocks of this process and of the node are too far apart for fencing tokens. The cause is
-	// a *[ClockError]. It is not Permanent, since clocks get corrected; but Acquire gives up when too many
-	// nodes report it.
+	// a *[ClockError], unless the node reported a token further ahead than clocks may be. It is not Permanent,
+	// since clocks get corrected; but Acquire gives up when too many nodes report it.
 	ErrClock = errors.New("clocks differ")
 	// ErrSameServer: another node of the set is the same server. The vote of that node counts, and the vote
 	// of this one does not. Permanent.

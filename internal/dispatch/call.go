@@ -64,8 +64,8 @@ type Receiver interface {
 
 // LateReceiver is a [Receiver] that can use an answer that comes after the deadline of its call.
 type LateReceiver interface {
-	// AnswerLate is called at most once for a call, after Answer said that its outcome is
-	// unknown. The rules of Answer hold.
+	// AnswerLate is called at most once for a call of which Answer says that its outcome is unknown. Either may come
+	// first, as they come from two goroutines. The rules of Answer hold.
 	AnswerLate(c *Call, r *wire.Reply)
 }
 

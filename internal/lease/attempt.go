@@ -210,7 +210,7 @@ func (a *attempt) nextCalls() *dispatch.Calls {
 func (a *attempt) countVote(i int, sent time.Duration, token uint64, r *wire.Reply) {
 	g := a.grant
 	r = a.plausible(i, token, r)
-	v := g.recordReply(i, sent, g.spec.firstTTL(), r)
+	v := g.recordReply(wire.Acquire, i, sent, g.spec.firstTTL(), r)
 	if v == decision.Denied {
 		g.refusals.get(i).acquires = true
 	}

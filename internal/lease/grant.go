@@ -156,9 +156,9 @@ func (g *Grant) operation(kind wire.Kind) wire.Op {
 	return op
 }
 
-// recordReply records a node's answer to an operation with this TTL, and returns the vote that it
+// recordReply records a node's answer to an operation of this kind and TTL, and returns the vote that it
 // counts as. Requires g.mu.
-func (g *Grant) recordReply(i int, sent, ttl time.Duration, r *wire.Reply) decision.Vote {
+func (g *Grant) recordReply(kind wire.Kind, i int, sent, ttl time.Duration, r *wire.Reply) decision.Vote {
 	switch r.Outcome {
 	case wire.Granted, wire.Healed:
 		recovering := r.Recovering > 0
@@ -168,7 +168,7 @@ func (g *Grant) recordReply(i int, sent, ttl time.Duration, r *wire.Reply) decis
 		}
 		if !g.claims.Confirm(i, sent, ttl, now, recovering) {
 			g.refusals.set(i, &wire.Reply{Err: &node.Error{
-				Node: g.engine.Nodes.Name(i), Op: wire.Renew.String(), Reason: node.ErrRecovering, Err: errHealUncounted,
+				Node: g.engine.Nodes.Name(i), Op: kind.String(), Reason: node.ErrRecovering, Err: errUncounted,
 			}})
 			return decision.Unknown
 		}
@@ -184,8 +184,8 @@ func (g *Grant) recordReply(i int, sent, ttl time.Duration, r *wire.Reply) decis
 	}
 }
 
-// errHealUncounted explains why a renewal that a node accepted did not count.
-var errHealUncounted = errors.New("restored the lock: its vote counts from the first renewal after the recovery")
+// errUncounted explains why a confirmation of a node that recovers did not count.
+var errUncounted = errors.New("has the lock: its vote counts from the first renewal after the recovery")
 
 // minGain bounds the work for late votes: a vote that extends a lease by less is ignored, to save a
 // clock read.

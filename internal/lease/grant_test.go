@@ -23,13 +23,13 @@ import (
 func TestClaimsAndRefusals(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		g := c.grant()
-		g.recordReply(0, 5*time.Second, testTTL, granted())
+		g.recordReply(wire.Renew, 0, 5*time.Second, testTTL, granted())
 		late := g.claims.Expiry(0)
-		g.recordReply(0, time.Second, testTTL, granted())
+		g.recordReply(wire.Renew, 0, time.Second, testTTL, granted())
 		require.Equal(t, late, g.claims.Expiry(0), "an older answer takes nothing away")
-		g.recordReply(0, 0, testTTL, failed())
+		g.recordReply(wire.Renew, 0, 0, testTTL, failed())
 		require.Len(t, g.nodeErrors(), 1)
-		g.recordReply(0, 6*time.Second, testTTL, granted())
+		g.recordReply(wire.Renew, 0, 6*time.Second, testTTL, granted())
 		require.Empty(t, g.nodeErrors(), "a confirmation clears what was said before")
 	})
 }
@@ -227,12 +227,12 @@ func TestStragglersAndHandles(t *testing.T) {
 func TestDeniedClaimDoesNotExtendLease(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		g := c.grant()
-		g.recordReply(0, 6*time.Second, testTTL, granted())
-		g.recordReply(1, time.Second, testTTL, granted())
+		g.recordReply(wire.Renew, 0, 6*time.Second, testTTL, granted())
+		g.recordReply(wire.Renew, 1, time.Second, testTTL, granted())
 		g.state, g.validUntil = stateHeld, g.claims.ValidUntil(2)
 		before := g.validUntil
-		g.recordReply(0, 0, testTTL, denied())
-		g.recordReply(1, 9*time.Second, testTTL, granted())
+		g.recordReply(wire.Renew, 0, 0, testTTL, denied())
+		g.recordReply(wire.Renew, 1, 9*time.Second, testTTL, granted())
 		g.extendValidity(0)
 		require.Equal(t, before, g.validUntil, "one node backs it now")
 		require.Equal(t, 1, g.claims.Backing(0))

@@ -153,7 +153,7 @@ func (r *renewalRound) AnswerLate(c *dispatch.Call, reply *wire.Reply) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.state == stateHeld {
-		g.recordReply(c.Node(), c.Sent, c.Op.TTL, reply)
+		g.recordReply(wire.Renew, c.Node(), c.Sent, c.Op.TTL, reply)
 		g.applyLateVote()
 	}
 }
@@ -187,7 +187,7 @@ func (r *renewalRound) countVote(c *dispatch.Call, reply *wire.Reply) (over erro
 
 // recordVote records a vote in the tally and the claims. Requires r.grant.mu.
 func (r *renewalRound) recordVote(i int, sent time.Duration, reply *wire.Reply) {
-	v := r.grant.recordReply(i, sent, r.calls.Op.TTL, reply)
+	v := r.grant.recordReply(wire.Renew, i, sent, r.calls.Op.TTL, reply)
 	r.tally.Record(i, v)
 	r.grant.reportVote(nil, wire.Renew, i, sent, reply, v)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -128,4 +129,47 @@ func TestRealLocksWhileTheServerRestarts(t *testing.T) {
 	require.Less(t, seen, 6000)
 	require.ErrorIs(t, failed, node.ErrRejected)
 	require.ErrorIs(t, failed, quorumlock.ErrNoQuorum)
+}
+
+// A reply must stay below the bound that guards clients against servers gone wild, or the connection and with it the renewals
+// of all leases would end. So a server lists fewer names at once, and refuses to list one name of too many readers.
+func TestRealLocksOfManyReaders(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 1)
+	client := c.client(undisturbed)
+	plant := func(name string, readers int) {
+		c.command(0, "EVAL", `
+			local name, now = KEYS[1], redis.call('TIME')[1] * 1000
+			for i = 1, ARGV[1] do
+				redis.call('ZADD', 'quorumlock:readers:{' .. name .. '}', now + 600000, 'a client whose id is of some length:' .. i)
+			end
+			redis.call('HSET', name, 'quorumlock:readers', 1)
+			redis.call('PEXPIRE', name, 600000)`, "1", name, strconv.Itoa(readers))
+	}
+	names := make(map[string]bool)
+	for i := range 200 {
+		name := fmt.Sprint("config of a service, to be read by all of its instances:", i)
+		names[name] = true
+		plant(name, 200)
+	}
+	lease := acquire(t, client.RedLock("job"))
+	for l, err := range client.Locks(t.Context(), "config*") {
+		require.NoError(t, err)
+		require.Len(t, l.Holders, 200)
+		require.True(t, names[l.Name])
+		delete(names, l.Name)
+	}
+	require.Empty(t, names)
+
+	plant("crowd", 50_000)
+	status, err := client.RWLock("crowd").Write().Inspect(t.Context())
+	require.ErrorContains(t, err, "more holders than fit a reply")
+	require.ErrorIs(t, err, node.ErrRejected)
+	require.Empty(t, status.Nodes[0].Holders)
+	status, err = client.RWLock("crowd").Write().ForceRelease(t.Context())
+	require.NoError(t, err)
+	require.Len(t, status.Nodes[0].Holders, 7_999, "the reply names the first of them")
+	require.Zero(t, c.number(0, "EXISTS", "crowd", "quorumlock:readers:{crowd}"))
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Release(t.Context()))
 }

@@ -302,6 +302,9 @@ func RefusesCommand(err error) bool {
 // forgotten. It is smaller than any token that the node accepts from a writer whose clock is right.
 const Readers = "quorumlock:readers"
 
+// LongReply is the first word of a server's error in the place of a list of too many holders.
+const LongReply = "LONG"
+
 // WithoutReaders removes holders that stand for all readers of a name.
 func WithoutReaders(holders []Holder) []Holder {
 	return slices.DeleteFunc(holders, func(h Holder) bool { return h.Owner == Readers })

@@ -8,7 +8,8 @@
 -- ARGV[3]   the only owner that loses the names, and gets a tombstone in any case; '' for all
 -- ARGV[4..] further owners that get a tombstone
 -- Reply     {name, owner, pttl, ...} for the names that were held. For a name with readers, one
---           item stands for all of them, and each reader follows
+--           item stands for all of them, and each reader follows. Only the first 8,000: the bytes
+--           that a client accepts have room for these
 --
 -- Without a tombstone the holder's next renewal would find the name absent, take that
 -- for a lost memory, and put it back. Tombstones are written before the lock is
@@ -81,4 +82,7 @@ for _, owner in ipairs(evicted) do
   pcall(queue.reached, 'forced', names[1], owner) -- a user may lack the right
 end
 queue.wake_all(names)
+for i = #found, 24001, -1 do
+  found[i] = nil
+end
 return found

@@ -6,7 +6,8 @@
 -- Reply     {left, name, owner, pttl, token, ...} for the names that are held. The token is the
 --           largest one that the owner may use. For readers it is the fence, and for Redisson's
 --           clients 0. The node gives no new rights for left ms; -1 means that its recovery has not
---           begun. For a name with readers, one item stands for all of them, and each reader follows
+--           begun. For a name with readers, one item stands for all of them, and each reader follows.
+--           The error LONG, if that has more than half of the bytes that a client accepts
 
 -- include lib/key
 -- include lib/fence
@@ -22,6 +23,7 @@ local found = {-1}
 if marker[1] == identity and since then
   found[1] = since == 0 and 0 or math.max(0, math.ceil((since - time[1] * 1000000 - time[2]) / 1000) + ARGV[2])
 end
+local size = 0
 for _, name in ipairs(names) do
   local holder = redis.call('HKEYS', name)[1]
   if holder then
@@ -31,9 +33,13 @@ for _, name in ipairs(names) do
       found[#found + 1] = owner
       found[#found + 1] = left
       found[#found + 1] = token
+      size = size + #name + #owner + 40
     end
     list(holder, redis.call('PTTL', name))
     each(name, holder, list)
+  end
+  if size > 4 * 1024 * 1024 then
+    return redis.error_reply('LONG more holders than fit a reply')
   end
 end
 return found
