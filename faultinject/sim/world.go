@@ -19,6 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/internal/testkit"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/node/memory"
 	"github.com/quorumlock/quorumlock/quorum"
@@ -235,6 +236,7 @@ func (w *world) checkAfterFaults() {
 	w.Wait()
 	workload.Sleep(context.Background(), w.c.limits().MaxTTL*11/10)
 	w.nothingLeft()
+	w.nothingLasts()
 }
 
 // soonAfter ends 2 s after an instant, and leaves at least 2 s: each lock has them to itself, since on a slow network one
@@ -283,6 +285,17 @@ func (w *world) nothingLeft() {
 	for _, s := range w.servers {
 		if keys := s.node().Keys(); len(keys) > 0 {
 			w.violated(Tidiness, "%s still has %v", s.name, keys)
+		}
+	}
+}
+
+// nothingLasts checks that every key expires, except the marker, the fences and the size of a semaphore.
+func (w *world) nothingLasts() {
+	for _, s := range w.servers {
+		for _, key := range s.node().Endpoint.(interface{ Eternal() []string }).Eternal() { //nolint:forcetypeassert // in memory
+			if key != wire.MarkerKey("") && key != wire.FencesKey("") && key != wire.PoolName("a") {
+				w.violated(Tidiness, "%s would have %q for ever", s.name, key)
+			}
 		}
 	}
 }

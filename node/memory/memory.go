@@ -219,6 +219,19 @@ func (e *endpoint) DoWithPause(ctx context.Context, ops []wire.Op, replies []wir
 	})
 }
 
+// Eternal lists the keys that never expire.
+func (e *endpoint) Eternal() (keys []string) {
+	m := (*Node)(e)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range m.server.Do("KEYS", "*").Items {
+		if m.server.Do("PTTL", key.Text).Int < 0 {
+			keys = append(keys, key.Text)
+		}
+	}
+	return keys
+}
+
 // Probe implements [node.Node].
 func (m *Node) Probe(ctx context.Context) error {
 	if err := m.ready(ctx); err != nil {
