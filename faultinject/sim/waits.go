@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -218,6 +219,19 @@ func (w *world) inTurn(next *waiting) {
 	}
 }
 
+// permitsInTurn checks that no call for permits is passed over by a later one, be it for fewer.
+func (w *world) permitsInTurn(next *waiting) {
+	w.waiters.mu.Lock()
+	defer w.waiters.mu.Unlock()
+	place := func(one *waiting) time.Duration { return one.began + w.c.Clients[one.task.Client].Wall }
+	for _, other := range w.waiters.bounded {
+		lead := place(next) - place(other)
+		if other.task.Permits > 0 && min(lead, w.now()-other.began) > mostLate {
+			w.violated(Order, "%s has %d permits, and it was the turn of %s, for %d, %v before", next.process.label, next.task.Permits, other.process.label, other.task.Permits, lead)
+		}
+	}
+}
+
 // ticketNow returns the place in the queues of a waiter that gets it now.
 func (w *world) ticketNow(one *waiting) time.Duration {
 	return w.now() + w.c.Clients[one.task.Client].Wall
@@ -244,6 +258,13 @@ const mostLate = 250 * time.Millisecond
 func (c *Case) orderly() bool {
 	return c.undisturbed() && c.Handover.Off && !c.overlapping() && !c.keepsLocks() && !slices.ContainsFunc(c.Tasks, func(t Task) bool {
 		return t.Spin || t.Try || t.Form != "" || !slices.Equal(t.Names, c.Tasks[0].Names)
+	})
+}
+
+// permitsInOrder is orderly for the permits of a semaphore.
+func (c *Case) permitsInOrder() bool {
+	return c.undisturbed() && !slices.ContainsFunc(c.Tasks, func(t Task) bool {
+		return t.Permits > 0 && (t.Spin || t.Form != "" || t.MinHold > 0 || t.Ending.Detaches()) || t.Asks == workload.Resize
 	})
 }
 
