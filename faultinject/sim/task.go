@@ -94,6 +94,9 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	}
 	t.Requested = w.now()
 	lease, err := t.Acquire(patience, p.client)
+	if one != nil && t.Permits > 0 && w.c.permitsInOrder() {
+		w.permitsInTurn(one, err == nil)
+	}
 	if err != nil {
 		w.note("%s gives up %v: %v", p.label, t.Names, err)
 		w.mustBeValid(p, t, err)
@@ -105,9 +108,6 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	w.granted(p, lease, t.Use, index, attempts...)
 	w.keeps(lease, t.Requested+t.Keeps()*98/100)
 	w.follows(lease)
-	if one != nil && t.Permits > 0 && w.c.permitsInOrder() {
-		w.permitsInTurn(one)
-	}
 	if one != nil && t.Permits == 0 && w.c.orderly() {
 		w.inTurn(one)
 		w.turnBegins(lease, one)

@@ -51,7 +51,7 @@ type waiting struct {
 	// were over.
 	free, lawful time.Duration
 	grants       int
-	// passed is the time since which a later reader reads, if one does: this one reads too then, and must be told
+	// passed is the time since which a later reader reads, or a later call has permits, if one does: this one must be told
 	// soon. It is 0 while an earlier writer waits: its clock may be behind, so that it comes after the later reader.
 	passed time.Duration
 	// over is set once its wait has failed, or was too long.
@@ -219,15 +219,23 @@ func (w *world) inTurn(next *waiting) {
 	}
 }
 
-// permitsInTurn checks that no call for permits is passed over by a later one, be it for fewer.
-func (w *world) permitsInTurn(next *waiting) {
+// permitsInTurn checks that no call for permits goes on waiting when a later one has got some, be it for fewer. Two may get
+// permits at once. Then either answer may come first.
+func (w *world) permitsInTurn(next *waiting, granted bool) {
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
-	place := func(one *waiting) time.Duration { return one.began + w.c.Clients[one.task.Client].Wall }
+	now, place := w.now(), func(one *waiting) time.Duration { return one.began + w.c.Clients[one.task.Client].Wall }
+	if next.passed > 0 && now-next.passed > mostLate {
+		w.violated(Order, "%s waited for %d permits, and a later call got some %v before", next.process.label, next.task.Permits, now-next.passed)
+	}
 	for _, other := range w.waiters.bounded {
 		lead := place(next) - place(other)
-		if other.task.Permits > 0 && min(lead, w.now()-other.began) > mostLate {
-			w.violated(Order, "%s has %d permits, and it was the turn of %s, for %d, %v before", next.process.label, next.task.Permits, other.process.label, other.task.Permits, lead)
+		switch {
+		case !granted || other.task.Permits == 0:
+		case lead <= mostLate:
+			other.passed = 0 // an earlier one had its turn
+		case now-other.began > mostLate:
+			other.passed = cmp.Or(other.passed, now)
 		}
 	}
 }

@@ -146,26 +146,37 @@ func TestRealLocksOfManyReaders(t *testing.T) {
 			redis.call('HSET', name, 'quorumlock:readers', 1)
 			redis.call('PEXPIRE', name, 600000)`, "1", name, strconv.Itoa(readers))
 	}
-	names := make(map[string]bool)
-	for i := range 200 {
-		name := fmt.Sprint("config of a service, to be read by all of its instances:", i)
-		names[name] = true
-		plant(name, 200)
-	}
 	lease := acquire(t, client.RedLock("job"))
-	for l, err := range client.Locks(t.Context(), "config*") {
-		require.NoError(t, err)
-		require.Len(t, l.Holders, 200)
-		require.True(t, names[l.Name])
-		delete(names, l.Name)
+	for _, prefix := range []string{"c", "config of a service, to be read by all of its instances"} {
+		names := make(map[string]bool)
+		for i := range 200 {
+			name := fmt.Sprint(prefix, ":", i)
+			names[name] = true
+			plant(name, 200)
+		}
+		for l, err := range client.Locks(t.Context(), prefix+":*") {
+			require.NoError(t, err)
+			require.Len(t, l.Holders, 200)
+			require.True(t, names[l.Name])
+			delete(names, l.Name)
+		}
+		require.Empty(t, names)
 	}
-	require.Empty(t, names)
 
-	plant("crowd", 50_000)
-	status, err := client.RWLock("crowd").Write().Inspect(t.Context())
-	require.ErrorContains(t, err, "more holders than fit a reply")
-	require.ErrorIs(t, err, node.ErrRejected)
-	require.Empty(t, status.Nodes[0].Holders)
+	var status *quorumlock.Status
+	var err error
+	for readers, fit := 10_000, true; readers <= 50_000; readers += 5_000 {
+		plant("crowd", readers)
+		status, err = client.RWLock("crowd").Write().Inspect(t.Context())
+		if fit = fit && err == nil; fit {
+			require.Len(t, status.Nodes[0].Holders, readers)
+			continue
+		}
+		require.ErrorContains(t, err, "more holders than fit a reply")
+		require.ErrorIs(t, err, node.ErrRejected)
+		require.Empty(t, status.Nodes[0].Holders)
+	}
+	require.Error(t, err)
 	status, err = client.RWLock("crowd").Write().ForceRelease(t.Context())
 	require.NoError(t, err)
 	require.Len(t, status.Nodes[0].Holders, 7_999, "the reply names the first of them")

@@ -38,8 +38,7 @@ const (
 	// its recovery begins. The first acquisition would do the same.
 	Mark
 	// Open ends the recovery of a node that still has the marker which a Mark returned. It is for
-	// administrators who know that the node has never granted anything. A node with other limits does not
-	// open: it takes the limits of the operation, and a recovery for the longer of both limits begins.
+	// administrators who know that the node has never granted anything.
 	Open
 	// Leave removes a waiter from the queues of the names. Then it wakes the first waiter of each free name,
 	// as Release does: the waiter that leaves may have been woken.
@@ -169,7 +168,7 @@ const (
 	// [Reply.Unsent] whether the node can have seen it.
 	Unknown Outcome = iota
 	// Granted: the names belong to the owner for a TTL from now. For Open: the node gives new rights from now
-	// on, or after [Reply.Recovering] if it had other limits. For Resize: the size is set.
+	// on. For Resize: the size is set.
 	Granted
 	// Healed: as Granted, by a renewal that had to put at least one name back.
 	Healed

@@ -33,7 +33,7 @@ for _, name in ipairs(names) do
       found[#found + 1] = owner
       found[#found + 1] = left
       found[#found + 1] = token
-      size = size + #name + #owner + 40
+      size = size + #name + #owner + 200 -- as the guard of clients counts them
     end
     list(holder, redis.call('PTTL', name))
     each(name, holder, list)
