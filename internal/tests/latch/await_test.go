@@ -54,6 +54,10 @@ func TestWaitEndsWhereWaitingCannotHelp(t *testing.T) {
 				reasons[0].Store(&reason)
 				time.Sleep(5 * time.Second)
 				waits(t, done)
+				f.Stop(2) // which may pass, so the first node alone ends nothing
+				time.Sleep(5 * time.Second)
+				waits(t, done)
+				f.Start(2)
 				reasons[1].Store(&reason)
 				time.Sleep(2 * time.Second)
 				if !ends {
