@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
@@ -55,16 +56,64 @@ func (a *app) print(report string, noQuorum bool) error {
 	return err
 }
 
-// output lets the log, the messages and a command's output share one writer.
+// output lets the log, the messages and a command's output share one writer. A goroutine of its own writes, because a reader
+// that reads no more must not keep a command from being stopped, nor a lock from being released.
 type output struct {
-	mu sync.Mutex
-	w  io.Writer
+	w io.Writer
+
+	mu    sync.Mutex
+	queue [][]byte
+	lost  int // texts for which there was no room
+	// idle is closed when the goroutine ends; nil without one.
+	idle chan struct{}
 }
 
+// maxQueued bounds how many texts wait for a reader.
+const maxQueued = 1000
+
+// Write never fails, and does not wait.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.w.Write(p)
+	if len(o.queue) == maxQueued {
+		o.lost++
+		return len(p), nil
+	}
+	o.queue = append(o.queue, bytes.Clone(p))
+	if o.idle == nil {
+		o.idle = make(chan struct{})
+		go o.drain()
+	}
+	return len(p), nil
+}
+
+func (o *output) drain() {
+	for {
+		o.mu.Lock()
+		if len(o.queue) == 0 {
+			close(o.idle)
+			o.idle = nil
+			o.mu.Unlock()
+			return
+		}
+		next := o.queue[0]
+		o.queue = o.queue[1:]
+		o.mu.Unlock()
+		_, _ = o.w.Write(next) // nobody is left whom one could tell
+	}
+}
+
+// flush waits until all is written.
+func (o *output) flush() {
+	o.mu.Lock()
+	idle, lost := o.idle, o.lost
+	o.mu.Unlock()
+	if idle != nil {
+		<-idle
+	}
+	if lost > 0 {
+		fmt.Fprintf(o.w, "quorumlock: %d further messages were not written in time\n", lost)
+	}
 }
 
 // direct returns the writer for a command: a file itself rather than a pipe to it. Then a terminal stays a terminal,

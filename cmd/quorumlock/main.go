@@ -43,6 +43,7 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		a.say("%s", message)
 		a.advise(err)
 	}
+	a.stderr.flush()
 	return exit.Code(err)
 }
 

@@ -61,7 +61,9 @@ func beginCommand(t *testing.T, cmd *exec.Cmd) *process {
 	require.NoError(t, err)
 	p.stdin, p.cmd.Stdin = w, stdin
 	p.stdout, p.cmd.Stdout = bufio.NewReader(stdout), stdoutEnd
-	p.cmd.Stderr = &p.stderr
+	if p.cmd.Stderr == nil {
+		p.cmd.Stderr = &p.stderr
+	}
 	p.cmd.WaitDelay = time.Second
 	require.NoError(t, p.cmd.Start())
 	require.NoError(t, stdin.Close())

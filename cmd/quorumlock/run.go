@@ -96,7 +96,11 @@ func (h *holder) hold(ctx context.Context, command *child.Command) error {
 		return err
 	}
 	defer h.release(ctx, lease)
-	if err := cmp.Or(h.check(ctx), lease.Err()); err != nil {
+	ended, err := h.whileHeld(ctx, lease, h.checkUntilAnswered)
+	if ended != nil {
+		err = exit.Errorf(exit.OfSignal(ended), "%v before the command began", ended)
+	}
+	if err := cmp.Or(err, lease.Err()); err != nil {
 		lease.WaiveMinHold()
 		if h.isDone(err) {
 			return nil
@@ -118,7 +122,31 @@ func (h *holder) hold(ctx context.Context, command *child.Command) error {
 	took := cfg.Clock.Now() - began
 	least := max(h.flags.minHold-took, 0) + max(min(cfg.TTL, h.flags.once/10), minOnce)
 	left := max(h.flags.once-took, min(least, h.flags.once))
-	return h.work(left.Truncate(time.Millisecond)).Record(ctx, lease.Lease)
+	_, err = h.whileHeld(ctx, lease, func(ctx context.Context) error {
+		return h.work(left.Truncate(time.Millisecond)).Record(ctx, lease.Lease)
+	})
+	return err
+}
+
+// whileHeld calls a function while no command is at work. The context of the function also ends with the lease, when a signal
+// asks quorumlock to end, and after a TTL: nodes that refuse a record, because they are out of memory, renew the lease for ever.
+func (h *holder) whileHeld(ctx context.Context, lease *lease, f func(ctx context.Context) error) (ended os.Signal, err error) {
+	ctx, cancel := context.WithTimeout(ctx, h.client.Config().TTL)
+	defer cancel()
+	defer context.AfterFunc(lease.Context(), cancel)() //nolint:contextcheck // the context of the lease is not the one of the call
+	outcome := make(chan error, 1)
+	go func() { outcome <- f(ctx) }()
+	for {
+		select {
+		case sig := <-h.signals:
+			if slices.Contains(exit.Ending, sig) { // others are for the command
+				ended = sig
+				cancel()
+			}
+		case err := <-outcome:
+			return ended, err
+		}
+	}
 }
 
 // work returns the description of the command as work that is done once, for --once.
@@ -133,6 +161,21 @@ func (h *holder) check(ctx context.Context) error {
 		return nil
 	}
 	return h.work(h.flags.once).Check(ctx)
+}
+
+// checkUntilAnswered is check under the lock: it goes on while too few nodes answer.
+func (h *holder) checkUntilAnswered(ctx context.Context) error {
+	for {
+		err := h.check(ctx)
+		if !errors.Is(err, quorumlock.ErrNoQuorum) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(h.client.Config().RetryMax):
+		}
+	}
 }
 
 // isDone reports whether the command need not run, and then says why.

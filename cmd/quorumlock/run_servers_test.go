@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -335,6 +336,62 @@ func TestLossStopsTheCommand(t *testing.T) {
 	assert.Contains(t, text, "SIGTERM now, SIGKILL in")
 	assert.Contains(t, text, "the command has ended: signal: killed")
 	servers.requireLocks(t)
+}
+
+// TestLossStopsTheCommandWhoeverReadsStderr: the reader of stderr has gone, or reads no more. Neither is a reason to leave a
+// command at work without the lock.
+func TestLossStopsTheCommandWhoeverReadsStderr(t *testing.T) {
+	t.Parallel()
+	for _, full := range []bool{false, true} {
+		servers := startFleet(t)
+		reader, stderr, err := os.Pipe()
+		require.NoError(t, err)
+		for full && err == nil {
+			require.NoError(t, stderr.SetWriteDeadline(time.Now().Add(10*time.Millisecond)))
+			_, err = stderr.Write([]byte("x"))
+		}
+		cmd := selfCommand(t, servers.on(`trap "" TERM; echo $$; while :; do sleep 0.05; done`, append(slices.Clone(lasting), "--kill-after", "300ms")...)...)
+		cmd.Stderr = stderr
+		p := beginCommand(t, cmd)
+		command := p.line()
+		require.NoError(t, stderr.Close())
+		if !full {
+			require.NoError(t, reader.Close())
+		}
+		for _, s := range servers[:3] {
+			s.Kill()
+		}
+		requireGone(t, command)
+		if full {
+			said, err := io.ReadAll(reader)
+			require.NoError(t, err)
+			assert.Contains(t, string(said), "the command has ended: signal: killed")
+			require.NoError(t, reader.Close())
+		}
+		assert.Equal(t, exit.Lost, p.exit())
+	}
+}
+
+// TestRunOnceUnrecorded: nodes that are out of memory refuse the record of a success, and renew the lease. That ends after a
+// TTL, or with a signal.
+func TestRunOnceUnrecorded(t *testing.T) {
+	t.Parallel()
+	for ttl, signalled := range map[string]bool{"3s": false, "1m": true} {
+		servers := openFleet(t, 3, node.Limits{MaxTTL: time.Minute})
+		p := servers.holding(t, "--once", "10m", "--ttl", ttl, "--max-ttl", "1m", "--node-timeout", "1s")
+		servers.command(t, "CONFIG", "SET", "maxmemory", "1")
+		p.reply()
+		if signalled {
+			require.Eventually(t, func() bool {
+				stats, err := servers[0].Command("INFO", "errorstats")
+				return err == nil && strings.Contains(stats, "errorstat_OOM")
+			}, patience, time.Millisecond, "the record is refused")
+			p.signal(syscall.SIGTERM)
+		}
+		assert.Equal(t, exit.NoQuorum, p.exit())
+		assert.Contains(t, p.stderr.String(), "done, but not recorded")
+		servers.requireLocks(t)
+	}
 }
 
 // requireHumanLines checks that a loss is reported in sentences, and its reason once.

@@ -3,12 +3,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -16,7 +20,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/cmd/internal/child"
 	"github.com/quorumlock/quorumlock/cmd/internal/exit"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/memory"
 )
 
 // script returns the arguments to run a shell script under a lock on embedded nodes.
@@ -145,6 +156,41 @@ func requireGone(t *testing.T, pid string) {
 		stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	}, patience, 5*time.Millisecond, pid)
+}
+
+// deafOnce is a node that does not answer the second question of --once, the one under the lock.
+type deafOnce struct {
+	node.Node
+	asked *atomic.Int32
+}
+
+func (n deafOnce) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	if ops[0].Kind == wire.Once && n.asked.Add(1) == 2 {
+		replies[0] = wire.Reply{Err: &node.Error{Node: n.Name(), Op: ops[0].Kind.String(), Reason: node.ErrTimeout}}
+		return
+	}
+	n.Node.Do(ctx, ops, replies)
+}
+
+// TestRunOnceAsksAgain: nodes that are slow for a moment, just after they granted the lock, do not cost the run.
+func TestRunOnceAsksAgain(t *testing.T) {
+	var stdout bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &output{w: io.Discard}}
+	f := runFlags{keys: []string{"k"}, once: time.Minute, killAfter: time.Second}
+	cfg := quorumlock.Config{Logger: a.logger()}
+	for i := range 3 {
+		cfg.Nodes = append(cfg.Nodes, deafOnce{memory.New(fmt.Sprint("n", i), clock.Process()), new(atomic.Int32)})
+	}
+	_, err := admin.Init(t.Context(), cfg)
+	require.NoError(t, err)
+	client, err := quorumlock.New(cfg)
+	require.NoError(t, err)
+	defer a.closeClient(t.Context(), client)
+	h := &holder{app: a, flags: f, client: client, locks: f.locks(client), rounds: &rounds{failed: make(chan quorumlock.AttemptFailedEvent, 1)}, signals: make(chan os.Signal, 1)}
+	command, err := child.New([]string{"echo", "done"}, a.stdin, a.stdout, a.stderr)
+	require.NoError(t, err)
+	require.NoError(t, h.hold(t.Context(), command))
+	assert.Equal(t, "done\n", stdout.String())
 }
 
 // TestChildrenMayOutliveTheCommand: a command that ends by itself may leave children behind.

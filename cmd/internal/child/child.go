@@ -144,5 +144,6 @@ func CatchSignals() chan os.Signal {
 	if len(wanted) > 0 { // none would mean all
 		signal.Notify(received, wanted...)
 	}
+	surviveBrokenPipes()
 	return received
 }

@@ -15,6 +15,9 @@ func isolate(*exec.Cmd, *terminal) {}
 // Pass does nothing: Ctrl-C reaches every process of a console by itself.
 func (c *Command) Pass(os.Signal) {}
 
+// surviveBrokenPipes does nothing: there is no signal for them.
+func surviveBrokenPipes() {}
+
 // askToEnd kills the command, because there is no way to ask.
 func (c *Command) askToEnd() { c.kill() }
 

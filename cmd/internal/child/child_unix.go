@@ -35,6 +35,14 @@ func (c *Command) Pass(sig os.Signal) {
 	}
 }
 
+// surviveBrokenPipes lets a write to a pipe without a reader fail. Otherwise a message about a lost lock would end this
+// process before it has stopped the command. The command does not inherit that.
+func surviveBrokenPipes() {
+	if !signal.Ignored(syscall.SIGPIPE) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
+}
+
 func (c *Command) askToEnd() { c.interrupt(syscall.SIGTERM) }
 
 // interrupt sends a signal that asks the group to end. A stopped process, such as one that reads from a terminal in
