@@ -227,7 +227,7 @@ func (c *Client) enlist(ctx context.Context) (done bool) {
 	return done
 }
 
-// pause waits between two attempts, for longer the more there were. The end of ctx ends it.
+// pause waits between two attempts, for longer the more there were. The end of ctx ends it, and so does Close.
 func (c *Client) pause(ctx context.Context, attempts int) {
 	over := make(chan struct{})
 	timer := c.clock.AfterFunc(decision.Backoff(attempts, c.cfg.RetryMin, c.cfg.RetryMax, c.cfg.Jitter()), func() { close(over) })
@@ -235,6 +235,7 @@ func (c *Client) pause(ctx context.Context, attempts int) {
 	select {
 	case <-over:
 	case <-ctx.Done():
+	case <-c.quit:
 	}
 }
 

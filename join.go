@@ -313,7 +313,7 @@ func (l *JointLease) leases() []*Lease {
 // Leases returns the leases of the locks, in the order of acquisition: one for each lock, or one
 // for several names that were taken in one step. They have the owner ids, the tokens and
 // the times of validity, which a JointLease lacks. Release the JointLease, not one of these: with
-// one of them, all of it ends.
+// one of them that is not nested, all of it ends.
 func (l *JointLease) Leases() []*Lease { return slices.Clone(l.leases()) }
 
 // end ends the joint lease, unless it has ended, and begins the releases.

@@ -76,12 +76,12 @@ type sight struct {
 	first  bool
 }
 
-// differs reports whether the leader, or the reason why there is none, has changed. It ignores changes of the answers
-// of single nodes.
+// differs reports whether the leader, or the reason why there is none, has changed, or the watch ends. It ignores changes of
+// the answers of single nodes.
 func (s sight) differs(next sight) bool {
 	return s.first || s.leader.Owner != next.leader.Owner || s.leader.Token != next.leader.Token ||
 		(s.err == nil) != (next.err == nil) ||
-		errors.Is(s.err, ErrNoLeader) != errors.Is(next.err, ErrNoLeader)
+		errors.Is(s.err, ErrNoLeader) != errors.Is(next.err, ErrNoLeader) || hopeless(next.err)
 }
 
 // knownSince copies earlier knowledge about the same leader. Its token may grow while it is elected, but never shrinks.

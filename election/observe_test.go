@@ -146,6 +146,20 @@ func TestWatchEnds(t *testing.T) {
 			results++
 		}
 		require.Equal(t, 1, results, "Watch ends after ErrClosed")
+
+		client := w.Client()
+		for i := range w.Nodes {
+			w.Stop(i)
+		}
+		var seen []error
+		for _, err := range w.candidateOf(client, "observer").Watch(t.Context()) {
+			if seen = append(seen, err); len(seen) == 1 {
+				go func() { _ = client.Close(t.Context()) }()
+			}
+		}
+		require.Len(t, seen, 2)
+		require.ErrorIs(t, seen[0], quorumlock.ErrNoQuorum)
+		require.ErrorIs(t, seen[1], quorumlock.ErrClosed, "no leader is known either way, but not for the same reason")
 	})
 }
 

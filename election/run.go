@@ -21,9 +21,9 @@ import (
 //   - When lead returns ErrDone, Run releases the lock and returns nil.
 //   - When lead panics, Run releases the lock and does not recover the panic.
 //
-// Run returns the cause of ctx's end; ErrClosed of package quorumlock if the client was closed; ErrRunning; or a
-// *quorumlock.InvalidError, also if ctx comes from a lease of the lock of this election. Failures and refusals of nodes
-// do not end Run: it tries again.
+// Run returns the cause of ctx's end; ErrClosed of package quorumlock if the client was closed, though only after the pause
+// that Run may be in; ErrRunning; or a *quorumlock.InvalidError, also if ctx comes from a lease of the lock of this
+// election. Failures and refusals of nodes do not end Run: it tries again.
 func (e *Election) Run(ctx context.Context, lead Lead) error {
 	if err := e.checkRun(ctx, lead); err != nil {
 		return err

@@ -266,6 +266,24 @@ func TestJoinPausesAfterALoss(t *testing.T) {
 	})
 }
 
+// A lock is lost while the next one is held, and the pause before a new beginning is long. Close ends it.
+func TestCloseEndsTheWaitOfAJoin(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		fleet.MustAcquire(t, f.Client().RedLock("b"))
+		c := f.Client(func(cfg *quorumlock.Config) { cfg.RetryMin, cfg.RetryMax = 9*time.Second, 9*time.Second })
+		ended := make(chan error, 1)
+		go func() {
+			_, err := quorumlock.Join(c.RedLock("a").With(quorumlock.LockOptions{MaxHold: time.Second}), c.RedLock("b")).Acquire(context.Background())
+			ended <- err
+		}()
+		time.Sleep(1500 * time.Millisecond)
+		began := f.Clock.Now()
+		require.NoError(t, c.Close(t.Context()))
+		require.ErrorIs(t, <-ended, quorumlock.ErrClosed)
+		require.Zero(t, f.Clock.Now()-began)
+	})
+}
+
 // Locks with different bounds of an outage are taken one after the other, so each keeps its own.
 func TestJoinedLocksKeepTheirMaxOutage(t *testing.T) {
 	for _, bounded := range []string{"a", "b"} {
