@@ -63,6 +63,24 @@ func TestRedisQueueEndsBesideAMarkerOfAnotherType(t *testing.T) {
 	}
 }
 
+// Batches trust the note that a node has no queues. Whatever keeps an entry keeps the note for as long.
+func TestRedisNoteLastsAsLongAsTheQueue(t *testing.T) {
+	undo := release("o1", "a")
+	undo.Waiter = wire.Waiter{ID: "c:1", Ticket: 1, Keep: long}
+	for _, enters := range []wire.Op{waits("c:1", 1, "a"), refreshes("c:1", "a"), undo} {
+		server := start(t)
+		n := open(t, server.Addr())
+		want(t, wire.Granted, n, acquire("o1", "a"))
+		brief := waits("c:1", 1, "a")
+		brief.Waiter.Keep = 30 * time.Millisecond
+		want(t, wire.Denied, n, brief)
+		do(n, enters)
+		const longer = `local time = redis.call('TIME')
+			return redis.call('HGET', 'quorumlock:node', 'queues') - time[1] * 1000 - time[2] / 1000 - redis.call('PTTL', 'quorumlock:queue:{a}')`
+		assert.GreaterOrEqual(t, number(t, command(t, server, "EVAL", longer, "0")), int64(-1), enters.Kind)
+	}
+}
+
 // A node that has lost its marker alone still has its queues. A batch wakes their waiters.
 func TestRedisBatchWakesOnANodeWithoutItsMarker(t *testing.T) {
 	server := start(t)
