@@ -86,7 +86,8 @@ type queueHistory struct {
 	// lastErr is the result of the last attempt of this queue.
 	lastErr error
 	// outage is when the attempts began since which too few nodes answered; 0 if the last attempt had answers of enough.
-	outage time.Duration
+	// outageSeen is when the last of them ended.
+	outage, outageSeen time.Duration
 }
 
 // ensureHistory returns the queue's history, and allocates it if necessary.
@@ -107,16 +108,17 @@ func (q *localQueue) historyCopy() queueHistory {
 
 // recordAttempt records the result of the last attempt, which began then. A nil err clears the earlier obstacle. If open is
 // set, only the next attempt shows whether enough nodes answer.
-func (q *localQueue) recordAttempt(began time.Duration, err error, open bool) {
+func (qs *Queues) recordAttempt(q *localQueue, began time.Duration, err error, open bool) {
 	if err == nil && q.history == nil {
 		return
 	}
 	h := q.ensureHistory()
 	h.lastErr = err
-	switch {
-	case err == nil || errors.Is(err, lease.ErrHeld) || q.heldBy != nil: // as enough nodes have just answered a TryAcquire
+	if err == nil || errors.Is(err, lease.ErrHeld) || q.heldBy != nil { // as enough nodes have just answered a TryAcquire
 		h.outage = 0
-	case h.outage == 0 && !open:
+		return
+	}
+	if !open && (h.outage == 0 || qs.outdated(h, began)) {
 		h.outage = max(began, 1) // a clock may begin at 0, which is none
 		for w := q.head; w != nil; w = w.next {
 			if w.spec.MaxOutage != 0 && w.signals != nil {
@@ -124,6 +126,13 @@ func (q *localQueue) recordAttempt(began time.Duration, err error, open bool) {
 			}
 		}
 	}
+	h.outageSeen = qs.engine.Clock.Now()
+}
+
+// outdated reports whether nothing was heard of an outage for so long that it may be over. While it lasts, attempts follow each
+// other, unless the waiter that made them has left, and others need not ask.
+func (qs *Queues) outdated(h *queueHistory, now time.Duration) bool {
+	return now-h.outageSeen > 2*qs.env.RetryMax+time.Second
 }
 
 // maxSpareQueues bounds the number of empty queues that are kept for reuse.

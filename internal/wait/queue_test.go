@@ -213,8 +213,9 @@ func (p *queueTwin) empty() {
 }
 
 func TestOutageMayBeginAtTheBeginningOfTheClock(t *testing.T) {
+	qs, _ := newQueues(t, 1)
 	q := &localQueue{}
-	q.recordAttempt(0, lease.ErrClosed, false)
-	q.recordAttempt(time.Second, lease.ErrClosed, false)
+	qs.recordAttempt(q, 0, lease.ErrClosed, false)
+	qs.recordAttempt(q, time.Second, lease.ErrClosed, false)
 	require.LessOrEqual(t, q.history.outage, time.Nanosecond)
 }

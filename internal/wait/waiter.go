@@ -148,7 +148,7 @@ func (w *waiter) attempt(ctx context.Context) (*lease.Lease, lease.Retry, error)
 	open := again.TokenRejected && !w.noBlock // nodes may take a single token next
 	w.noBlock = w.noBlock || l == nil && again.TokenRejected
 	if !again.CutShort && !again.NotAsked {
-		w.queue.recordAttempt(r.Began, err, open)
+		w.queues.recordAttempt(w.queue, r.Began, err, open)
 		again.Useful = again.Useful && w.outageEnd() > w.queues.engine.Clock.Now()
 	}
 	return l, again, err
@@ -291,8 +291,11 @@ func (w *waiter) untilAttempt() (given *lease.Lease, signals <-chan struct{}, wa
 	if w.mayAttempt() {
 		wait = w.untilDue(qs.engine.Clock)
 	} else if end := w.outageEnd(); end != decision.Never {
-		if wait = end - qs.engine.Clock.Now(); wait <= 0 {
-			why := w.queue.history.lastErr
+		h, now := w.queue.history, qs.engine.Clock.Now()
+		if w.queue.attempting == 0 && qs.outdated(h, now) {
+			h.outage = 0
+		} else if wait = end - now; wait <= 0 {
+			why := h.lastErr
 			qs.remove(w)
 			return nil, nil, 0, why
 		}

@@ -140,6 +140,94 @@ func TestMaxOutageCountsFromTheCall(t *testing.T) {
 	})
 }
 
+// rejecting is a path to a node on which acquisitions are rejected while it is told to. A round trip takes 20 ms.
+type rejecting struct {
+	*memory.Node
+	on *atomic.Bool
+}
+
+func (n rejecting) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	time.Sleep(20 * time.Millisecond)
+	n.Node.Do(ctx, ops, replies)
+	for i, op := range ops {
+		if op.Kind == wire.Acquire && n.on.Load() {
+			replies[i] = wire.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind.String(), Reason: node.ErrRejected}}
+		}
+	}
+}
+
+// The only waiter that met an outage leaves, and the others wait for holders without asking. Nobody would hear of its end.
+func TestOutageIsForgottenIfNobodyAsks(t *testing.T) {
+	for _, kind := range []string{"readers", "permits"} {
+		t.Run(kind, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				var outage atomic.Bool
+				client := f.Client(func(cfg *quorumlock.Config) {
+					for i, n := range f.Nodes {
+						cfg.Nodes[i] = rejecting{n, &outage}
+					}
+				})
+				ask := func(ctx context.Context, c *quorumlock.Client, most time.Duration) *fleet.Acquisition {
+					return fleet.Start(ctx, t, func(ctx context.Context) (*quorumlock.Lease, error) {
+						o := quorumlock.LockOptions{MaxOutage: most}
+						if kind == "permits" {
+							return c.Semaphore("job", 2).With(o).Acquire(ctx, 1)
+						}
+						return c.RWLock("job").With(o).Read().Acquire(ctx)
+					})
+				}
+				var holders []*quorumlock.Lease
+				if kind == "permits" {
+					holders = append(holders, ask(t.Context(), f.Client(), 0).Has(), ask(t.Context(), f.Client(), 0).Has())
+				} else {
+					holders = append(holders, fleet.MustAcquire(t, f.Client().RWLock("job").Write()))
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				first := ask(ctx, client, 0)
+				time.Sleep(5 * time.Millisecond)
+				var between []*fleet.Acquisition
+				for range 3 * (len(holders) - 1) { // none beside readers
+					between = append(between, ask(t.Context(), f.Client(), 0))
+				}
+				time.Sleep(5 * time.Millisecond)
+				second := ask(t.Context(), client, 2*time.Second)
+				time.Sleep(3 * time.Second)
+				require.True(t, first.Waits() && second.Waits())
+
+				outage.Store(true)
+				if kind == "permits" {
+					require.NoError(t, holders[0].Release(t.Context())) // which wakes the first
+				} else {
+					require.ErrorIs(t, func() error { a := ask(t.Context(), client, -1); <-a.Done; return a.Err }(), quorumlock.ErrNoQuorum)
+				}
+				time.Sleep(25 * time.Millisecond)
+				cancel()
+				<-first.Done
+				outage.Store(false)
+				time.Sleep(10 * time.Second)
+				require.True(t, second.Waits(), "%v", second.Err)
+				if kind == "permits" {
+					third := ask(t.Context(), client, -1)
+					time.Sleep(5 * time.Second)
+					require.True(t, third.Waits(), "%v", third.Err)
+				}
+
+				outage.Store(true)
+				require.NoError(t, holders[len(holders)-1].Release(t.Context()))
+				time.Sleep(300 * time.Millisecond)
+				outage.Store(false)
+				for _, a := range between {
+					<-a.Done
+					require.NoError(t, a.Err)
+					require.NoError(t, a.Lease.Release(t.Context()))
+				}
+				<-second.Done
+				require.NoError(t, second.Err)
+			})
+		})
+	}
+}
+
 // wrongClock is a node that rejects each token, because its clock is an hour ahead.
 type wrongClock struct{ *memory.Node }
 
