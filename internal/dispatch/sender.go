@@ -38,10 +38,12 @@ type sender struct {
 	soonest time.Duration
 	// closed is set when failed undos are no longer kept, gone when the node itself was closed.
 	closed, gone bool
-	// dropped counts releases that were given up.
-	dropped int
-	health  health
-	server  server
+	// dropped counts releases that were given up. The last of their keys expires at droppedUntil.
+	dropped      int
+	droppedUntil time.Duration
+
+	health health
+	server server
 	// asking says why a goroutine probes the node, if one does. connects are told once how that ended, or that it takes
 	// too long.
 	asking   asking

@@ -29,7 +29,7 @@ func (s *sender) keepLocked(c *Call, now time.Duration) {
 		return
 	case s.closed, s.gone, len(s.kept) >= maxKept:
 		if c.Op.Kind == wire.Release || c.Op.Kind == wire.Shorten {
-			s.dropped++
+			s.dropped, s.droppedUntil = s.dropped+1, max(s.droppedUntil, c.Until)
 		}
 		return
 	}
@@ -113,12 +113,15 @@ func (s *sender) finish() {
 }
 
 // stopTimers stops the timeout of a sender that has finished, and returns how many releases were
-// given up without a confirmation.
+// given up without a confirmation, unless all of their keys have expired.
 func (s *sender) stopTimers() (dropped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.soonest = 0 // an onTimeout that has just begun must not set the timer again
 	s.timeout.stop()
+	if s.shared.env.Clock.Now() >= s.droppedUntil {
+		return 0
+	}
 	return s.dropped
 }
 

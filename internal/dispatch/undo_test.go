@@ -32,6 +32,26 @@ func TestMootUndosAreNotRetried(t *testing.T) {
 	})
 }
 
+// A release that is one too many is given up, and reported as long as its keys may live.
+func TestReleasesThatWereGivenUpAreReportedWhileTheirKeysLive(t *testing.T) {
+	for wait, reported := range map[time.Duration]int{0: 1, time.Minute: 0} {
+		inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
+			s.kept = make([]*Call, maxKept)
+			for i := range s.kept {
+				s.kept[i] = undoFor(s, a, "kept", 5*time.Second)
+			}
+			nd.set(nil, node.ErrRejected)
+			require.NoError(t, s.submit(undoFor(s, a, "too many", 5*time.Second)))
+			synctest.Wait()
+			s.mu.Lock()
+			s.kept = nil
+			s.mu.Unlock()
+			time.Sleep(wait)
+			require.Equal(t, reported, s.stopTimers())
+		})
+	}
+}
+
 // keptBy returns how many undos a sender keeps.
 func keptBy(s *sender) int {
 	s.mu.Lock()
