@@ -66,12 +66,12 @@ func TestRedisQueueEndsBesideAMarkerOfAnotherType(t *testing.T) {
 // Batches trust the note that a node has no queues. Whatever keeps an entry keeps the note for as long.
 func TestRedisNoteLastsAsLongAsTheQueue(t *testing.T) {
 	undo := release("o1", "a")
-	undo.Waiter = wire.Waiter{ID: "c:1", Ticket: 1, Keep: long}
-	for _, enters := range []wire.Op{waits("c:1", 1, "a"), refreshes("c:1", "a"), undo} {
+	undo.Waiter = wire.Waiter{ID: "c:2", Ticket: 1, Keep: long}
+	for _, enters := range []wire.Op{waits("c:2", 1, "a"), refreshes("c:2", "a"), undo} {
 		server := start(t)
 		n := open(t, server.Addr())
 		want(t, wire.Granted, n, acquire("o1", "a"))
-		brief := waits("c:1", 1, "a")
+		brief := waits("c:2", 1, "a")
 		brief.Waiter.Keep = 30 * time.Millisecond
 		want(t, wire.Denied, n, brief)
 		do(n, enters)
