@@ -202,7 +202,8 @@ func (s *listing) inspect(ctx context.Context, names []string) error {
 		return !r.Unsent && (errors.Is(r.Err, node.ErrWrongType) || errors.Is(r.Err, node.ErrAuth))
 	}
 	long := func(r timedReply) bool {
-		return errors.Is(r.Err, node.ErrRejected) && strings.Contains(r.Err.Error(), wire.LongReply)
+		var refused *node.Error
+		return errors.As(r.Err, &refused) && refused.Err != nil && strings.HasPrefix(refused.Err.Error(), wire.LongReply+" ")
 	}
 	if len(names) > 1 && (slices.ContainsFunc(replies, about) || slices.ContainsFunc(replies, long)) {
 		half := len(names) / 2

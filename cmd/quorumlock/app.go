@@ -61,9 +61,10 @@ func (a *app) print(report string, noQuorum bool) error {
 type output struct {
 	w io.Writer
 
-	mu    sync.Mutex
-	queue [][]byte
-	lost  int // texts for which there was no room
+	mu     sync.Mutex
+	queue  [][]byte
+	lost   int  // texts for which there was no room
+	closed bool // nothing is written after the end
 	// idle is closed when the goroutine ends; nil without one.
 	idle chan struct{}
 }
@@ -75,7 +76,7 @@ const maxQueued = 1000
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.queue) == maxQueued {
+	if o.closed || len(o.queue) == maxQueued {
 		o.lost++
 		return len(p), nil
 	}
@@ -103,10 +104,11 @@ func (o *output) drain() {
 	}
 }
 
-// flush waits until all is written.
-func (o *output) flush() {
+// close waits until all is written.
+func (o *output) close() {
 	o.mu.Lock()
 	idle, lost := o.idle, o.lost
+	o.closed = true
 	o.mu.Unlock()
 	if idle != nil {
 		<-idle

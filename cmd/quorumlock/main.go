@@ -43,7 +43,7 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		a.say("%s", message)
 		a.advise(err)
 	}
-	a.stderr.flush()
+	a.stderr.close()
 	return exit.Code(err)
 }
 

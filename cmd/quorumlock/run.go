@@ -96,7 +96,7 @@ func (h *holder) hold(ctx context.Context, command *child.Command) error {
 		return err
 	}
 	defer h.release(ctx, lease)
-	ended, err := h.whileHeld(ctx, lease, h.checkUntilAnswered)
+	ended, err := h.whileHeld(ctx, func(ctx context.Context) error { return h.checkUntilAnswered(ctx, lease) })
 	if ended != nil {
 		err = exit.Errorf(exit.OfSignal(ended), "%v before the command began", ended)
 	}
@@ -122,18 +122,20 @@ func (h *holder) hold(ctx context.Context, command *child.Command) error {
 	took := cfg.Clock.Now() - began
 	least := max(h.flags.minHold-took, 0) + max(min(cfg.TTL, h.flags.once/10), minOnce)
 	left := max(h.flags.once-took, min(least, h.flags.once))
-	_, err = h.whileHeld(ctx, lease, func(ctx context.Context) error {
+	_, err = h.whileHeld(ctx, func(ctx context.Context) error {
 		return h.work(left.Truncate(time.Millisecond)).Record(ctx, lease.Lease)
 	})
+	if errors.Is(err, quorumlock.ErrUnrecorded) && !errors.Is(err, quorumlock.ErrLost) {
+		return &exit.Error{Code: exit.NoQuorum, Err: err}
+	}
 	return err
 }
 
-// whileHeld calls a function while no command is at work. The context of the function also ends with the lease, when a signal
-// asks quorumlock to end, and after a TTL: nodes that refuse a record, because they are out of memory, renew the lease for ever.
-func (h *holder) whileHeld(ctx context.Context, lease *lease, f func(ctx context.Context) error) (ended os.Signal, err error) {
+// whileHeld calls a function while no command is at work. The context of the function also ends when a signal asks quorumlock
+// to end, and after a TTL: nodes that refuse a record, because they are out of memory, renew the lease for ever.
+func (h *holder) whileHeld(ctx context.Context, f func(ctx context.Context) error) (ended os.Signal, err error) {
 	ctx, cancel := context.WithTimeout(ctx, h.client.Config().TTL)
 	defer cancel()
-	defer context.AfterFunc(lease.Context(), cancel)() //nolint:contextcheck // the context of the lease is not the one of the call
 	outcome := make(chan error, 1)
 	go func() { outcome <- f(ctx) }()
 	for {
@@ -164,15 +166,18 @@ func (h *holder) check(ctx context.Context) error {
 }
 
 // checkUntilAnswered is check under the lock: it goes on while too few nodes answer.
-func (h *holder) checkUntilAnswered(ctx context.Context) error {
+func (h *holder) checkUntilAnswered(ctx context.Context, lease *lease) error {
 	for {
-		err := h.check(ctx)
+		// The timeouts of the nodes bound a question. The end of ctx would hide their answers.
+		err := h.check(context.WithoutCancel(ctx))
 		if !errors.Is(err, quorumlock.ErrNoQuorum) {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return err
+		case <-lease.Context().Done():
+			return lease.Err()
 		case <-time.After(h.client.Config().RetryMax):
 		}
 	}

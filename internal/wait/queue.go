@@ -118,7 +118,10 @@ func (qs *Queues) recordAttempt(q *localQueue, began time.Duration, err error, o
 		h.outage = 0
 		return
 	}
-	if !open && (h.outage == 0 || qs.outdated(h, began)) {
+	if qs.outdated(h, began) {
+		h.outage = 0
+	}
+	if !open && h.outage == 0 {
 		h.outage = max(began, 1) // a clock may begin at 0, which is none
 		for w := q.head; w != nil; w = w.next {
 			if w.spec.MaxOutage != 0 && w.signals != nil {
@@ -132,7 +135,7 @@ func (qs *Queues) recordAttempt(q *localQueue, began time.Duration, err error, o
 // outdated reports whether nothing was heard of an outage for so long that it may be over. While it lasts, attempts follow each
 // other, unless the waiter that made them has left, and others need not ask.
 func (qs *Queues) outdated(h *queueHistory, now time.Duration) bool {
-	return now-h.outageSeen > 2*qs.env.RetryMax+time.Second
+	return now-h.outageSeen > 2*qs.longestBackoff()+time.Second
 }
 
 // maxSpareQueues bounds the number of empty queues that are kept for reuse.

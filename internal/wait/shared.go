@@ -72,12 +72,14 @@ func signal(signals chan<- struct{}) {
 // backoffBefore returns the pause before the next attempt: a growing, jittered backoff, or the time
 // until enough claims expire if that is shorter.
 func (s *shared) backoffBefore(attempt int, r lease.Retry) time.Duration {
-	backoff := decision.Backoff(attempt-1, s.env.RetryMin, max(s.env.RetryMax, s.contentionPause()), s.engine.Jitter())
+	backoff := decision.Backoff(attempt-1, s.env.RetryMin, s.longestBackoff(), s.engine.Jitter())
 	if r.FreeAfter <= 0 {
 		return backoff // no expiry to wait for
 	}
 	return min(backoff, max(r.FreeAfter, time.Millisecond))
 }
+
+func (s *shared) longestBackoff() time.Duration { return max(s.env.RetryMax, s.contentionPause()) }
 
 // EntryTTL is how long nodes keep what a client tells them in each beat, if it beats as often as it ever does.
 func (s *shared) EntryTTL() time.Duration { return s.entryTTLFor(BeatInterval) }

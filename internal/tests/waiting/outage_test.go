@@ -140,14 +140,15 @@ func TestMaxOutageCountsFromTheCall(t *testing.T) {
 	})
 }
 
-// rejecting is a path to a node on which acquisitions are rejected while it is told to. A round trip takes 20 ms.
+// rejecting is a path to a node on which acquisitions are rejected while it is told to.
 type rejecting struct {
 	*memory.Node
-	on *atomic.Bool
+	on        *atomic.Bool
+	roundTrip time.Duration
 }
 
 func (n rejecting) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
-	time.Sleep(20 * time.Millisecond)
+	time.Sleep(n.roundTrip)
 	n.Node.Do(ctx, ops, replies)
 	for i, op := range ops {
 		if op.Kind == wire.Acquire && n.on.Load() {
@@ -164,7 +165,7 @@ func TestOutageIsForgottenIfNobodyAsks(t *testing.T) {
 				var outage atomic.Bool
 				client := f.Client(func(cfg *quorumlock.Config) {
 					for i, n := range f.Nodes {
-						cfg.Nodes[i] = rejecting{n, &outage}
+						cfg.Nodes[i] = rejecting{n, &outage, 20 * time.Millisecond}
 					}
 				})
 				ask := func(ctx context.Context, c *quorumlock.Client, most time.Duration) *fleet.Acquisition {
@@ -224,6 +225,31 @@ func TestOutageIsForgottenIfNobodyAsks(t *testing.T) {
 				<-second.Done
 				require.NoError(t, second.Err)
 			})
+		})
+	}
+}
+
+// Attempts are the rarer, the longer the links. An outage lasts through the pauses between them.
+func TestMaxOutageOnSlowLinks(t *testing.T) {
+	for _, spins := range []bool{false, true} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			var outage atomic.Bool
+			client := f.Client(func(cfg *quorumlock.Config) {
+				for i, n := range f.Nodes {
+					cfg.Nodes[i] = rejecting{n, &outage, 400 * time.Millisecond}
+				}
+			})
+			lock := forOutage(client, 10*time.Second).With(quorumlock.LockOptions{Spin: spins})
+			for range 20 {
+				require.NoError(t, fleet.MustAcquire(t, lock).Release(t.Context()))
+			}
+			outage.Store(true)
+			began := f.Clock.Now()
+			for _, a := range []*fleet.Acquisition{fleet.StartAcquire(t.Context(), t, lock), fleet.StartAcquire(t.Context(), t, lock)} {
+				<-a.Done
+				require.ErrorIs(t, a.Err, quorumlock.ErrNoQuorum)
+			}
+			require.Less(t, f.Clock.Now()-began, 15*time.Second)
 		})
 	}
 }
