@@ -64,7 +64,7 @@ type output struct {
 	mu     sync.Mutex
 	queue  [][]byte
 	lost   int  // texts for which there was no room
-	closed bool // nothing is written after the end
+	closed bool // no further text is accepted
 	// idle is closed when the goroutine ends; nil without one.
 	idle chan struct{}
 }
@@ -100,7 +100,7 @@ func (o *output) drain() {
 		next := o.queue[0]
 		o.queue = o.queue[1:]
 		o.mu.Unlock()
-		_, _ = o.w.Write(next) // nobody is left whom one could tell
+		_, _ = o.w.Write(next) // there is no other place to report a failure
 	}
 }
 

@@ -94,7 +94,8 @@ passed since the command began, and some seconds after it has ended, quorumlock 
 and ends with status 0, on all machines, also those that waited for the lock meanwhile.
 If the command fails, one of those that wait runs theirs. So a job that a scheduler starts
 on several machines runs once, however short it is, and whatever their clocks show. The
-window is shorter than the time between two runs.
+window is shorter than the time between two runs. If too few nodes record the success
+within a TTL, the status is 121, and another machine may run the job too.
 
 `
 

@@ -15,8 +15,8 @@
 //
 //   - finality: a lease that has ended is never valid again, and no context outlives a release;
 //
-//   - nothing is left: at the end, no node has a key of a lock, and no command of an owner runs
-//     after its release if the network keeps the order;
+//   - nothing is left: at the end, no node has a key of a lock, or one without an expiry that should have one, and no
+//     command of an owner runs after its release if the network keeps the order;
 //
 //   - progress: when the faults stop, newcomers and old processes can acquire the lock within R
 //     and two seconds, no endless waiter still waits, and a call gives up after its MaxOutage,

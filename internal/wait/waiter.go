@@ -293,7 +293,7 @@ func (w *waiter) untilAttempt() (given *lease.Lease, signals <-chan struct{}, wa
 	} else if end := w.outageEnd(); end != decision.Never {
 		h, now := w.queue.history, qs.engine.Clock.Now()
 		if w.queue.attempting == 0 && qs.outdated(h, now) {
-			h.outage = 0
+			h.outage = 0 // the next attempt that fails begins another one, and wakes this waiter
 		} else if wait = end - now; wait <= 0 {
 			why := h.lastErr
 			qs.remove(w)

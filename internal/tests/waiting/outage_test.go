@@ -157,7 +157,7 @@ func (n rejecting) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) 
 	}
 }
 
-// The only waiter that met an outage leaves, and the others wait for holders without asking. Nobody would hear of its end.
+// The only waiter that met an outage leaves, and the others wait for holders without asking. So no attempt shows that it is over.
 func TestOutageIsForgottenIfNobodyAsks(t *testing.T) {
 	for _, kind := range []string{"readers", "permits"} {
 		t.Run(kind, func(t *testing.T) {
