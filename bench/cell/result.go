@@ -30,9 +30,12 @@ type Outcome struct {
 	ReleaseTimes []byte `json:"release"`
 	DelayTimes   []byte `json:"delay"`
 
-	// Mallocs, and CPU in seconds, are the cost of AllOps.
+	// Mallocs, CPU in seconds, Transfers (calls that read or write) and Wakeups (of threads that slept) are the cost of
+	// AllOps.
 	Mallocs    uint64  `json:"mallocs"`
 	CPU        float64 `json:"cpu"`
+	Transfers  int64   `json:"transfers"`
+	Wakeups    int64   `json:"wakeups"`
 	Goroutines int64   `json:"goroutines"`
 
 	// Heap is the heap used by all held leases. Renewals counts renewals of single leases. Lost counts leases that should
@@ -51,6 +54,7 @@ func (o *Outcome) Add(x Outcome) {
 	o.Ops, o.AllOps, o.GaveUp = o.Ops+x.Ops, o.AllOps+x.AllOps, o.GaveUp+x.GaveUp
 	o.Failures, o.Unfinished = o.Failures+x.Failures, o.Unfinished+x.Unfinished
 	o.Violations, o.Mallocs, o.CPU = o.Violations+x.Violations, o.Mallocs+x.Mallocs, o.CPU+x.CPU
+	o.Transfers, o.Wakeups = o.Transfers+x.Transfers, o.Wakeups+x.Wakeups
 	o.Goroutines, o.Heap = o.Goroutines+x.Goroutines, o.Heap+x.Heap
 	o.Renewals, o.Lost = o.Renewals+x.Renewals, o.Lost+x.Lost
 	o.Grants = append(o.Grants, x.Grants...)

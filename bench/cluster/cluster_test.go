@@ -39,7 +39,8 @@ func TestFaults(t *testing.T) {
 		require.NoError(t, c.Break(fault, 1))
 		s := c.Snapshot(t.Context())
 		assert.Nil(t, s[0])
-		assert.NotNil(t, s[1])
+		require.NotNil(t, s[1])
+		assert.Positive(t, s[1].Wakeups)
 		require.NoError(t, c.Mend(t.Context(), 1))
 		assert.NotNil(t, c.Snapshot(t.Context())[0])
 	}

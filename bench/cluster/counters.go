@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,8 +15,10 @@ type Counters struct {
 	// CPU is the CPU time of the process.
 	CPU time.Duration
 	// Calls counts the calls of each command, from clients and from scripts.
-	Calls   map[string]int64
-	version string
+	Calls map[string]int64
+	// Transfers counts calls that read from clients or write to them, and Wakeups how often the process slept.
+	Transfers, Wakeups int64
+	version            string
 }
 
 // Snapshot is the counters of all servers at about one time; nil for a server that did not answer.
@@ -62,6 +65,11 @@ func parseInfo(text string) *Counters {
 		case name == "used_cpu_sys" || name == "used_cpu_user":
 			seconds, _ := strconv.ParseFloat(value, 64)
 			c.CPU += time.Duration(seconds * float64(time.Second))
+		case name == "total_reads_processed" || name == "total_writes_processed":
+			n, _ := strconv.ParseInt(value, 10, 64)
+			c.Transfers += n
+		case name == "process_id":
+			c.Wakeups = sleeps(value)
 		case strings.HasPrefix(name, "cmdstat_"):
 			command, _, _ := strings.Cut(strings.TrimPrefix(name, "cmdstat_"), "|")
 			calls, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
@@ -70,6 +78,16 @@ func parseInfo(text string) *Counters {
 		}
 	}
 	return c
+}
+
+// sleeps counts how often the first thread of a process slept until something happened, which Linux counts.
+func sleeps(pid string) (n int64) {
+	text, _ := os.ReadFile("/proc/" + pid + "/status")
+	if _, after, found := strings.Cut(string(text), "\nvoluntary_ctxt_switches:"); found {
+		line, _, _ := strings.Cut(after, "\n")
+		n, _ = strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+	}
+	return n
 }
 
 // Work is the work of the servers between two snapshots. It omits servers that did not answer.
@@ -81,6 +99,8 @@ type Work struct {
 	// Commands counts all commands, including those in scripts, and Scripts the calls of scripts. Sent counts the
 	// commands of clients: scripts, and commands outside of them.
 	Commands, Scripts, Sent int64
+	// Transfers counts calls that read from clients or write to them, and Wakeups how often a server slept.
+	Transfers, Wakeups int64
 }
 
 var scriptCalls = map[string]bool{
@@ -104,6 +124,7 @@ func (s Snapshot) Since(before Snapshot, plain []string) (w Work) {
 		w.Servers++
 		w.Version = now.version
 		w.CPU += now.CPU - then.CPU
+		w.Transfers, w.Wakeups = w.Transfers+now.Transfers-then.Transfers, w.Wakeups+now.Wakeups-then.Wakeups
 		for command, n := range now.Calls {
 			n -= then.Calls[command]
 			if command == "info" {

@@ -138,7 +138,7 @@ func (g goal) selects(r *Row) bool {
 }
 
 // Goals returns a table of the goals: the measured figure, and whether the goal is reached. Only a run of all
-// cells lists goals that were not measured.
+// cells lists goals that were not measured. A second table explains those that are missed.
 func (r *Report) Goals() string {
 	lines := [][]string{{"scenario", "callers", "variant", "peer", "figure", "goal", "median", "least - most", "verdict"}}
 	n := 0
@@ -155,5 +155,5 @@ func (r *Report) Goals() string {
 			g.scenario, g.size, g.variant, g.peer, g.figure, g.wanted(), s.median(), s.extremes(), verdict,
 		})
 	}
-	return fmt.Sprintf("%s\n%d of %d goals are reached.\n", markdown(lines), n, len(lines)-1)
+	return fmt.Sprintf("%s\n%d of %d goals are reached.\n%s", markdown(lines), n, len(lines)-1, r.counts())
 }

@@ -85,6 +85,23 @@ func TestQuickRunHasNoVerdicts(t *testing.T) {
 	assert.Contains(t, r.markdown(), "Its figures mean nothing")
 }
 
+// TestMissedGoalsShowWhatTheyTake: the counts of a cell that misses a goal stand beside those of the cell that it is
+// compared with.
+func TestMissedGoalsShowWhatTheyTake(t *testing.T) {
+	r := ofAGoalsRun(t)
+	assert.Empty(t, new(Report).counts(), "nothing was measured")
+	for i := range r.rows {
+		if result := &r.rows[i].results[0]; result.Scenario == "newnames" && result.Peer == "redlock" && result.Callers == 128 {
+			result.Ops = 0
+			result.Transfers, result.Wakeups, result.Work.Transfers, result.Work.Wakeups = 2000, 3000, 4000, 5000
+		}
+	}
+	text := r.counts()
+	assert.Contains(t, text, "| newnames | 128 | healthy | redlock | 1000 | 1000 | 0.001 | 0.001 | 2.00 | 3.00 | 4.00 | 5.00 |")
+	assert.Contains(t, text, "| newnames | 128 | healthy | floor-group | 1000 | 1000 | 0.001 | 0.001 | 0 | 0 | 0 | 0 |")
+	assert.NotContains(t, text, "multilock", "its goal is reached")
+}
+
 func TestEveryViolationCounts(t *testing.T) {
 	r := measured(1, "nohandover", 1, "", 0)
 	r.Violations = 1

@@ -1,0 +1,42 @@
+package render
+
+import "slices"
+
+// counted are the figures that explain a rate. They scatter less than times.
+var counted = []string{
+	"client CPU us/op", "server CPU us/op", "allocs/op", "commands/op", "client reads and writes/op", "client wake-ups/op",
+	"server reads and writes/op", "server wake-ups/op",
+}
+
+// counts returns a table of what one operation takes, in each cell that misses a goal, and in the cell that the goal
+// compares it with. It is empty if all goals are reached.
+func (r *Report) counts() string {
+	var shown []*Row
+	for _, g := range goals {
+		if g.verdict(g.value(r.rows)) != notReached {
+			continue
+		}
+		for _, row := range r.rows {
+			if !g.selects(row) {
+				continue
+			}
+			for _, row := range []*Row{row, row.reference(r.rows, g.to)} {
+				if row != nil && !slices.Contains(shown, row) {
+					shown = append(shown, row)
+				}
+			}
+		}
+	}
+	if shown == nil {
+		return ""
+	}
+	lines := [][]string{append([]string{"scenario", "callers", "variant", "peer"}, counted...)}
+	for _, row := range shown {
+		line := []string{row.Scenario, row.Size(), row.Variant(), row.Peer}
+		for _, name := range counted {
+			line = append(line, row.stat(named(name)).median())
+		}
+		lines = append(lines, line)
+	}
+	return "\nWhat an operation takes in the cells that miss a goal, and in those that they are compared with:\n\n" + markdown(lines)
+}
