@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/faultinject"
@@ -118,6 +119,7 @@ func (l *link) exchange(ops []wire.Op, replies []wire.Reply) (err error, unsent 
 	if x.severed != l.severed {
 		return node.ErrUnreachable, false
 	}
+	l.path.broken.Store(err != nil)
 	if l.broken = err != nil; l.broken {
 		close(l.severed)
 		l.severed = make(chan struct{})
@@ -321,7 +323,12 @@ func (l *link) carry(t trip, serve func(alive bool), answered func()) {
 	})
 }
 
-type path struct{ there, back direction }
+type path struct {
+	there, back direction
+	// broken is set if the client's last exchange failed: it takes the server for down until it asks again, which a client that
+	// wants nothing does not.
+	broken atomic.Bool
+}
 
 func newPaths(servers int) []*path {
 	paths := make([]*path, servers)
@@ -378,7 +385,7 @@ func (d *direction) slow(by time.Duration, begin bool) {
 
 // state reports whether messages pass without an extra delay both ways, and whether they pass.
 func (w *path) state() (clear, open bool) {
-	clear, open = true, true
+	clear, open = !w.broken.Load(), true
 	for _, d := range []*direction{&w.there, &w.back} {
 		d.mu.Lock()
 		clear, open = clear && d.cuts == 0 && d.extra == 0, open && d.cuts == 0

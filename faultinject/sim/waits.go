@@ -54,6 +54,8 @@ type waiting struct {
 	// passed is the time since which a later reader reads, or a later call has permits, if one does: this one must be told
 	// soon. It is 0 while an earlier writer waits: its clock may be behind, so that it comes after the later reader.
 	passed time.Duration
+	// unplaced is when an earlier call for permits of its client gave up: this one enters the queues only then.
+	unplaced time.Duration
 	// over is set once its wait has failed, or was too long.
 	over   bool
 	cancel context.CancelFunc
@@ -187,7 +189,7 @@ func (w *world) examine(one *waiting, looks []func() ([]wire.Holder, bool)) {
 	case passed > 0 && now-passed > mostLate:
 		w.violated(Order, "%s still waits for %v since %v, and later readers read it since %v", one.process.label, one.task.Names, one.began, passed)
 		one.over = true
-	case one.task.Endless && now-one.lawful > span+w.c.limits().Recovery()+2*time.Second+roundTrips*w.c.Weather.Most:
+	case one.task.Endless && now-one.lawful > span+w.c.limits().Recovery()+w.progressAfter(one):
 		if timely {
 			w.violated(Progress, "%s still waits for %v since %v; others held it for %v since the faults", one.process.label, one.task.Names, one.began, one.lawful)
 		}
@@ -196,6 +198,17 @@ func (w *world) examine(one *waiting, looks []func() ([]wire.Holder, bool)) {
 	if one.over {
 		one.cancel()
 	}
+}
+
+// progressAfter is how long a waiter may need once nodes have recovered. One that spins, or meets an outage, pauses for eight
+// latencies at most, as Config.RetryMax says. They are those that its client has measured, perhaps of a node that stood still. It
+// may pause so before it finds a node that has lost its memory, which only then begins to recover, and again afterwards.
+func (w *world) progressAfter(one *waiting) time.Duration {
+	patience := 2*time.Second + roundTrips*w.c.Weather.Most
+	if one.task.Spin && len(w.c.Faults) > 0 {
+		patience += 2 * 8 * w.c.Timeout
+	}
+	return patience
 }
 
 // inTurn checks that no earlier waiter is passed over, if all waiters want the lock in FIFO order. Readers are woken
@@ -231,10 +244,13 @@ func (w *world) permitsInTurn(next *waiting, granted bool) {
 	for _, other := range w.waiters.bounded {
 		lead := place(next) - place(other)
 		switch {
-		case !granted || other.task.Permits == 0:
+		case other.task.Permits == 0:
+		case !granted && other.task.Client == next.task.Client:
+			other.unplaced = now
+		case !granted:
 		case lead <= mostLate:
 			other.passed = 0 // an earlier one had its turn
-		case now-other.began > mostLate:
+		case now-max(other.began, other.unplaced) > mostLate:
 			other.passed = cmp.Or(other.passed, now)
 		}
 	}
