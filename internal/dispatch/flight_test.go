@@ -199,9 +199,13 @@ func TestOrderOfCallsToAFarNode(t *testing.T) {
 					names = append(names, other)
 				}
 				op := &wire.Op{Kind: wire.Acquire, Names: names, Owner: owner}
-				if rng.IntN(8) == 0 {
-					op.Pool.Name, op.Names = "pool", []string{"slot " + owner}
-					names = []string{"pool"}
+				if rng.IntN(4) == 0 { // of permits; a release within MinHold does not name their pool
+					names = []string{fmt.Sprint("slot ", rng.IntN(3))}
+					op.Names = names
+					if rng.IntN(2) == 0 {
+						op.Pool.Name = "pool"
+						names = []string{"pool", names[0]}
+					}
 				}
 				err := s.submit(&Call{Op: op, To: &a})
 				if err == nil {

@@ -146,6 +146,28 @@ func (m *moving) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 }
 
 // A node gets the vote of its server once the other address of that server leads elsewhere.
+func TestNodesThatSwapTheirServersVoteAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second, a := &moving{}, &moving{}, &answers{}
+		first.identity.Store("x")
+		second.identity.Store("y")
+		n := newNodes(&events{}, first, second)
+		defer n.Close()
+		vote := func(i int, owner string) error {
+			require.NoError(t, n.Submit(i, ask(a, owner)))
+			synctest.Wait()
+			return a.of(t, owner).Err
+		}
+		require.NoError(t, vote(0, "first"))
+		require.NoError(t, vote(1, "second"))
+		first.identity.Store("y")
+		second.identity.Store("x")
+		require.ErrorIs(t, vote(0, "too early"), node.ErrSameServer)
+		require.NoError(t, vote(1, "swapped"))
+		require.NoError(t, vote(0, "swapped too"))
+	})
+}
+
 func TestTwinVotesOnceTheOtherHasMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second, a := &moving{}, &moving{}, &answers{}

@@ -320,6 +320,25 @@ func TestLatchCallsOutlastAnOutage(t *testing.T) {
 	})
 }
 
+// TestNextLatchThatIsDoneEndsNoEarlierWait: a waiter that gets no messages looks only after the next latch is done.
+func TestNextLatchThatIsDoneEndsNoEarlierWait(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		waiter, spies := f.SpiedClient()
+		for _, s := range spies {
+			s.Set(func(s *fleet.Spy) { s.Message = func(wire.Message) bool { return false } })
+		}
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 2))
+		done := awaiting(t.Context(), waiter.Latch("a"))
+		time.Sleep(5 * time.Second)
+		waits(t, done)
+		require.NoError(t, l.Delete(t.Context()))
+		require.NoError(t, l.Set(t.Context(), 1))
+		counts(t, l, "x")
+		require.ErrorIs(t, <-done, quorumlock.ErrLatchDeleted)
+	})
+}
+
 func TestDeleteEndsWaits(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		one, two := f.Client().Latch("a"), f.Client().Latch("a")
