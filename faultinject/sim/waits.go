@@ -200,9 +200,9 @@ func (w *world) examine(one *waiting, looks []func() ([]wire.Holder, bool)) {
 	}
 }
 
-// progressAfter is how long a waiter may need once nodes have recovered. One that spins, or meets an outage, pauses for eight
-// latencies at most, as Config.RetryMax says. They are those that its client has measured, perhaps of a node that stood still. It
-// may pause so before it finds a node that has lost its memory, which only then begins to recover, and again afterwards.
+// progressAfter is how long a waiter may need once nodes have recovered. One that spins pauses for up to eight latencies, as
+// Config.RetryMax says. They are those that its client has measured, perhaps of a node that stood still. It may pause so before it
+// finds a node that has lost its memory, which only then begins to recover, and again afterwards. Others ask in each beat.
 func (w *world) progressAfter(one *waiting) time.Duration {
 	patience := 2*time.Second + roundTrips*w.c.Weather.Most
 	if one.task.Spin && len(w.c.Faults) > 0 {
