@@ -140,7 +140,7 @@ func TestMaxOutageCountsFromTheCall(t *testing.T) {
 	})
 }
 
-// rejecting is a path to a node on which acquisitions are rejected while it is told to.
+// rejecting is a path to a node that rejects acquisitions while it is told to, as one does that is out of memory.
 type rejecting struct {
 	*memory.Node
 	on        *atomic.Bool
@@ -309,21 +309,6 @@ func TestRejectedBlockOfTokensIsNoOutage(t *testing.T) {
 	}
 }
 
-// refusing is a node that refuses acquisitions while it is told to, as one does that is out of memory.
-type refusing struct {
-	*memory.Node
-	on *atomic.Bool
-}
-
-func (n refusing) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
-	n.Node.Do(ctx, ops, replies)
-	for i, op := range ops {
-		if op.Kind == wire.Acquire && n.on.Load() {
-			replies[i] = wire.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind.String(), Reason: node.ErrRejected}}
-		}
-	}
-}
-
 // The nodes answer again, and a call of the same client that does not wait gets the lock. That ends the outage for those who
 // wait, and they wait for its holder.
 func TestTryAcquireEndsAnOutage(t *testing.T) {
@@ -331,7 +316,7 @@ func TestTryAcquireEndsAnOutage(t *testing.T) {
 		var on atomic.Bool
 		client := f.Client(func(cfg *quorumlock.Config) {
 			for i, nd := range f.Nodes {
-				cfg.Nodes[i] = refusing{nd, &on}
+				cfg.Nodes[i] = rejecting{nd, &on, 0}
 			}
 		})
 		on.Store(true)
