@@ -180,9 +180,9 @@ func TestTokensGrowAcrossHandovers(t *testing.T) {
 				fleet.ForEachLoss(t, 5, func(t *testing.T, f *fleet.Fleet, lose func(i int)) {
 					job := f.Client().RedLock("job")
 					r := &fleet.Referee{T: t}
-					line := fleet.LineUp(t, job, job, job, job)
+					line := fleet.LineUp(t, job, job, job, job, job)
 					r.Grant(line[0].Has())
-					for i := range 3 {
+					for i := range 4 {
 						require.NoError(t, line[i].Has().Release(t.Context()))
 						r.Grant(line[i+1].Has())
 						require.Equal(t, line[0].Has().Token()+uint64(i+1), line[i+1].Has().Token())
@@ -193,7 +193,7 @@ func TestTokensGrowAcrossHandovers(t *testing.T) {
 						}
 					}
 					time.Sleep(wait)
-					last := line[3].Has()
+					last := line[4].Has()
 					require.NoError(t, last.Release(t.Context()))
 					other := f.Client().RedLock("job")
 					for range 3 {
@@ -480,7 +480,7 @@ func TestHooksReportHandoversInOrder(t *testing.T) {
 			want = append(want, fmt.Sprintf("-%d 7ms %v", token, quorumlock.ErrReleased))
 			require.NoError(t, a.Lease.Release(t.Context()))
 		}
-		fleet.Settle()
+		f.RequireNoKeys()
 		require.Equal(t, want, story)
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -43,12 +42,6 @@ func (g *grants) order() (who []string) {
 	return who
 }
 
-func (g *grants) last() time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.f.Clock.Now() - g.s[len(g.s)-1].at
-}
-
 // wait starts a waiter that acquires the lock, adds the grant, holds the lock for a while, and releases it.
 func (g *grants) wait(ctx context.Context, wg *sync.WaitGroup, who string, l *quorumlock.Lock, hold time.Duration) {
 	wg.Go(func() {
@@ -59,32 +52,6 @@ func (g *grants) wait(ctx context.Context, wg *sync.WaitGroup, who string, l *qu
 		g.add(who, lease)
 		time.Sleep(hold)
 		_ = lease.Release(ctx)
-	})
-}
-
-func TestWaitersOfOneClientAreServedInOrder(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		c := f.Client()
-		held, err := c.RedLock("job").Acquire(t.Context())
-		require.NoError(t, err)
-		g := &grants{f: f}
-		var wg sync.WaitGroup
-		for _, who := range []string{"1", "2", "3", "4", "5"} {
-			g.wait(t.Context(), &wg, who, c.RedLock("job"), time.Millisecond)
-			synctest.Wait()
-		}
-		require.NoError(t, held.Release(t.Context()))
-		wg.Wait()
-		require.Equal(t, []string{"1", "2", "3", "4", "5"}, g.order())
-		require.Equal(t, time.Millisecond, g.last())
-		for i := 1; i < 5; i++ {
-			require.Greater(t, g.s[i].token, g.s[i-1].token)
-		}
-		require.Equal(t, g.s[0].token+4, g.s[4].token, "four hand-overs raise the token by four")
-		time.Sleep(time.Second)
-		for _, nd := range f.Nodes {
-			require.Empty(t, nd.Keys())
-		}
 	})
 }
 
