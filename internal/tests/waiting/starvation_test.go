@@ -87,29 +87,6 @@ func TestFreeMinorityNodeOnSlowLinks(t *testing.T) {
 	}
 }
 
-// A client had to wait once. Later calls that need not wait must not keep its subscriptions open.
-func TestUncontendedCallsKeepNoSubscription(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		c, spies := f.SpiedClient()
-		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
-		require.True(t, waits.Waits())
-		require.NoError(t, before.Release(t.Context()))
-		require.NoError(t, waits.Has().Release(t.Context()))
-		for range 60 { // From here on, no client waits.
-			l, err := c.RedLock("other").Acquire(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, l.Release(t.Context()))
-			time.Sleep(time.Second)
-		}
-		entered := spies[0].Entered()
-		l, err := c.RedLock("other").Acquire(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, l.Release(t.Context()))
-		require.Equal(t, entered, spies[0].Entered(), "a subscription is still open a minute after the last wait")
-	})
-}
-
 // With Config.Redisson, each release is announced to all waiters. Few of them ask because of it.
 func TestRedissonAnnouncementsDoNotMakeAllWaitersAsk(t *testing.T) {
 	const clients = 16
