@@ -75,6 +75,7 @@ func TestCancelledWaitersLeaveTheQueues(t *testing.T) {
 			for _, w := range waits {
 				<-w.Done
 				require.ErrorIs(t, w.Err, gone)
+				require.ErrorIs(t, w.Err, context.Canceled)
 				require.ErrorIs(t, w.Err, quorumlock.ErrHeld)
 			}
 			f.Resume(fleet.FirstNodes(paused)...)

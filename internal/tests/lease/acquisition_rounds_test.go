@@ -2,7 +2,6 @@ package lease_test
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -145,29 +144,6 @@ func TestCancelledAcquireLeavesNoKeys(t *testing.T) {
 		f.Resume(0, 1, 2)
 		time.Sleep(2 * time.Second)
 		f.RequireNoKeys()
-	})
-}
-
-func TestCancelledAcquireNamesHolderAndCause(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		holder := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		brief, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
-		_, err := f.Client().RedLock("job").Acquire(brief)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, quorumlock.ErrHeld)
-		require.ErrorContains(t, err, quorumlock.DescribeOwner(holder.Owner()))
-
-		// The context ends during an attempt, with a cause that the caller sets.
-		stopped, stop := context.WithCancelCause(t.Context())
-		mine := errors.New("mine")
-		time.AfterFunc(time.Second, func() { f.Pause(0, 1, 2, 3, 4) })
-		time.AfterFunc(time.Second+20*time.Millisecond, func() { stop(mine) })
-		_, err = f.Client().RedLock("job").Acquire(stopped)
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, mine)
-		require.ErrorIs(t, err, quorumlock.ErrHeld)
-		f.Resume(0, 1, 2, 3, 4)
 	})
 }
 
