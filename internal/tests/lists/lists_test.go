@@ -562,7 +562,7 @@ func enlisted(spies []*fleet.Spy) func() int {
 	return func() int { return int(told.Load()) }
 }
 
-// stubborn is a node that refuses to be told lists.
+// stubborn is a node that refuses to be told lists: its user lacks the right.
 type stubborn struct{ node.Node }
 
 func (s stubborn) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
@@ -613,7 +613,7 @@ func TestNodeThatRejectsWritesIsRarelyAskedForTheList(t *testing.T) {
 	})
 }
 
-// A node that cannot note lists has no vote. Enough others suffice.
+// A node that cannot note lists has no vote. Enough others suffice, to be ready too.
 func TestNodesThatCannotNoteLists(t *testing.T) {
 	for n := range 4 {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -622,15 +622,18 @@ func TestNodesThatCannotNoteLists(t *testing.T) {
 					cfg.Nodes[i] = stubborn{f.Nodes[i]}
 				}
 			})
+			ready := client.Ready(t.Context())
 			for range 3 {
 				if n < 2 {
+					require.NoError(t, ready)
 					fleet.AcquireAndRelease(t, client.RedLock("job"))
 					require.NoError(t, client.Latch("a").Set(t.Context(), 1))
 					continue
 				}
 				_, err := client.RedLock("job").Acquire(t.Context())
-				require.ErrorIs(t, err, node.ErrAuth)
-				require.ErrorIs(t, client.Latch("a").Set(t.Context(), 1), node.ErrAuth)
+				for _, err := range []error{ready, err, fleet.MustBeRefused(t, client.RedLock("job")), client.Latch("a").Set(t.Context(), 1)} {
+					require.ErrorIs(t, err, node.ErrAuth)
+				}
 			}
 		})
 	}

@@ -56,32 +56,3 @@ func TestReadyWhileTheListCannotBeNoted(t *testing.T) {
 		require.ErrorIs(t, fleet.MustBeRefused(t, client.RedLock("job")), node.ErrDown)
 	})
 }
-
-// unlistable is a node whose user lacks the right to note lists.
-type unlistable struct{ node.Node }
-
-func (u unlistable) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
-	u.Node.Do(ctx, ops, replies)
-	for i, op := range ops {
-		if op.Kind == wire.Enlist {
-			replies[i] = wire.Reply{Err: &node.Error{Node: u.Name(), Op: op.Kind.String(), Reason: node.ErrAuth}}
-		}
-	}
-}
-
-func TestReadyWithoutTheRightToNoteTheList(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		lacking := func(n int) *quorumlock.Client {
-			return f.Client(func(cfg *quorumlock.Config) {
-				for i := range n {
-					cfg.Nodes[i] = unlistable{f.Nodes[i]}
-				}
-			})
-		}
-		one, two := lacking(1), lacking(2)
-		require.NoError(t, one.Ready(t.Context()))
-		fleet.AcquireAndRelease(t, one.RedLock("job"))
-		require.ErrorIs(t, two.Ready(t.Context()), node.ErrAuth)
-		require.ErrorIs(t, fleet.MustBeRefused(t, two.RedLock("job")), node.ErrAuth)
-	})
-}
