@@ -96,10 +96,12 @@ func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 	forEach(t, 5, func(t *testing.T, f *fleet.Fleet, k kind) {
 		client := f.Client()
 		lease := k.holder(client, none).has(t)
-		waits := k.rival(client, none).starts(t.Context(), t)
+		waits := []*fleet.Acquisition{k.rival(client, none).starts(t.Context(), t), k.rival(client, none).starts(t.Context(), t)}
 		require.NoError(t, client.Close(t.Context()))
-		<-waits.Done
-		require.ErrorIs(t, waits.Err, quorumlock.ErrClosed)
+		for _, w := range waits {
+			require.False(t, w.Waits())
+			require.ErrorIs(t, w.Err, quorumlock.ErrClosed)
+		}
 		for _, err := range []error{context.Cause(lease.Context()), lease.Err(), lease.Extend(t.Context()), lease.Release(t.Context())} {
 			require.ErrorIs(t, err, quorumlock.ErrClosed)
 		}

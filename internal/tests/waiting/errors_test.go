@@ -109,25 +109,6 @@ func TestErrorsOfWaitersThatGiveUp(t *testing.T) {
 			f.Resume(0, 1, 2)
 		})
 	})
-	t.Run("the client is closed", func(t *testing.T) {
-		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			c := f.Client()
-			lease := fleet.MustAcquire(t, c.RedLock("job"))
-			first, second := fleet.StartAcquire(t.Context(), t, c.RedLock("job")), fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
-			other := f.Client()
-			third := fleet.StartAcquire(t.Context(), t, other.RedLock("job"))
-			require.NoError(t, other.Close(t.Context()))
-			require.False(t, third.Waits())
-			require.ErrorIs(t, third.Err, quorumlock.ErrClosed)
-			require.NoError(t, c.Close(t.Context()))
-			for _, a := range []*fleet.Acquisition{first, second} {
-				require.False(t, a.Waits())
-				require.ErrorIs(t, a.Err, quorumlock.ErrClosed)
-			}
-			require.ErrorIs(t, lease.Err(), quorumlock.ErrClosed)
-			f.RequireNoKeys()
-		})
-	})
 }
 
 // Another client holds the lock, and then a node goes out during the wait. With a majority lock, the other nodes prove

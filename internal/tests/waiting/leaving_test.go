@@ -18,11 +18,13 @@ func TestCloseLeavesTheQueues(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		c := f.Client()
-		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
-		_ = fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		first, second := fleet.StartAcquire(t.Context(), t, c.RedLock("job")), fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
 		require.Equal(t, 5, f.Waiters())
 		require.NoError(t, c.Close(t.Context()))
-		require.False(t, waits.Waits())
+		for _, w := range []*fleet.Acquisition{first, second} {
+			require.False(t, w.Waits())
+			require.ErrorIs(t, w.Err, quorumlock.ErrClosed)
+		}
 		require.Zero(t, f.Waiters())
 		require.NoError(t, before.Release(t.Context()))
 		f.RequireNoKeys()
