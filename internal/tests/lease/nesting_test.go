@@ -24,6 +24,7 @@ func TestLastNestedLeaseReleasesTheLock(t *testing.T) {
 		inner, err := lock.Acquire(context.WithValue(outer.Context(), key{}, "value"))
 		require.NoError(t, err)
 		require.Equal(t, outer.Owner(), inner.Owner())
+		require.Equal(t, outer.Token(), inner.Token())
 		require.Equal(t, "value", inner.Context().Value(key{}))
 		innermost, err := lock.TryAcquire(inner.Context())
 		require.NoError(t, err)

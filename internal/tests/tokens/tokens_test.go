@@ -214,22 +214,6 @@ func TestClientWithWrongClockIsRefused(t *testing.T) {
 	}
 }
 
-func TestNestedLeasesShareTheToken(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		lock := f.Client().RedLock("job")
-		lease, err := lock.TryAcquire(t.Context())
-		require.NoError(t, err)
-		nested, err := lock.TryAcquire(lease.Context())
-		require.NoError(t, err)
-		require.Equal(t, lease.Token(), nested.Token())
-		time.Sleep(time.Minute)
-		require.NoError(t, nested.Release(t.Context()))
-		token := lease.Token()
-		require.NoError(t, lease.Release(t.Context()))
-		require.Equal(t, token, lease.Token(), "the token stays readable after the end")
-	})
-}
-
 // A node that reports absurd tokens loses its own vote, and harms no other node.
 func TestNodeWithAbsurdTokensLosesItsVote(t *testing.T) {
 	for _, c := range []struct {
