@@ -71,7 +71,8 @@ func TestFrozenPermitWaiterDelaysOthersBriefly(t *testing.T) {
 	})
 }
 
-// A new size is in force once a majority of nodes knows it. Other nodes and clients learn it from them.
+// A new size is in force once a majority of nodes knows it. Other nodes and clients learn it from them. Holders keep their
+// permits when the number shrinks: Inspect lists them, and counts none of them as available.
 func TestSetPermits(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		a, b := f.Client().Semaphore("jobs", 4), f.Client().Semaphore("jobs", 4)
@@ -81,7 +82,12 @@ func TestSetPermits(t *testing.T) {
 		status, err := b.Inspect(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 2, status.Permits)
+		require.Equal(t, map[string][]int{held.Owner(): {0, 1, 2, 3}}, status.Holders())
+		require.Zero(t, status.Available())
 		require.NoError(t, held.Release(t.Context()))
+		status, err = a.Inspect(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, status.Available())
 
 		for range 20 { // New clients do not know the new size yet.
 			c := f.Client().Semaphore("jobs", 4)

@@ -201,24 +201,6 @@ func TestWaitersForPermitsAreServedInOrder(t *testing.T) {
 	})
 }
 
-// Holders keep their permits when the number shrinks. Inspect lists them, and counts none of them as available.
-func TestInspectAfterTheNumberOfPermitsShrank(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		s := f.Client().Semaphore("jobs", 4)
-		held := permits(t, s, 4)
-		require.NoError(t, s.SetPermits(t.Context(), 1))
-		status, err := f.Client().Semaphore("jobs", 1).Inspect(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 1, status.Permits)
-		require.Equal(t, map[string][]int{held.Owner(): {0, 1, 2, 3}}, status.Holders())
-		require.Zero(t, status.Available())
-		require.NoError(t, held.Release(t.Context()))
-		status, err = s.Inspect(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 1, status.Available())
-	})
-}
-
 // overtaken is a node on which another client has always just set the number of permits.
 type overtaken struct{ node.Node }
 
