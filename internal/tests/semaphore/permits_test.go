@@ -231,18 +231,3 @@ func TestSetPermitsThatLosesNamesTheNodes(t *testing.T) {
 		}
 	})
 }
-
-// The number of permits of one semaphore does not become a permit of another one with the same hash tag.
-func TestSemaphoresWithOneHashTag(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client := f.Client()
-		for _, name := range []string{"{tenant}:0", "{tenant}:1"} {
-			require.NoError(t, client.Semaphore(name, 1).SetPermits(t.Context(), 5))
-		}
-		held := permits(t, client.Semaphore("{tenant}", 2), 2)
-		require.Len(t, held.Slots(), 2)
-		status, err := client.Semaphore("{tenant}:0", 1).Inspect(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 5, status.Available())
-	})
-}
