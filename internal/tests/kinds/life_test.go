@@ -3,6 +3,7 @@ package kinds_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,16 +116,17 @@ func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 }
 
 // The nodes keep a detached lease for the rest of its time, and a released one for the rest of its MinHold, whether its
-// TTL is shorter or longer than that. Rivals wait for it, also when the client has been closed, or closed instead of a
-// release, or is dead.
+// TTL is shorter or longer than that. Rivals wait for it, also when the client has been closed or is dead, and also when that
+// was instead of a release. A dead holder shortens no TTL.
 func TestDetachAndMinHoldKeepRivalsWaiting(t *testing.T) {
 	const hold = 3 * time.Second
 	for how, o := range map[string]quorumlock.LockOptions{
 		"Detach": none, "MinHold": {TTL: time.Second, MinHold: hold}, "MinHold under a longer TTL": {MinHold: hold},
 	} {
-		for _, then := range []string{"it lives on", "it is closed", "it is closed instead", "it dies"} {
-			if o.MinHold == 0 && then == "it is closed instead" {
-				continue // that releases the lease
+		for _, then := range []string{"it lives on", "it is closed", "it is closed instead", "it dies", "it dies instead"} {
+			instead := strings.HasSuffix(then, "instead")
+			if o.MinHold == 0 && instead {
+				continue // it ends as any other then
 			}
 			t.Run(how+", "+then, func(t *testing.T) {
 				forEach(t, 3, func(t *testing.T, f *fleet.Fleet, k kind) {
@@ -137,14 +139,16 @@ func TestDetachAndMinHoldKeepRivalsWaiting(t *testing.T) {
 						kept = lease.Remaining()
 						_, err := lease.Detach()
 						require.NoError(t, err)
-					case then != "it is closed instead":
+					case !instead:
 						require.NoError(t, lease.Release(t.Context()))
+					case then == "it dies instead":
+						kept = max(hold, lease.Remaining())
 					}
 					switch then {
 					case "it is closed", "it is closed instead":
 						require.NoError(t, client.Close(t.Context()))
 						require.Error(t, lease.Err())
-					case "it dies":
+					case "it dies", "it dies instead":
 						fleet.Settle() // Release waits for no answer if the nodes keep the lock long enough.
 						for _, w := range wires {
 							w.Severed.Store(true)
@@ -154,6 +158,9 @@ func TestDetachAndMinHoldKeepRivalsWaiting(t *testing.T) {
 					waited := f.Clock.Now() - began
 					require.GreaterOrEqual(t, waited, kept)
 					require.Less(t, waited, kept+2*time.Second)
+					if then == "it dies instead" {
+						require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+					}
 					require.NoError(t, next.Release(t.Context()))
 					time.Sleep(time.Second)
 					f.RequireNoKeys()

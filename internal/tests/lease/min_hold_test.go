@@ -184,25 +184,6 @@ func TestHooksOfMinHold(t *testing.T) {
 	})
 }
 
-// The process dies without a release: the nodes keep the lock for the MinHold by themselves, and no longer.
-func TestMinHoldOfADeadHolder(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		const hold = 8 * time.Second
-		next := f.Client().RedLock("job")
-		client, wires := f.SpiedClient()
-		lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: time.Second, MinHold: hold}))
-		sever(wires)
-		took := f.Elapsed(func() {
-			lease, err := next.Acquire(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, lease.Release(t.Context()))
-		})
-		require.GreaterOrEqual(t, took, hold)
-		require.Less(t, took, hold+2*time.Second)
-		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
-	})
-}
-
 // Too few nodes answer the release. They keep the lock for its TTL, unless they are told of the rest before that.
 func TestReleaseBeforeMinHoldIsRetried(t *testing.T) {
 	const hold, ttl = 2 * time.Second, 10 * time.Second
@@ -282,13 +263,6 @@ func TestMinHoldOfALostLease(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		f.RequireNoKeys()
 	})
-}
-
-// sever ends a client for the nodes, as the death of its process does.
-func sever(wires []*fleet.Spy) {
-	for _, w := range wires {
-		w.Severed.Store(true)
-	}
 }
 
 // A lease that waives its MinHold frees the lock with its release, for waiters too.
