@@ -224,18 +224,13 @@ func (c *cluster) locks(i int) []string {
 // holds requires that one owner soon has the name on all nodes, and no other owner has it.
 func (c *cluster) holds(name, owner string) {
 	c.t.Helper()
-	c.holdsWithin(soon, name, owner)
-}
-
-func (c *cluster) holdsWithin(within time.Duration, name, owner string) {
-	c.t.Helper()
 	owners := func() (all []string) {
 		for i := range c.servers {
 			all = append(all, c.owner(i, name))
 		}
 		return all
 	}
-	eventually(c.t, within, func() bool {
+	eventually(c.t, soon, func() bool {
 		return !slices.ContainsFunc(owners(), func(o string) bool { return o != owner })
 	}, "every node has %q for %s; the owners are %v", name, owner, owners)
 }

@@ -114,7 +114,7 @@ func TestStaleQueueHeadsBlockBriefly(t *testing.T) {
 			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 				before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 				for i := range c.heads {
-					frozen(f, fmt.Sprint("head", i), int64(i+1), c.listen, c.nodes...)
+					f.Freeze(time.Minute, fmt.Sprint("head", i), int64(i+1), c.listen, c.nodes...)
 				}
 				job := f.Client().RedLock("job")
 				waits := fleet.StartAcquire(t.Context(), t, job)

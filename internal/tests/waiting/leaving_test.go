@@ -164,15 +164,10 @@ func TestUndoBehindReleaseLeavesNoEntry(t *testing.T) {
 		fleet.Settle()
 		close(proceed)
 		fleet.Settle()
-		noKeysOf(t, f, "job")
+		for _, n := range f.Nodes {
+			require.NotContains(t, n.Keys(), "job")
+		}
 		f.Take("job", "x", 0, 1, 2)
 		require.Zero(t, f.Waiters())
 	})
-}
-
-func noKeysOf(t *testing.T, f *fleet.Fleet, name string) {
-	t.Helper()
-	for _, n := range f.Nodes {
-		require.NotContains(t, n.Keys(), name)
-	}
 }

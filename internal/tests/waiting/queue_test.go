@@ -13,13 +13,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// frozen puts a waiter for the lock "job" into the queues of some nodes. The waiter may subscribe, but it never
-// asks.
-func frozen(f *fleet.Fleet, id string, ticket int64, listens bool, nodes ...int) {
-	f.T.Helper()
-	f.Freeze(time.Minute, id, ticket, listens, nodes...)
-}
-
 // Waiters of different clients are served in the order of their arrival.
 func TestClientsAreServedInOrderOfArrival(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {

@@ -221,7 +221,7 @@ func TestTryAcquireDoesNotQueue(t *testing.T) {
 func TestFreeLockIsReservedForWokenWaiter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
-		frozen(f, "hung", 1, true, 0, 1, 2)
+		f.Freeze(time.Minute, "hung", 1, true, 0, 1, 2)
 		require.NoError(t, before.Release(t.Context()))
 		fleet.Settle()
 		job := f.Client().RedLock("job")
