@@ -63,9 +63,7 @@ func TestShortTTLAtTheFirstCall(t *testing.T) {
 // The smallest TTL leaves 7.9 ms after drift.
 func TestSmallestTTL(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		lease, err := f.Client().RedLock("job").With(withTTL(10 * time.Millisecond)).TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
+		lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(withTTL(10*time.Millisecond)))
 		require.Equal(t, 7900*time.Microsecond, lease.Remaining())
 		time.Sleep(time.Second)
 		require.NoError(t, lease.Err())

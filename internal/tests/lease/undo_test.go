@@ -117,9 +117,7 @@ func TestLateUndoQueuesNoDepartedWaiter(t *testing.T) {
 func TestReleaseReachesANodeThatIsDownWhileHeld(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
-		lease, err := c.RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
+		lease := fleet.MustAcquire(t, c.RedLock("job"))
 		f.Stop(2)
 		time.Sleep(4 * time.Second) // The client cannot send a renewal to this node.
 		require.NoError(t, lease.Release(t.Context()))
@@ -193,9 +191,7 @@ func TestReleaseCountsNodeThatWasNeverAsked(t *testing.T) {
 		f.Stop(2)
 		_, _ = c.RedLock("other").Inspect(t.Context())
 		fleet.Settle() // Until the client has noted that n3 is down, it would still ask it.
-		lease, err := c.RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
+		lease := fleet.MustAcquire(t, c.RedLock("job"))
 		f.Stop(1)
 		require.NoError(t, lease.Release(t.Context()), "n1 has confirmed, and n3 never had the lock")
 	})

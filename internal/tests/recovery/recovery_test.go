@@ -38,10 +38,8 @@ func TestHealCountsOnlyAsReassertion(t *testing.T) {
 		f.Introduce(h, other)
 
 		hWires[2].Severed.Store(true)
-		lease, err := h.RedLock("job").TryAcquire(t.Context()) // on 1 and 2
-		require.NoError(t, err)
-		fleet.Settle()
-		hWires[0].Severed.Store(true) // The holder can no longer renew its claim on node 1.
+		lease := fleet.MustAcquire(t, h.RedLock("job")) // on 1 and 2
+		hWires[0].Severed.Store(true)                   // The holder can no longer renew its claim on node 1.
 
 		at(6800 * time.Millisecond)
 		otherWires[0].Slow.Store(int64(3250 * time.Millisecond)) // The request arrives at 10.05 s.
@@ -76,9 +74,7 @@ func TestHealCountsOnlyAsReassertion(t *testing.T) {
 func TestHolderReassertsItsLockAfterMemoryLosses(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		fleet.ForEachLoss(t, n, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
-			lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
-			require.NoError(t, err)
-			fleet.Settle()
+			lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
 			for i := range n {
 				lose(i) // All nodes lose their memory, and no client asks in between.
 			}
@@ -105,9 +101,7 @@ func TestNoSecondHolderWhenNodesRestartInTurn(t *testing.T) {
 	for _, pause := range []time.Duration{0, time.Second, quorumlock.DefaultTTL / 3} {
 		fleet.ForEachLoss(t, 5, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 			holder, wires := f.SpiedClient()
-			lease, err := holder.RedLock("job").TryAcquire(t.Context())
-			require.NoError(t, err)
-			fleet.Settle()
+			lease := fleet.MustAcquire(t, holder.RedLock("job"))
 			for _, w := range wires {
 				w.Severed.Store(true) // The holder's renewals do not reach the nodes either.
 			}
@@ -146,9 +140,7 @@ func TestMemoryLossDuringRecoveryRestartsIt(t *testing.T) {
 func TestFailoverToStaleReplicaAndBack(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		f.Nodes[0].Save() // The replica has the marker, but not the lock.
-		lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
+		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		other := f.Client().RedLock("job")
 		f.Nodes[0].Crash()
 		_ = fleet.MustBeRefused(t, other)
@@ -217,9 +209,7 @@ func TestRecoveryIsReported(t *testing.T) {
 		client := f.Client(func(cfg *quorumlock.Config) {
 			cfg.Hooks.NodeRecovering = func(e quorumlock.NodeRecoveringEvent) { events = append(events, e) }
 		})
-		lease, err := client.RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
+		lease := fleet.MustAcquire(t, client.RedLock("job"))
 		f.Nodes[1].Save()
 		f.Nodes[1].Crash()
 		began := f.Clock.Wall()
@@ -400,9 +390,7 @@ func TestSkewedClockIsLoggedOncePerNode(t *testing.T) {
 			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			cfg.Clock = wrong
 		})
-		lease, err := client.RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
+		lease := fleet.MustAcquire(t, client.RedLock("job"))
 		wrong.StepWall(time.Hour)
 		for range 5 {
 			require.ErrorIs(t, fleet.MustBeRefused(t, client.RedLock("other")), node.ErrClock)
@@ -433,14 +421,12 @@ func TestInitPausedBetweenCheckAndWrite(t *testing.T) {
 		}()
 		<-late.checked
 		time.Sleep(fleet.RecoveryTime) // Meanwhile all nodes open by themselves.
-		lease, err := f.Client().MultiLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
+		lease := fleet.MustAcquire(t, f.Client().MultiLock("job"))
 		lose(0)
 		time.Sleep(time.Millisecond)
 		close(late.proceed)
 		require.ErrorIs(t, <-done, admin.ErrChanged)
-		err = fleet.MustBeRefused(t, f.Client().RedLock("job"))
+		err := fleet.MustBeRefused(t, f.Client().RedLock("job"))
 		require.True(t, errors.Is(err, quorumlock.ErrHeld) || errors.Is(err, node.ErrRecovering))
 		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().MultiLock("another")), node.ErrRecovering)
 		require.NoError(t, lease.Err())
@@ -547,9 +533,7 @@ func TestEachMemoryLossDuringRecoveryIsReported(t *testing.T) {
 func TestHealBringsTheToken(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
-		lease, err := client.RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
+		lease := fleet.MustAcquire(t, client.RedLock("job"))
 		f.Nodes[0].Crash()
 		require.NoError(t, lease.Extend(t.Context()))
 		fleet.Settle()

@@ -98,9 +98,7 @@ func TestAliasOfAnotherNodeGoesDown(t *testing.T) {
 		_ = fleet.AcquireAndRelease(t, client.RedLock("job")) // The server counts as n1, as n1 identifies first.
 		alias.Severed.Store(false)
 		time.Sleep(time.Second)
-		lease, err := client.RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
+		lease := fleet.MustAcquire(t, client.RedLock("job"))
 		require.ErrorIs(t, fleet.MustBeRefused(t, client.MultiLock("other")), node.ErrSameServer)
 		down = nil
 		alias.Severed.Store(true)
@@ -108,7 +106,7 @@ func TestAliasOfAnotherNodeGoesDown(t *testing.T) {
 		fleet.Settle()
 		require.Equal(t, []string{"alias"}, down)
 		f.Stop(2)
-		err = lease.Extend(t.Context())
+		err := lease.Extend(t.Context())
 		require.ErrorIs(t, err, node.ErrUnreachable)
 		require.NotErrorIs(t, err, node.ErrSameServer)
 	})

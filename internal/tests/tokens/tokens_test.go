@@ -69,9 +69,7 @@ func TestTokensOfTheSameMicrosecondDiffer(t *testing.T) {
 
 func TestDenialReportsTheToken(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		lease, err := f.Client(fleet.SkewedBy(f, 999*time.Millisecond)).RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
+		lease := fleet.MustAcquire(t, f.Client(fleet.SkewedBy(f, 999*time.Millisecond)).RedLock("job"))
 		client, counters := f.SpiedClient()
 		_ = fleet.MustBeRefused(t, client.RedLock("job"))
 		fleet.Settle()
@@ -266,9 +264,7 @@ func TestSecondTokenRoundSkipsNodesThatDenied(t *testing.T) {
 		f.RequireNoKeys()
 		f.Take("job", "other", 2)
 		client, counters := f.SpiedClient()
-		lease, err := client.RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
+		lease := fleet.MustAcquire(t, client.RedLock("job"))
 		for i, want := range []int{2, 2, 1} {
 			require.Equal(t, want, counters[i].Asked())
 		}
