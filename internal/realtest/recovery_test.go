@@ -154,24 +154,6 @@ func TestRealKindsOfMemoryLoss(t *testing.T) {
 	}
 }
 
-// SCRIPT FLUSH loses no lock and causes no delay.
-func TestRealScriptFlush(t *testing.T) {
-	c := startCluster(t, 3)
-	client := c.client()
-	for range 20 {
-		lease := acquire(t, client.RedLock("job"))
-		for i := range c.servers {
-			c.command(i, "SCRIPT", "FLUSH")
-		}
-		require.NoError(t, lease.Extend(t.Context()))
-		for i := range c.servers {
-			c.command(i, "SCRIPT", "FLUSH")
-		}
-		require.NoError(t, lease.Release(t.Context()))
-	}
-	c.noKeys()
-}
-
 // switchedAddr is an address that leads to different servers over time, like a Sentinel's master name or a load
 // balancer.
 type switchedAddr struct {
