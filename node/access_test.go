@@ -73,16 +73,42 @@ func everyWait(t *testing.T, server *redisproc.Server, n node.Node) []wire.Reply
 	admit(t, server)
 	inbox, err := inbox.Listen(context.Background(), n, "c", false, func(wire.Message) {})
 	replies := []wire.Reply{{Err: err}}
-	replies = append(replies, do(n,
-		acquire("o1", "lock:a"), waits("c:1", 1, "lock:a"), waits("c:2", 2, "lock:a"), release("o1", "lock:a"),
-		fairly("c:2", 2, "lock:a"), fairly("c:1", 1, "lock:a"), leaves("c:2", "lock:a"), force("lock:a"),
-		reads(acquire("r1", "lock:b")), reads(fairly("c:1@r", 1, "lock:b")), waits("c:2", 2, "lock:b"), reads(acquire("r2", "lock:b")),
-		reads(renew("r1", "lock:b")), reads(renew("r3", "lock:b")), reads(release("r1", "lock:b")), inspect("lock:b"), force("lock:b"),
-		acquire("w", "lock:b"), reads(renew("w", "lock:b")), reads(release("w", "lock:b")))...)
+	replies = append(replies, do(n, everyWaitOps()...)...)
 	if err == nil {
 		require.NoError(t, inbox.Close())
 	}
 	return replies
+}
+
+// everyWaitOps are operations of waiters and readers.
+func everyWaitOps() []wire.Op {
+	return []wire.Op{
+		acquire("o1", "lock:a"), waits("c:1", 1, "lock:a"), waits("c:2", 2, "lock:a"), release("o1", "lock:a"),
+		fairly("c:2", 2, "lock:a"), fairly("c:1", 1, "lock:a"), leaves("c:2", "lock:a"), force("lock:a"),
+		reads(acquire("r1", "lock:b")), reads(fairly("c:1@r", 1, "lock:b")), waits("c:2", 2, "lock:b"), reads(acquire("r2", "lock:b")),
+		reads(renew("r1", "lock:b")), reads(renew("r3", "lock:b")), reads(release("r1", "lock:b")), inspect("lock:b"), force("lock:b"),
+		acquire("w", "lock:b"), reads(renew("w", "lock:b")), reads(release("w", "lock:b")),
+	}
+}
+
+// eachIsNeeded requires that operations run with these rights, and that some of them are refused without any one of the last
+// ones, those that are to be tested.
+func eachIsNeeded(t *testing.T, run func(rules ...string) []wire.Reply, others, tested string) {
+	t.Helper()
+	rules := strings.Fields(others + " " + tested)
+	for i, r := range run(rules...) {
+		require.NoError(t, r.Err, "operation %d", i)
+	}
+	for i := len(strings.Fields(others)); i < len(rules); i++ {
+		failures := 0
+		for _, r := range run(slices.Delete(slices.Clone(rules), i, i+1)...) {
+			if r.Err != nil {
+				require.ErrorIs(t, r.Err, node.ErrAuth, "without %s", rules[i])
+				failures++
+			}
+		}
+		assert.Positive(t, failures, "%s is not needed", rules[i])
+	}
 }
 
 func TestRedisMinimalACL(t *testing.T) {
@@ -90,11 +116,9 @@ func TestRedisMinimalACL(t *testing.T) {
 	user := func(rules ...string) node.Node {
 		command(t, server, "FLUSHALL")
 		command(t, server, "SCRIPT", "FLUSH")
-		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, rules...)...)
-		return open(t, "redis://u:secret@"+server.Addr())
+		return asUser(t, server, rules...)
 	}
-	rules := strings.Fields(minimalACL)
-	n := user(rules...)
+	n := user(minimalACL)
 	for i, r := range everything(n) {
 		require.NoError(t, r.Err, "operation %d", i)
 	}
@@ -103,49 +127,22 @@ func TestRedisMinimalACL(t *testing.T) {
 
 	// Locking still works if the user may not name or kill the connection.
 	for _, extra := range []string{"+client|info", "+client|kill", "+client"} {
-		for i, r := range everything(user(append(rules, extra)...)) {
+		for i, r := range everything(user(minimalACL, extra)) {
 			require.NoError(t, r.Err, "operation %d with %s", i, extra)
 		}
 	}
-
-	// Each of these rights is necessary.
-	for i, rule := range rules {
-		fewer := append(append([]string{}, rules[:i]...), rules[i+1:]...)
-		failures := 0
-		for _, r := range everything(user(fewer...)) {
-			if r.Err != nil {
-				require.ErrorIs(t, r.Err, node.ErrAuth, "without %s", rule)
-				failures++
-			}
-		}
-		assert.Positive(t, failures, "%s is not needed", rule)
-	}
+	eachIsNeeded(t, func(rules ...string) []wire.Reply { return everything(user(rules...)) }, "", minimalACL)
 }
 
 // A user without the rights to wait may do everything else. Waiting needs each of these rights.
 func TestRedisWaitingACL(t *testing.T) {
 	server := start(t)
-	user := func(rules ...string) node.Node {
+	eachIsNeeded(t, func(rules ...string) []wire.Reply {
 		command(t, server, "FLUSHALL")
-		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, rules...)...)
-		return open(t, "redis://u:secret@"+server.Addr())
-	}
-	rules := append(strings.Fields("resetchannels "+minimalACL), strings.Fields(waitingACL)...)
-	for i, r := range everyWait(t, server, user(rules...)) {
-		require.NoError(t, r.Err, "operation %d", i)
-	}
-	for rule := range strings.FieldsSeq(waitingACL) {
-		fewer := slices.DeleteFunc(slices.Clone(rules), func(r string) bool { return r == rule })
-		failures := 0
-		for _, r := range everyWait(t, server, user(fewer...)) {
-			if r.Err != nil {
-				require.ErrorIs(t, r.Err, node.ErrAuth, "without %s", rule)
-				failures++
-			}
-		}
-		assert.Positive(t, failures, "%s is not needed", rule)
+		replies := everyWait(t, server, asUser(t, server, rules...))
 		transient(t, server)
-	}
+		return replies
+	}, "resetchannels "+minimalACL, waitingACL)
 }
 
 // The rights in the documentation are sufficient and complete.
@@ -185,9 +182,8 @@ func TestRedisRefusedCommandDidNotRun(t *testing.T) {
 	} {
 		command(t, server, "FLUSHALL")
 		admit(t, server)
-		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
 		for _, op := range []wire.Op{acquire("o1", "lock:a"), waits("c:1", 1, "lock:a")} {
-			err := failure(t, node.ErrAuth, open(t, "redis://u:secret@"+server.Addr()), op)
+			err := failure(t, node.ErrAuth, asUser(t, server, rules), op)
 			assert.Equal(t, notRun, wire.RefusesCommand(err.Err), "%s: %v", rules, err)
 		}
 	}

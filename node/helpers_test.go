@@ -121,6 +121,14 @@ func hasty(addr string) rueidis.ClientOption {
 	return opt
 }
 
+// asUser opens a node as a user with nothing but these rights.
+func asUser(t testing.TB, server *redisproc.Server, rules ...string) serverNode {
+	t.Helper()
+	rules = strings.Fields(strings.Join(rules, " "))
+	command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, rules...)...)
+	return open(t, "redis://u:secret@"+server.Addr())
+}
+
 // command runs a command that must succeed.
 func command(t testing.TB, server *redisproc.Server, args ...string) string {
 	t.Helper()

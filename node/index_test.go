@@ -19,9 +19,8 @@ var index = strings.Replace(wire.PoolName("lock:a"), "permits", "slots", 1)
 func indexed(t *testing.T, rules ...string) (*redisproc.Server, node.Node, node.Node) {
 	t.Helper()
 	server := start(t)
-	command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, rules...)...)
 	full := opened(t, open(t, server.Socket()))
-	user := open(t, "redis://u:secret@"+server.Addr())
+	user := asUser(t, server, rules...)
 	want(t, wire.Granted, full, slots(2, acquire("o1"), 0))
 	want(t, wire.Granted, full, slots(2, acquire("o2"), 1))
 	want(t, wire.Denied, full, slots(2, acquire("o3"), 0, 1))
@@ -40,7 +39,7 @@ func TestIndexAfterATakeThatFailed(t *testing.T) {
 
 // A user that may lock, but not wait, gives a slot back: a denial tells other users at once.
 func TestIndexAfterAReleaseWithoutRights(t *testing.T) {
-	server, full, user := indexed(t, strings.Fields(minimalACL)...)
+	server, full, user := indexed(t, minimalACL)
 	want(t, wire.Released, user, slots(2, release("o1"), 0))
 	require.Equal(t, "0", command(t, server, "EXISTS", wire.SlotName(wire.PoolName("lock:a"), 0)))
 	assert.Equal(t, []byte{1}, want(t, wire.Denied, full, slots(2, acquire("o3"), 1)).Pool.Free)
@@ -48,7 +47,7 @@ func TestIndexAfterAReleaseWithoutRights(t *testing.T) {
 
 // An index that is wrong costs a waiter one attempt for each slot: the holder has no right to write it, or somebody has deleted it.
 func TestIndexLearnsOfSlotsThatAreHeld(t *testing.T) {
-	server, full, user := indexed(t, strings.Fields(minimalACL)...)
+	server, full, user := indexed(t, minimalACL)
 	for _, spoil := range []func(){
 		func() { command(t, server, "DEL", index) },
 		func() {

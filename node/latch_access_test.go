@@ -1,12 +1,9 @@
 package node_test
 
 import (
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/rights"
@@ -38,28 +35,17 @@ func TestRedisLatchACL(t *testing.T) {
 	server := start(t)
 	user := func(rules ...string) []wire.Reply {
 		command(t, server, "FLUSHALL")
-		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, rules...)...)
-		n := opened(t, open(t, "redis://u:secret@"+server.Addr()))
+		n := opened(t, asUser(t, server, rules...))
 		return everyLatch(n, uint64(serverTime(t, server).UnixMicro()))
 	}
-	rules := strings.Fields("resetchannels " + minimalACL + " " + latchACL)
+	rules := "resetchannels " + minimalACL
 	for _, more := range []string{"", waitingACL} {
-		for i, r := range user(append(slices.Clone(rules), strings.Fields(more)...)...) {
+		for i, r := range user(rules, latchACL, more) {
 			require.NoError(t, r.Err, "operation %d", i)
 			require.Equal(t, wire.Granted, r.Outcome, "operation %d", i)
 		}
 	}
-	for rule := range strings.FieldsSeq(latchACL) {
-		fewer := slices.DeleteFunc(slices.Clone(rules), func(r string) bool { return r == rule })
-		failures := 0
-		for _, r := range user(fewer...) {
-			if r.Err != nil {
-				require.ErrorIs(t, r.Err, node.ErrAuth, "without %s", rule)
-				failures++
-			}
-		}
-		assert.Positive(t, failures, "%s is not needed", rule)
-	}
+	eachIsNeeded(t, user, rules, latchACL)
 }
 
 // A latch key of another type is an error. The node changes nothing before it returns the error.

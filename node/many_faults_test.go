@@ -36,8 +36,7 @@ func TestRedisNoRightLeavesAnImmortalLock(t *testing.T) {
 			rules = strings.ReplaceAll(rules, " +"+c+" ", " ")
 			rules += " -" + c
 		}
-		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
-		n := open(t, "redis://u:secret@"+server.Addr())
+		n := asUser(t, server, rules)
 		for _, ops := range [][]wire.Op{
 			{acquire("o", "lock:a")},
 			{acquire("o", "lock:a", "lock:b")},
@@ -59,8 +58,7 @@ func TestRedisNoRightLeavesAnImmortalLock(t *testing.T) {
 // Operations on forbidden names fail. All others succeed.
 func TestManyOperationsOnForbiddenNames(t *testing.T) {
 	server := start(t)
-	command(t, server, append([]string{"ACL", "SETUSER", "u", "on", ">secret"}, strings.Fields(minimalACL)...)...)
-	n := open(t, "redis://u:secret@"+server.Addr())
+	n := asUser(t, server, minimalACL)
 	for range 2 {
 		replies := do(n, acquire("o", "lock:a"), acquire("o", "another"), renew("o", "another"), release("o", "another"), renew("o", "lock:a"), acquire("o2", "lock:a"), release("o", "lock:a"), acquire("o2", "lock:a"), release("o2", "lock:a"))
 		for i, outcome := range []wire.Outcome{wire.Granted, wire.Unknown, wire.Unknown, wire.Unknown, wire.Granted, wire.Denied, wire.Released, wire.Granted, wire.Released} {

@@ -63,9 +63,7 @@ func slots(size int, op wire.Op, numbers ...int) wire.Op {
 // A user with the rights to wait for locks may run all operations on pools.
 func TestRedisPoolACL(t *testing.T) {
 	server := start(t)
-	rules := append(strings.Fields("resetchannels "+minimalACL), strings.Fields(waitingACL)...)
-	command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, rules...)...)
-	n := open(t, "redis://u:secret@"+server.Addr())
+	n := asUser(t, server, "resetchannels", minimalACL, waitingACL)
 	_, err := inbox.Listen(context.Background(), n, "c", false, func(wire.Message) {})
 	require.NoError(t, err)
 	waiting := func(id string, op wire.Op) wire.Op {

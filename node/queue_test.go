@@ -241,8 +241,7 @@ func TestRedisReleaseWithoutTheRightToWake(t *testing.T) {
 		"~* +@all resetchannels", "~* &* +@all -publish", "~* &* +@all -zrange", "~* &* +@all -zadd -zrem -zscore -zrange",
 		"~* &* +@all -exists",
 	} {
-		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
-		n := open(t, "redis://u:secret@"+server.Addr())
+		n := asUser(t, server, rules)
 		take := func() {
 			want(t, wire.Granted, waiter, acquire("o1", "a", "b"))
 			want(t, wire.Denied, waiter, waits("c:1", 1, "a"))
@@ -268,8 +267,7 @@ func TestRedisLeavesWithoutTheRight(t *testing.T) {
 	for rules, right := range map[string]bool{
 		"~* resetchannels +@all": true, "~* &* +@all -publish": true, "~* &* +@all -zrange": true, "~* &* +@all -zrem": false,
 	} {
-		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
-		n := open(t, "redis://u:secret@"+server.Addr())
+		n := asUser(t, server, rules)
 		want(t, wire.Granted, waiter, acquire("o1", "a"))
 		want(t, wire.Denied, waiter, waits("c:1", 1, "a", "b"))
 		want(t, wire.Denied, waiter, waits("c:2", 2, "a", "b"))
@@ -374,9 +372,8 @@ func TestRedisForcedReleaseWithoutTheRightToLook(t *testing.T) {
 		"~lock:* ~quorumlock:* +eval +evalsha +info +time +hkeys +hset +pttl +pexpire +del +ping +client",
 		"~lock:* ~quorumlock:* +@all -exists -zrange",
 	} {
-		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
 		want(t, wire.Granted, n, acquire("o1", "lock:a"))
-		r := do(open(t, "redis://u:secret@"+server.Addr()), force("lock:a"))[0]
+		r := do(asUser(t, server, rules), force("lock:a"))[0]
 		require.NoError(t, r.Err, rules)
 		require.Equal(t, wire.Released, r.Outcome, rules)
 		require.Len(t, r.Holders, 1, rules)

@@ -291,15 +291,13 @@ func TestRedisInboxWithoutTheRight(t *testing.T) {
 	for _, rules := range []string{
 		"+@all resetchannels", "+@all resetchannels &quorumlock:inbox:d", "+@all &* -subscribe",
 	} {
-		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "~*"}, strings.Fields(rules)...)...)
-		n := open(t, "redis://u:secret@"+server.Addr())
+		n := asUser(t, server, "~*", rules)
 		_, err := n.Listen(context.Background(), "c", false, func(wire.Message) {})
 		permanently(t, node.ErrAuth, err)
 		assert.Contains(t, err.Error(), "+subscribe and &quorumlock:inbox:*")
 		require.NoError(t, n.Probe(context.Background()))
 	}
-	command(t, server, "ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "+@all", "resetchannels", "&quorumlock:inbox:*")
-	n := open(t, "redis://u:secret@"+server.Addr())
+	n := asUser(t, server, "~* +@all resetchannels &quorumlock:inbox:*")
 	wakes(t, n, "c:1", listen(t, n, "c"))
 }
 

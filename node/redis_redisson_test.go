@@ -117,9 +117,7 @@ func TestRedisFollowsWithoutTheRight(t *testing.T) {
 		"+psubscribe and &redisson_lock__channel:*": "+@all resetchannels &quorumlock:inbox:*",
 		"+subscribe and &quorumlock:inbox:*":        "+@all resetchannels &redisson_lock__channel:*",
 	} {
-		rules := "ACL SETUSER u reset on >secret ~* " + documented
-		command(t, server, strings.Fields(rules)...)
-		n := open(t, "redis://u:secret@"+server.Addr())
+		n := asUser(t, server, "~*", documented)
 		_, err := n.Listen(t.Context(), "c", true, func(wire.Message) {})
 		permanently(t, node.ErrAuth, err)
 		assert.Contains(t, err.Error(), lacks)
@@ -152,9 +150,7 @@ func TestRedisListensWhereItMayNoLongerFollow(t *testing.T) {
 // The documented rights for mixed fleets are enough.
 func TestRedisDocumentedACLForRedisson(t *testing.T) {
 	server := start(t)
-	rules := strings.Fields("resetchannels " + minimalACL + " " + waitingACL + " " + redissonACL)
-	command(t, server, append([]string{"ACL", "SETUSER", "u", "on", ">secret"}, rules...)...)
-	n := open(t, "redis://u:secret@"+server.Addr())
+	n := asUser(t, server, "resetchannels", minimalACL, waitingACL, redissonACL)
 	messages := follow(t, n)
 	for _, end := range []wire.Op{release("o1", "lock:{a}b"), force("lock:{a}b")} {
 		want(t, wire.Granted, n, acquire("o1", "lock:{a}b"))

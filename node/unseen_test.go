@@ -132,14 +132,6 @@ func TestAllowUnseenLosses(t *testing.T) {
 	}
 }
 
-// everyWaitOps are operations of waiters and readers.
-func everyWaitOps() []wire.Op {
-	return []wire.Op{
-		acquire("o1", "wait:a"), waits("c:1", 1, "wait:a"), release("o1", "wait:a"), fairly("c:1", 1, "wait:a"), force("wait:a"),
-		reads(acquire("r1", "wait:b")), reads(renew("r1", "wait:b")), inspect("wait:b"), reads(release("r1", "wait:b")),
-	}
-}
-
 // The option changes nothing on a server that can tell: programs with it and without it read one identity.
 func TestAllowUnseenLossesOfServerThatTells(t *testing.T) {
 	server := start(t, redisproc.WithAOF())
@@ -179,15 +171,6 @@ func TestServerWithoutMessagePackIsRefused(t *testing.T) {
 	require.ErrorContains(t, r.Err, "cmsgpac")
 	assert.True(t, r.Unsent)
 	assert.Empty(t, server.Keys())
-}
-
-// A right that the user lacks hides the identity from this user only.
-func TestAllowUnseenLossesOfUserWithoutInfo(t *testing.T) {
-	server := start(t)
-	rules := strings.Fields(strings.Replace(minimalACL, "+info", "", 1))
-	command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, rules...)...)
-	err := failure(t, node.ErrAuth, accepting(t, "redis://u:secret@"+server.Addr()), acquire("o1", "lock:a"))
-	require.ErrorContains(t, err, "'info'")
 }
 
 // A program that sees no identity does not take part where another one sees it: it would grant what the other knows to be
