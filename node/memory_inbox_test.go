@@ -129,14 +129,6 @@ func TestMemoryInboxIsLateInAPause(t *testing.T) {
 	})
 }
 
-func TestMemoryInboxSurvivesAFlush(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *memory.Node, messages <-chan wire.Message) {
-		m.Flush()
-		opened(t, m)
-		wakes(t, m, "c:1", messages)
-	})
-}
-
 // An inbox delivers each message once, and none after Close.
 func TestMemoryInboxIsClosedWhileItDelivers(t *testing.T) {
 	m, _ := memoryAt(t)
