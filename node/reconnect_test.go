@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -146,33 +145,14 @@ type cutter struct {
 func newCutter(t testing.TB, target string) *cutter {
 	t.Helper()
 	c := &cutter{target: target}
-	c.Front = redisproc.Serve(t, c.carry)
+	c.Front = redisproc.Relay(t, target, c.carry, redisproc.Copy)
 	return c
 }
 
 // carry forwards in turns, because the client has one exchange at a time.
-func (c *cutter) carry(down net.Conn) {
+func (c *cutter) carry(up, down net.Conn) {
 	c.conns.Add(1)
-	defer func() { _ = down.Close() }()
-	up, err := net.Dial("tcp", c.target)
-	if err != nil {
-		return
-	}
-	var answers sync.WaitGroup
-	defer answers.Wait()
-	defer func() { _ = up.Close() }()
-	asked, told := make([]byte, 1<<20), make([]byte, 1<<20)
-	answers.Go(func() {
-		for {
-			n, err := up.Read(told)
-			if err != nil {
-				_ = down.Close()
-				return
-			}
-			_, _ = down.Write(told[:n])
-		}
-	})
-	for {
+	for asked := make([]byte, 1<<20); ; {
 		n, err := down.Read(asked)
 		if err != nil {
 			return
@@ -273,46 +253,34 @@ func TestRedisSendsABatchAgainOnlyOnce(t *testing.T) {
 	assert.EqualValues(t, 98, c.cuts.Load())
 }
 
-// turns counts the round trips of a client above TCP: the client writes after the server wrote.
+// turns counts the round trips of clients above TCP: one writes after the server wrote. They have their exchanges one after
+// the other.
 type turns struct {
 	*redisproc.Front
-	n atomic.Int32
+	n     atomic.Int32
+	spoke atomic.Bool // a client was the last to say something
 }
 
 func newTurns(t testing.TB, target string) *turns {
 	t.Helper()
 	w := &turns{}
-	w.Front = redisproc.Serve(t, func(down net.Conn) {
-		up, err := net.Dial("tcp", target)
-		if err != nil {
-			return
-		}
-		var answers sync.WaitGroup
-		defer answers.Wait()
-		defer func() { _ = up.Close() }()
-		var spoke atomic.Bool // the client was the last to say something
-		answers.Go(func() {
-			defer func() { _ = down.Close() }()
+	pass := func(said func()) func(to, from net.Conn) {
+		return func(to, from net.Conn) {
 			for buf := make([]byte, 1<<16); ; {
-				n, err := up.Read(buf)
+				n, err := from.Read(buf)
 				if err != nil {
 					return
 				}
-				spoke.Store(false)
-				_, _ = down.Write(buf[:n])
+				said()
+				_, _ = to.Write(buf[:n])
 			}
-		})
-		for buf := make([]byte, 1<<16); ; {
-			n, err := down.Read(buf)
-			if err != nil {
-				return
-			}
-			if !spoke.Swap(true) {
-				w.n.Add(1)
-			}
-			_, _ = up.Write(buf[:n])
 		}
-	})
+	}
+	w.Front = redisproc.Relay(t, target, pass(func() {
+		if !w.spoke.Swap(true) {
+			w.n.Add(1)
+		}
+	}), pass(func() { w.spoke.Store(false) }))
 	return w
 }
 

@@ -39,23 +39,11 @@ var (
 	noMessagePack   = [2]string{"cmsgpack", "cmsgpacX"}
 )
 
-// renaming proxies a connection to the server at target, and replaces a text in what the client sends.
-func renaming(target string, texts [2]string) func(net.Conn) {
-	return func(c net.Conn) {
-		up, err := net.Dial("tcp", target)
-		if err != nil {
-			return
-		}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_, _ = io.Copy(c, up)
-			_ = c.Close()
-		}()
-		_, _ = io.Copy(&renamer{to: up, texts: texts}, c)
-		_ = up.Close()
-		<-done
-	}
+// renaming is another address of a server. It replaces a text in what clients send.
+func renaming(t testing.TB, server *redisproc.Server, texts [2]string) *redisproc.Front {
+	t.Helper()
+	replaces := func(to, from net.Conn) { _, _ = io.Copy(&renamer{to: to, texts: texts}, from) }
+	return redisproc.Relay(t, server.Addr(), replaces, redisproc.Copy)
 }
 
 type renamer struct {
@@ -103,7 +91,7 @@ func TestAllowUnseenLosses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redisproc.Start(t, append(c.opts, redisproc.WithAOF())...)
-			way := redisproc.Serve(t, renaming(server.Addr(), c.hides))
+			way := renaming(t, server, c.hides)
 			n := accepting(t, way.Addr())
 			assert.Empty(t, n.Unseen(), "the node has not connected")
 			for i, r := range everything(n) {
@@ -150,7 +138,7 @@ func TestAllowUnseenLossesOfServerThatTells(t *testing.T) {
 // INFO that only a proxy refuses, and no script, hides nothing.
 func TestAllowUnseenLossesBehindProxyWithoutInfo(t *testing.T) {
 	server := start(t)
-	way := redisproc.Serve(t, renaming(server.Addr(), noPlainInfo))
+	way := renaming(t, server, noPlainInfo)
 	n := accepting(t, way.Addr())
 	want(t, wire.Granted, n, acquire("o1", "a"))
 	assert.Empty(t, n.Unseen())
@@ -165,7 +153,7 @@ func TestAllowUnseenLossesBehindProxyWithoutInfo(t *testing.T) {
 // A server that lacks what batches need is refused at once: otherwise each batch would fail, and be tried again.
 func TestServerWithoutMessagePackIsRefused(t *testing.T) {
 	server := redisproc.Start(t, without(nothingTold))
-	n := accepting(t, redisproc.Serve(t, renaming(server.Addr(), noMessagePack)).Addr())
+	n := accepting(t, renaming(t, server, noMessagePack).Addr())
 	r := do(n, acquire("o1", "a"))[0]
 	require.ErrorIs(t, r.Err, node.ErrMisconfigured)
 	require.ErrorContains(t, r.Err, "cmsgpac")
@@ -177,7 +165,7 @@ func TestServerWithoutMessagePackIsRefused(t *testing.T) {
 // lost, and each would take the other's marker for one of an earlier life of the server.
 func TestBlindProgramBesideOneThatSees(t *testing.T) {
 	server := start(t)
-	way := redisproc.Serve(t, renaming(server.Addr(), noInfoInScripts))
+	way := renaming(t, server, noInfoInScripts)
 	seeing, blind := open(t, server.Addr()), accepting(t, way.Addr())
 	want(t, wire.Granted, seeing, acquire("o1", "a"))
 	for range 3 {
@@ -199,7 +187,7 @@ func TestBlindProgramBesideOneThatSees(t *testing.T) {
 // The first program that sees the identity makes a node recover, once, on which others saw none.
 func TestProgramThatSeesAfterBlindOnes(t *testing.T) {
 	server := redisproc.Start(t)
-	blind := opened(t, accepting(t, redisproc.Serve(t, renaming(server.Addr(), noInfoInScripts)).Addr()))
+	blind := opened(t, accepting(t, renaming(t, server, noInfoInScripts).Addr()))
 	want(t, wire.Granted, blind, acquire("o1", "a"))
 	seeing := open(t, server.Addr())
 	recovering(t, seeing, acquire("o2", "b"))
