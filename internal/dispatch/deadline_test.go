@@ -168,3 +168,24 @@ func TestLateUndoIsAnsweredOnce(t *testing.T) {
 		a.of(t, "undo")
 	})
 }
+
+// TestExpiredCallsForgetWithdrawnOnes: a withdrawn call leaves the queue with those around it that expire.
+func TestExpiredCallsForgetWithdrawnOnes(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
+		gate := make(chan struct{})
+		nd.set(gate, nil)
+		defer close(gate)
+		require.NoError(t, s.submit(ask(a, "first")))
+		synctest.Wait()
+		var calls []*Call
+		for i := range 3 {
+			calls = append(calls, patient(s, ask(a, fmt.Sprint(i)), 30*time.Millisecond))
+			require.NoError(t, s.submit(calls[i]))
+		}
+		require.True(t, s.withdraw(calls[1]))
+		time.Sleep(30 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, 2, a.count())
+		require.Zero(t, s.queue.length())
+	})
+}

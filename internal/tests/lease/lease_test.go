@@ -238,6 +238,20 @@ func TestRenewalWithAllNodesDownFailsAtOnce(t *testing.T) {
 	})
 }
 
+// A call to Extend that failed is not repeated: a Fixed lease then ends when it would have.
+func TestFailedExtendOfAFixedLeaseIsNotRepeated(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
+		end := lease.ValidUntil()
+		f.Stop(0, 1)
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
+		f.Start(0, 1)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, lease.Err())
+		require.Equal(t, end, lease.ValidUntil())
+	})
+}
+
 func TestExtendEndsWithTheLease(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()

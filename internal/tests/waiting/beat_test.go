@@ -2,6 +2,7 @@ package waiting_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -99,6 +100,35 @@ func TestBeatsBeginAnew(t *testing.T) {
 		require.LessOrEqual(t, f.Elapsed(func() { <-second.Done }), 1100*time.Millisecond)
 		require.NoError(t, second.Err)
 	})
+}
+
+// Nodes that were down or hung get beats again: a beat may be the call that finds out that a node is back.
+func TestNodesThatReturnGetBeatsAgain(t *testing.T) {
+	for how, c := range map[string]struct{ goOut, comeBack func(*fleet.Fleet, ...int) }{
+		"down": {(*fleet.Fleet).Stop, (*fleet.Fleet).Start}, "hung": {(*fleet.Fleet).Pause, (*fleet.Fleet).Resume},
+	} {
+		for _, nodes := range [][]int{{0}, {0, 1, 2}} {
+			t.Run(fmt.Sprintf("%d %s", len(nodes), how), func(t *testing.T) {
+				fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+					before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+					client, spies := f.SpiedClient()
+					waits := fleet.StartAcquire(t.Context(), t, client.RedLock("job"))
+					time.Sleep(3 * time.Second)
+					c.goOut(f, nodes...)
+					time.Sleep(5 * time.Second)
+					c.comeBack(f, nodes...)
+					time.Sleep(5 * time.Second)
+					for _, s := range spies {
+						beats := s.Beats()
+						time.Sleep(5 * time.Second)
+						require.Greater(t, s.Beats(), beats+3)
+					}
+					require.NoError(t, before.Release(t.Context()))
+					_ = waits.Has()
+				})
+			})
+		}
+	}
 }
 
 // Nodes that have forgotten a waiter have it in their queues again after the next beat.
