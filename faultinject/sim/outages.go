@@ -115,7 +115,8 @@ func (w *world) endsOutage(one *waiting) {
 	one.cancel()
 }
 
-// endedByOutage checks that a waiter that gives up before its context ends has a MaxOutage, and may have lacked a quorum.
+// endedByOutage checks that a waiter that gives up before its context ends has a MaxOutage, and may have lacked a quorum. On slow
+// links the three round trips that an operation may need exceed the timeout.
 func (w *world) endedByOutage(one *waiting, err error) {
 	w.noteOutages() // this one may have begun since the last look
 	if short := (*quorumlock.NoQuorumError)(nil); errors.As(err, &short) && short.Op == "resize" {
@@ -123,8 +124,8 @@ func (w *world) endedByOutage(one *waiting, err error) {
 	}
 	c, before, held := w.c, w.outageOf(one).before, errors.Is(err, quorumlock.ErrHeld)
 	if !held && !errors.Is(err, quorumlock.ErrNoQuorum) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		!w.mayEnd(one) || !c.Opened || c.Weather.Lose > 0 || c.Weather.Forget > 0 || c.Weather.Late > 0 || c.moves() ||
-		c.Limits != nil && errors.Is(err, node.ErrSettings) {
+		!w.mayEnd(one) || !c.Opened || 6*c.Weather.Most > c.Timeout || c.Weather.Lose > 0 || c.Weather.Forget > 0 || c.Weather.Late > 0 ||
+		c.moves() || c.Limits != nil && errors.Is(err, node.ErrSettings) {
 		return
 	}
 	least, _ := one.task.outageBounds()
