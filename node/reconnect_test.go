@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -253,34 +254,46 @@ func TestRedisSendsABatchAgainOnlyOnce(t *testing.T) {
 	assert.EqualValues(t, 98, c.cuts.Load())
 }
 
-// turns counts the round trips of clients above TCP: one writes after the server wrote. They have their exchanges one after
-// the other.
+// turns counts the round trips of a client above TCP: the client writes after the server wrote.
 type turns struct {
 	*redisproc.Front
-	n     atomic.Int32
-	spoke atomic.Bool // a client was the last to say something
+	n atomic.Int32
 }
 
 func newTurns(t testing.TB, target string) *turns {
 	t.Helper()
 	w := &turns{}
-	pass := func(said func()) func(to, from net.Conn) {
-		return func(to, from net.Conn) {
+	w.Front = redisproc.Serve(t, func(down net.Conn) {
+		up, err := net.Dial("tcp", target)
+		if err != nil {
+			return
+		}
+		var answers sync.WaitGroup
+		defer answers.Wait()
+		defer func() { _ = up.Close() }()
+		var spoke atomic.Bool // the client was the last to say something
+		answers.Go(func() {
+			defer func() { _ = down.Close() }()
 			for buf := make([]byte, 1<<16); ; {
-				n, err := from.Read(buf)
+				n, err := up.Read(buf)
 				if err != nil {
 					return
 				}
-				said()
-				_, _ = to.Write(buf[:n])
+				spoke.Store(false)
+				_, _ = down.Write(buf[:n])
 			}
+		})
+		for buf := make([]byte, 1<<16); ; {
+			n, err := down.Read(buf)
+			if err != nil {
+				return
+			}
+			if !spoke.Swap(true) {
+				w.n.Add(1)
+			}
+			_, _ = up.Write(buf[:n])
 		}
-	}
-	w.Front = redisproc.Relay(t, target, pass(func() {
-		if !w.spoke.Swap(true) {
-			w.n.Add(1)
-		}
-	}), pass(func() { w.spoke.Store(false) }))
+	})
 	return w
 }
 

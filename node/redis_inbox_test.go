@@ -314,8 +314,8 @@ func TestRedisInboxOverTLS(t *testing.T) {
 	wakes(t, n, "c:1", messages)
 }
 
-// The node notices a moved master between two calls. It never changes the master during a call. An old master may not
-// know of the failover and publishes nothing. The inbox therefore follows the operations to the new master.
+// The node notices a moved master between two calls. An old master may not know of the failover and publishes nothing.
+// The inbox therefore follows the operations to the new master.
 func TestRedisInboxFollowsTheOperations(t *testing.T) {
 	t.Parallel()
 	servers := redisproc.StartN(t, 2)

@@ -30,8 +30,8 @@ type Outcome struct {
 	ReleaseTimes []byte `json:"release"`
 	DelayTimes   []byte `json:"delay"`
 
-	// Mallocs, CPU in seconds, Transfers (calls that read or write) and Wakeups (of threads that slept) are the cost of
-	// AllOps.
+	// Mallocs, CPU (in seconds), Transfers (calls that read or write) and Wakeups (of any thread that slept) are the cost
+	// of AllOps.
 	Mallocs    uint64  `json:"mallocs"`
 	CPU        float64 `json:"cpu"`
 	Transfers  int64   `json:"transfers"`

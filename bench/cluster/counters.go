@@ -16,7 +16,7 @@ type Counters struct {
 	CPU time.Duration
 	// Calls counts the calls of each command, from clients and from scripts.
 	Calls map[string]int64
-	// Transfers counts calls that read from clients or write to them, and Wakeups how often the process slept.
+	// Transfers counts reads from clients and writes to them, and Wakeups how often the first thread slept.
 	Transfers, Wakeups int64
 	version            string
 }
@@ -99,7 +99,7 @@ type Work struct {
 	// Commands counts all commands, including those in scripts, and Scripts the calls of scripts. Sent counts the
 	// commands of clients: scripts, and commands outside of them.
 	Commands, Scripts, Sent int64
-	// Transfers counts calls that read from clients or write to them, and Wakeups how often a server slept.
+	// Transfers counts reads from clients and writes to them, and Wakeups how often a server's first thread slept.
 	Transfers, Wakeups int64
 }
 

@@ -2,26 +2,23 @@ package render
 
 import "slices"
 
-// counted are the figures that explain a rate. They scatter less than times.
-var counted = []string{
+// countedFigures are those that explain a rate. They scatter less than times.
+var countedFigures = []string{
 	"client CPU us/op", "server CPU us/op", "allocs/op", "commands/op", "client reads and writes/op", "client wake-ups/op",
 	"server reads and writes/op", "server wake-ups/op",
 }
 
 // counts returns a table of what one operation takes, in each cell that misses a goal, and in the cell that the goal
-// compares it with. It is empty if all goals are reached.
+// compares it with. It leaves out cells in which callers only wait, and is empty if there are no others.
 func (r *Report) counts() string {
 	var shown []*Row
 	for _, g := range goals {
-		if g.verdict(g.value(r.rows)) != notReached {
-			continue
-		}
 		for _, row := range r.rows {
-			if !g.selects(row) {
+			if !g.selects(row) || g.verdict(g.of(row, r.rows)) != notReached {
 				continue
 			}
 			for _, row := range []*Row{row, row.reference(r.rows, g.to)} {
-				if row != nil && !slices.Contains(shown, row) {
+				if row != nil && !slices.Contains(shown, row) && row.stat(named("commands/op")).Rounds > 0 {
 					shown = append(shown, row)
 				}
 			}
@@ -30,10 +27,10 @@ func (r *Report) counts() string {
 	if shown == nil {
 		return ""
 	}
-	lines := [][]string{append([]string{"scenario", "callers", "variant", "peer"}, counted...)}
+	lines := [][]string{append([]string{"scenario", "callers", "variant", "peer"}, countedFigures...)}
 	for _, row := range shown {
 		line := []string{row.Scenario, row.Size(), row.Variant(), row.Peer}
-		for _, name := range counted {
+		for _, name := range countedFigures {
 			line = append(line, row.stat(named(name)).median())
 		}
 		lines = append(lines, line)

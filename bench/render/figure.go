@@ -37,10 +37,10 @@ var figures = slices.Concat(
 		{name: "allocs/op", of: allocs, shown: true},
 		{name: "CPU us/op and node", of: func(r cell.Result) float64 { return per(client(r)+servers(r), float64(r.Nodes)) }},
 		{name: "commands/op", of: commands, shown: true},
-		{name: "client reads and writes/op", of: func(r cell.Result) float64 { return perOp(r, float64(r.Transfers)) }},
-		{name: "client wake-ups/op", of: func(r cell.Result) float64 { return perOp(r, float64(r.Wakeups)) }},
-		{name: "server reads and writes/op", of: func(r cell.Result) float64 { return perOp(r, float64(r.Work.Transfers)) }},
-		{name: "server wake-ups/op", of: func(r cell.Result) float64 { return perOp(r, float64(r.Work.Wakeups)) }},
+		{name: "client reads and writes/op", of: func(r cell.Result) float64 { return counted(r, r.Transfers) }},
+		{name: "client wake-ups/op", of: clientWakeups},
+		{name: "server reads and writes/op", of: func(r cell.Result) float64 { return counted(r, r.Work.Transfers) }},
+		{name: "server wake-ups/op", of: func(r cell.Result) float64 { return counted(r, r.Work.Wakeups) }},
 	},
 	latencies("acquire", func(r cell.Result) *cell.Latency { return r.Acquire }),
 	latencies("release", func(r cell.Result) *cell.Latency { return r.Release }),
@@ -108,6 +108,22 @@ func servers(r cell.Result) float64  { return perOp(r, float64(r.Work.CPU.Micros
 func commands(r cell.Result) float64 { return perOp(r, float64(r.Work.Commands)) }
 
 func perOp(r cell.Result, x float64) float64 { return per(x, float64(r.AllOps)) }
+
+// counted is per operation too. Only Linux counts these, so 0 is none.
+func counted(r cell.Result, n int64) float64 {
+	if n == 0 {
+		return math.NaN()
+	}
+	return perOp(r, float64(n))
+}
+
+// clientWakeups are of all threads. Where callers pass a lock on, most are those of the benchmark.
+func clientWakeups(r cell.Result) float64 {
+	if r.Load == cell.Pass {
+		return math.NaN()
+	}
+	return counted(r, r.Wakeups)
+}
 
 // Figures of held leases.
 func heapPerLease(r cell.Result) float64 {

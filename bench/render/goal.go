@@ -117,15 +117,20 @@ func (g goal) value(all []*Row) (worst Stat) {
 		if !g.selects(r) {
 			continue
 		}
-		s := r.stat(f)
-		if g.to != "" {
-			s = r.ratio(r.reference(all, g.to), f)
-		}
+		s := g.of(r, all)
 		if worst.Rounds == 0 || s.Max > worst.Max && f.worst || s.Median > worst.Median && !f.worst {
 			worst = s
 		}
 	}
 	return worst
+}
+
+// of is the figure of one cell.
+func (g goal) of(r *Row, all []*Row) Stat {
+	if f := named(g.figure); g.to != "" {
+		return r.ratio(r.reference(all, g.to), f)
+	}
+	return r.stat(named(g.figure))
 }
 
 func (g goal) selects(r *Row) bool {

@@ -23,9 +23,6 @@ const (
 	grace = 3 * time.Second
 	// lateness is how much later than this worker another one may end.
 	lateness = 300 * time.Millisecond
-	// overtime is how long callers wait beyond the measured time. The runner counts the servers' work in a time of its own,
-	// and would count the scripts by which a thousand callers leave at the end.
-	overtime = time.Second
 )
 
 // load runs callers that acquire and release locks until the end.
@@ -111,7 +108,7 @@ func (l *load) measure() *cell.Outcome {
 	l.measured.Store(false)
 	o := &cell.Outcome{Seconds: time.Since(began).Seconds(), Ops: l.ops.Load(), Renewals: l.renewals.Load() - renewals}
 	if l.Cell.Load.Waits() {
-		time.Sleep(overtime)
+		time.Sleep(cell.Overtime)
 	}
 	return o
 }
@@ -174,6 +171,7 @@ func (c *caller) run(ctx context.Context) {
 func (c *caller) letPass(number int64) {
 	const least, part = 20 * time.Microsecond, 8
 	for began := time.Now(); !c.stop.Load() && c.witness.grantsOf(c.slot) == number; {
+		runtime.Gosched() // others of this process may run meanwhile
 		pause := unix.NsecToTimeval(int64(max(least, time.Since(began)/part)))
 		_, _ = unix.Select(0, nil, nil, nil, &pause) // if a signal ends it, this looks again
 	}

@@ -19,8 +19,8 @@
 //     command of an owner runs after its release if the network keeps the order;
 //
 //   - progress: when the faults stop, newcomers and old processes can acquire the lock within R
-//     and two seconds, no endless waiter still waits unless its pauses are longer, and a call gives
-//     up after its MaxOutage, and not while a quorum answers;
+//     and two seconds, no endless waiter still waits, unless it spins and its pauses are longer, and
+//     a call gives up after its MaxOutage, and not while a quorum answers;
 //
 //   - waking: a waiter acquires the lock within 1.5 seconds after the last obstacle is gone. If
 //     nothing ever goes wrong and all want one lock, within 0.4 seconds: no wake is lost;

@@ -155,7 +155,7 @@ func (d drawer) rate() float64 {
 
 func (d drawer) weather(timeout time.Duration) Weather {
 	w := Weather{Least: 100 * time.Microsecond}
-	// An operation may take two round trips.
+	// Two round trips are in time. Few operations need a third.
 	w.Most = w.Least + d.UpTo([]time.Duration{time.Millisecond, 10 * time.Millisecond, min(timeout/4, ttl/8)}[d.IntN(3)])
 	w.Lose = []float64{0, 0, 0.02, 0.15}[d.IntN(4)]
 	w.Double = []float64{0, 0, 0, 0.1, 0.5}[d.IntN(5)]

@@ -36,6 +36,7 @@ type link struct {
 }
 
 func newLink(p *process, s *server, w *path, seed uint64) *link {
+	w.broken.Store(false) // another process may have left it so
 	return &link{process: p, server: s, path: w, rng: rand.New(rand.NewPCG(seed, 3)), released: make(map[string]bool), severed: make(chan struct{})}
 }
 
@@ -325,8 +326,7 @@ func (l *link) carry(t trip, serve func(alive bool), answered func()) {
 
 type path struct {
 	there, back direction
-	// broken is set if the client's last exchange failed: it takes the server for down until it asks again, which a client that
-	// wants nothing does not.
+	// broken is set if the client's last exchange failed: it takes the server for down until it asks again.
 	broken atomic.Bool
 }
 
@@ -385,7 +385,7 @@ func (d *direction) slow(by time.Duration, begin bool) {
 
 // state reports whether messages pass without an extra delay both ways, and whether they pass.
 func (w *path) state() (clear, open bool) {
-	clear, open = !w.broken.Load(), true
+	clear, open = true, true
 	for _, d := range []*direction{&w.there, &w.back} {
 		d.mu.Lock()
 		clear, open = clear && d.cuts == 0 && d.extra == 0, open && d.cuts == 0

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -28,10 +29,10 @@ func (w *world) noteOutages() {
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
 	for client := range w.c.Clients {
-		sure, possible := 0, 0
+		sure, possible, asks := 0, 0, w.waiters.ask(client, w.now()-patienceAfter)
 		for i, s := range w.servers {
 			clear, open := w.paths[client][i].state()
-			if grants[i] && clear {
+			if grants[i] && clear && (asks || !w.paths[client][i].broken.Load()) {
 				sure++
 			}
 			if s.runs() && open {
@@ -51,6 +52,12 @@ func (w *world) noteOutages() {
 			w.waiters.outages[lack{client, need}] = o
 		}
 	}
+}
+
+// ask reports whether a client has waited since an instant. One that wants nothing does not notice that a server is back.
+func (ws *waiters) ask(client int, since time.Duration) bool {
+	asks := func(one *waiting) bool { return one.task.Client == client && one.began < since }
+	return slices.ContainsFunc(ws.list, asks) || slices.ContainsFunc(ws.bounded, asks)
 }
 
 func (w *world) outageOf(one *waiting) outage {
@@ -124,13 +131,14 @@ func (w *world) endedByOutage(one *waiting, err error) {
 	}
 	c, before, held := w.c, w.outageOf(one).before, errors.Is(err, quorumlock.ErrHeld)
 	if !held && !errors.Is(err, quorumlock.ErrNoQuorum) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		!w.mayEnd(one) || !c.Opened || 6*c.Weather.Most > c.Timeout || c.Weather.Lose > 0 || c.Weather.Forget > 0 || c.Weather.Late > 0 ||
-		c.moves() || c.Limits != nil && errors.Is(err, node.ErrSettings) {
+		!w.mayEnd(one) || !c.Opened || c.Weather.Lose > 0 || c.Weather.Forget > 0 || c.Weather.Late > 0 || c.moves() ||
+		c.Limits != nil && errors.Is(err, node.ErrSettings) {
 		return
 	}
 	least, _ := one.task.outageBounds()
 	early := w.now()-one.began < least*98/100
-	if held || early || least == 0 || c.undisturbed() || w.now()-before > patienceAfter {
+	inTime := 6*c.Weather.Most <= c.Timeout
+	if held || early || least == 0 || inTime && (c.undisturbed() || w.now()-before > patienceAfter) {
 		w.violated(Progress, "%s gives up %v %s since %v, with a MaxOutage of %v, and enough nodes answer since %v: %v",
 			one.process.label, one.task.Names, one.task.Form, one.began, least, before, err)
 	}

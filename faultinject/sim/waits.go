@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -54,7 +55,7 @@ type waiting struct {
 	// passed is the time since which a later reader reads, or a later call has permits, if one does: this one must be told
 	// soon. It is 0 while an earlier writer waits: its clock may be behind, so that it comes after the later reader.
 	passed time.Duration
-	// unplaced is when an earlier call for permits of its client gave up: this one enters the queues only then.
+	// unplaced is when an earlier call for permits of its client gave up: this one entered the queues only then.
 	unplaced time.Duration
 	// over is set once its wait has failed, or was too long.
 	over   bool
@@ -201,14 +202,29 @@ func (w *world) examine(one *waiting, looks []func() ([]wire.Holder, bool)) {
 }
 
 // progressAfter is how long a waiter may need once nodes have recovered. One that spins pauses for up to eight latencies, as
-// Config.RetryMax says. They are those that its client has measured, perhaps of a node that stood still. It may pause so before it
-// finds a node that has lost its memory, which only then begins to recover, and again afterwards. Others ask in each beat.
+// Config.RetryMax says: the median of those that its client measured, perhaps while nodes stood still. Two such pauses may pass: one
+// before it finds a node that lost its memory, whose recovery begins only then, and one after the recovery.
 func (w *world) progressAfter(one *waiting) time.Duration {
 	patience := 2*time.Second + roundTrips*w.c.Weather.Most
-	if one.task.Spin && len(w.c.Faults) > 0 {
+	if n := len(w.servers); one.task.Spin && w.c.slowed() >= n-n/2 {
 		patience += 2 * 8 * w.c.Timeout
 	}
 	return patience
+}
+
+// slowed returns how many nodes a fault may slow down, so that their answers come late.
+func (c *Case) slowed() int {
+	nodes := map[int]bool{}
+	for _, step := range c.Faults {
+		switch {
+		case slices.Contains(losses, step.Fault):
+		case step.Node == faultinject.All:
+			return len(c.Nodes)
+		default:
+			nodes[step.Node] = true
+		}
+	}
+	return len(nodes)
 }
 
 // inTurn checks that no earlier waiter is passed over, if all waiters want the lock in FIFO order. Readers are woken
@@ -245,7 +261,7 @@ func (w *world) permitsInTurn(next *waiting, granted bool) {
 		lead := place(next) - place(other)
 		switch {
 		case other.task.Permits == 0:
-		case !granted && other.task.Client == next.task.Client:
+		case !granted && other.task.Client == next.task.Client && next.began <= other.began:
 			other.unplaced = now
 		case !granted:
 		case lead <= mostLate:

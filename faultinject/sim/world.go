@@ -300,11 +300,16 @@ func (w *world) nothingLasts() {
 	}
 }
 
+// placeLasts is longer than nodes keep a place in a queue after a beat: three beats and two timeouts.
+const placeLasts = 4 * time.Second
+
 // nobodyWaits checks that no node has a place in a queue for a waiter that has left. A server that was killed may have it again from
 // its disk, until the place expires.
 func (w *world) nobodyWaits() {
 	for i, s := range w.servers {
-		if slices.ContainsFunc(w.c.Faults, func(s faultinject.Step) bool { return s.Fault == faultinject.Kill && s.Node == i }) {
+		if slices.ContainsFunc(w.c.Faults, func(step faultinject.Step) bool {
+			return step.Fault == faultinject.Kill && step.Node == i && w.now() < step.At+placeLasts
+		}) {
 			continue
 		}
 		for _, name := range names {

@@ -145,7 +145,7 @@ func (m *moving) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	}
 }
 
-// A node gets the vote of its server once the other address of that server leads elsewhere.
+// Each of two addresses that swap their servers has the vote of the other one's former server soon.
 func TestNodesThatSwapTheirServersVoteAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second, a := &moving{}, &moving{}, &answers{}
@@ -168,6 +168,7 @@ func TestNodesThatSwapTheirServersVoteAgain(t *testing.T) {
 	})
 }
 
+// A node gets the vote of its server once the other address of that server leads elsewhere.
 func TestTwinVotesOnceTheOtherHasMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second, a := &moving{}, &moving{}, &answers{}

@@ -116,8 +116,8 @@ func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 }
 
 // The nodes keep a detached lease for the rest of its time, and a released one for the rest of its MinHold, whether its
-// TTL is shorter or longer than that. Rivals wait for it, also when the client has been closed or is dead, and also when that
-// was instead of a release. A dead holder shortens no TTL.
+// TTL is shorter or longer than that. Rivals wait for it, even if the client is closed or dies, after the release or instead
+// of it. A holder that dies cannot shorten its TTL.
 func TestDetachAndMinHoldKeepRivalsWaiting(t *testing.T) {
 	const hold = 3 * time.Second
 	for how, o := range map[string]quorumlock.LockOptions{

@@ -238,7 +238,7 @@ func TestRenewalWithAllNodesDownFailsAtOnce(t *testing.T) {
 	})
 }
 
-// A call to Extend that failed is not repeated: a Fixed lease then ends when it would have.
+// A call to Extend that failed is not repeated: a Fixed lease then ends when it would have anyway.
 func TestFailedExtendOfAFixedLeaseIsNotRepeated(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(quorumlock.LockOptions{Fixed: true}))

@@ -24,7 +24,8 @@ func TestLastNestedLeaseReleasesTheLock(t *testing.T) {
 		inner, err := lock.Acquire(context.WithValue(outer.Context(), key{}, "value"))
 		require.NoError(t, err)
 		require.Equal(t, outer.Owner(), inner.Owner())
-		require.Equal(t, outer.Token(), inner.Token())
+		token := outer.Token()
+		require.Equal(t, token, inner.Token())
 		require.Equal(t, "value", inner.Context().Value(key{}))
 		innermost, err := lock.TryAcquire(inner.Context())
 		require.NoError(t, err)
@@ -42,6 +43,7 @@ func TestLastNestedLeaseReleasesTheLock(t *testing.T) {
 
 		require.NoError(t, inner.Release(t.Context()))
 		require.ErrorIs(t, context.Cause(inner.Context()), quorumlock.ErrReleased)
+		require.Equal(t, token, inner.Token(), "the token stays readable after the end")
 		f.RequireNoKeys()
 	})
 }
