@@ -171,7 +171,6 @@ func (c *caller) run(ctx context.Context) {
 func (c *caller) letPass(number int64) {
 	const least, part = 20 * time.Microsecond, 8
 	for began := time.Now(); !c.stop.Load() && c.witness.grantsOf(c.slot) == number; {
-		runtime.Gosched() // others of this process may run meanwhile
 		pause := unix.NsecToTimeval(int64(max(least, time.Since(began)/part)))
 		_, _ = unix.Select(0, nil, nil, nil, &pause) // if a signal ends it, this looks again
 	}
