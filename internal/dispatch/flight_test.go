@@ -199,7 +199,7 @@ func TestOrderOfCallsToAFarNode(t *testing.T) {
 					names = append(names, other)
 				}
 				op := &wire.Op{Kind: wire.Acquire, Names: names, Owner: owner}
-				if rng.IntN(4) == 0 { // of permits; a release within MinHold does not name their pool
+				if rng.IntN(4) == 0 { // for a permit: a release within MinHold does not name the pool of its slot
 					names = []string{fmt.Sprint("slot ", rng.IntN(3))}
 					op.Names = names
 					if rng.IntN(2) == 0 {

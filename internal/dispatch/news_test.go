@@ -145,19 +145,26 @@ func (m *moving) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	}
 }
 
-// Each of two addresses that swap their servers has the vote of the other one's former server soon.
-func TestNodesThatSwapTheirServersVoteAgain(t *testing.T) {
+// onTwo runs a test on two addresses that lead to servers with these identities. vote asks one of them.
+func onTwo(t *testing.T, one, two string, f func(first, second *moving, vote func(i int, owner string) error)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		first, second, a := &moving{}, &moving{}, &answers{}
-		first.identity.Store("x")
-		second.identity.Store("y")
+		first.identity.Store(one)
+		second.identity.Store(two)
 		n := newNodes(&events{}, first, second)
 		defer n.Close()
-		vote := func(i int, owner string) error {
+		f(first, second, func(i int, owner string) error {
 			require.NoError(t, n.Submit(i, ask(a, owner)))
 			synctest.Wait()
 			return a.of(t, owner).Err
-		}
+		})
+	})
+}
+
+// If two addresses swap their servers, each soon has the vote of the server that it leads to.
+func TestNodesThatSwapTheirServersVoteAgain(t *testing.T) {
+	onTwo(t, "x", "y", func(first, second *moving, vote func(i int, owner string) error) {
 		require.NoError(t, vote(0, "first"))
 		require.NoError(t, vote(1, "second"))
 		first.identity.Store("y")
@@ -170,17 +177,7 @@ func TestNodesThatSwapTheirServersVoteAgain(t *testing.T) {
 
 // A node gets the vote of its server once the other address of that server leads elsewhere.
 func TestTwinVotesOnceTheOtherHasMoved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		first, second, a := &moving{}, &moving{}, &answers{}
-		first.identity.Store("x")
-		second.identity.Store("x")
-		n := newNodes(&events{}, first, second)
-		defer n.Close()
-		vote := func(i int, owner string) error {
-			require.NoError(t, n.Submit(i, ask(a, owner)))
-			synctest.Wait()
-			return a.of(t, owner).Err
-		}
+	onTwo(t, "x", "x", func(first, second *moving, vote func(i int, owner string) error) {
 		require.NoError(t, vote(0, "first"))
 		require.ErrorIs(t, vote(1, "second"), node.ErrSameServer)
 		first.identity.Store("y")
