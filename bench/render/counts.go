@@ -2,14 +2,14 @@ package render
 
 import "slices"
 
-// countedFigures are those that explain a rate. They scatter less than times.
+// countedFigures explain a rate, and scatter less than times.
 var countedFigures = []string{
 	"client CPU us/op", "server CPU us/op", "allocs/op", "commands/op", "client reads and writes/op", "client wake-ups/op",
 	"server reads and writes/op", "server wake-ups/op",
 }
 
-// counts returns a table of what one operation takes, in each cell that misses a goal, and in the cell that the goal
-// compares it with. It leaves out cells in which callers only wait, and is empty if there are no others.
+// counts returns a table of the cost of one operation, with a row for each cell that misses a goal, and for the cell that
+// the goal compares it with. It leaves out cells in which callers only wait, and is empty if there are no others.
 func (r *Report) counts() string {
 	var shown []*Row
 	for _, g := range goals {

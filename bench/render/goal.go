@@ -143,7 +143,7 @@ func (g goal) selects(r *Row) bool {
 }
 
 // Goals returns a table of the goals: the measured figure, and whether the goal is reached. Only a run of all
-// cells lists goals that were not measured. A second table explains those that are missed.
+// cells lists goals that were not measured. A second table explains the missed goals.
 func (r *Report) Goals() string {
 	lines := [][]string{{"scenario", "callers", "variant", "peer", "figure", "goal", "median", "least - most", "verdict"}}
 	n := 0

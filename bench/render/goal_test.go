@@ -85,8 +85,7 @@ func TestQuickRunHasNoVerdicts(t *testing.T) {
 	assert.Contains(t, r.markdown(), "Its figures mean nothing")
 }
 
-// TestMissedGoalsShowWhatTheyTake: the counts of a cell that misses a goal stand beside those of the cell that it is
-// compared with.
+// TestMissedGoalsShowWhatTheyTake: if a cell misses a goal, its counts stand beside the counts of its reference.
 func TestMissedGoalsShowWhatTheyTake(t *testing.T) {
 	r := ofAGoalsRun(t)
 	assert.Empty(t, new(Report).counts(), "nothing was measured")

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -47,4 +48,9 @@ func TestMeasuredOperations(t *testing.T) {
 	assert.EqualValues(t, 3, times.Count, "those that began in the measured time")
 	assert.EqualValues(t, 2, l.ops.Load(), "those that ended in it, too")
 	assert.EqualValues(t, 5, l.all.Load())
+}
+
+func TestTransfersAreCounted(t *testing.T) {
+	before := transfers() // it reads a file itself
+	assert.Equal(t, runtime.GOOS == "linux", transfers() > before)
 }
