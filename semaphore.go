@@ -83,7 +83,7 @@ func tooManyPermits(n, size int) string {
 //
 // Acquire is FIFO: across clients in the order in which they came, and within a client in the order
 // of calls, as exactly as clocks agree. A waiter for several permits is not overtaken by waiters
-// for fewer: these wait until it has its permits. Not yet mended: a call that comes just as an
+// for fewer: these wait until it has its permits. Known exception: a call that comes just as an
 // earlier one of its client is granted may pass others of that client. Waiters need not poll: a
 // release wakes as many waiters as its permits can serve.
 //

@@ -91,8 +91,8 @@ func everyWaitOps() []wire.Op {
 	}
 }
 
-// eachIsNeeded requires that operations run with these rights, and that some of them are refused without any one of the last
-// ones, those that are to be tested.
+// eachIsNeeded requires that operations run with all of these rights, and that without any one of the tested rights some
+// operation is refused.
 func eachIsNeeded(t *testing.T, run func(rules ...string) []wire.Reply, others, tested string) {
 	t.Helper()
 	rules := strings.Fields(others + " " + tested)

@@ -202,7 +202,7 @@ func (w *world) examine(one *waiting, looks []func() ([]wire.Holder, bool)) {
 }
 
 // progressAfter is how long a waiter may need once nodes have recovered. One that spins pauses for up to eight latencies, as
-// Config.RetryMax says: the median of those that its client measured, perhaps while nodes stood still. Two such pauses may pass: one
+// Config.RetryMax says: the median that its client measured, perhaps while nodes stood still. Two such pauses may pass: one
 // before it finds a node that lost its memory, whose recovery begins only then, and one after the recovery.
 func (w *world) progressAfter(one *waiting) time.Duration {
 	patience := 2*time.Second + roundTrips*w.c.Weather.Most
