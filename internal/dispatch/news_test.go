@@ -177,7 +177,7 @@ func TestNodesThatSwapTheirServersVoteAgain(t *testing.T) {
 
 // A node gets the vote of its server once the other address of that server leads elsewhere.
 func TestTwinVotesOnceTheOtherHasMoved(t *testing.T) {
-	onTwo(t, "x", "x", func(first, second *moving, vote func(i int, owner string) error) {
+	onTwo(t, "x", "x", func(first, _ *moving, vote func(i int, owner string) error) {
 		require.NoError(t, vote(0, "first"))
 		require.ErrorIs(t, vote(1, "second"), node.ErrSameServer)
 		first.identity.Store("y")
