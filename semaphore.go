@@ -83,9 +83,8 @@ func tooManyPermits(n, size int) string {
 //
 // Acquire is FIFO: across clients in the order in which they came, and within a client in the order
 // of calls, as exactly as clocks agree. A waiter for several permits is not overtaken by waiters
-// for fewer: these wait until it has its permits. Known exception: a call that comes just as an
-// earlier one of its client is granted may pass others of that client. Waiters need not poll: a
-// release wakes as many waiters as its permits can serve.
+// for fewer: these wait until it has its permits. Calls that ask at the same time may be answered in
+// any order. Waiters need not poll: a release wakes as many waiters as its permits can serve.
 //
 // If permits are free, Acquire takes one round trip when this client knows which slots are free.
 // Otherwise the nodes tell it, and it takes two. See docs/semaphore.md.

@@ -151,6 +151,15 @@ func (r *Request) Size() (size int, version uint64) {
 	return r.Pool.sizeLocked(r.Permits)
 }
 
+// MayFit reports whether there are enough permits beside those that this client holds or asks for.
+func (r *Request) MayFit() bool {
+	p := r.Pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	size, _ := p.sizeLocked(r.Permits)
+	return p.own+r.Want <= size
+}
+
 // OtherSize returns the number of permits that another client has set, if the caller was configured
 // with another number. It returns each setting once.
 func (r *Request) OtherSize() (size int, ok bool) {

@@ -67,6 +67,9 @@ type localQueue struct {
 	heldBy *lease.Grant
 	// head and tail are the ends of the list of waiters.
 	head, tail *waiter
+	// unasked is the first waiter that has begun no attempt, or nil. Waiters for permits begin in their order, so those
+	// behind it have begun none either.
+	unasked *waiter
 	// attempting counts the waiters that make an attempt, blocked the waiters that are known to
 	// wait for others.
 	attempting, blocked int32
@@ -85,10 +88,16 @@ type queueHistory struct {
 	turnStart, turnRest time.Duration
 	// lastErr is the result of the last attempt of this queue.
 	lastErr error
+	// denied is set once the nodes have denied permits to a waiter. Then those behind the first may ask for room/roomUnit
+	// permits; see localQueue.hasRoom.
+	denied bool
+	room   int
 	// outage is when the attempts began since which too few nodes answered; 0 if the last attempt had answers of enough.
 	// outageSeen is when the last of them ended.
 	outage, outageSeen time.Duration
 }
+
+const roomUnit = 16
 
 // ensureHistory returns the queue's history, and allocates it if necessary.
 func (q *localQueue) ensureHistory() *queueHistory {
@@ -200,12 +209,53 @@ func (qs *Queues) remove(w *waiter) {
 		w.blocked = false
 		q.blocked--
 	}
+	q.pass(w)
 	first := w.prev == nil
 	w.queue, w.prev, w.next = nil, nil, nil
 	if first && q.head != nil && q.head.mayAttempt() {
 		q.head.signal()
 	}
+	q.letInNext()
 	qs.forgetIfEmpty(keyOf(w.spec), q)
+}
+
+// pass notes that a waiter begins an attempt or leaves. Requires the mutex of Queues.
+func (q *localQueue) pass(w *waiter) {
+	if q.unasked == w {
+		q.unasked = w.next
+	}
+}
+
+// letInNext wakes the next waiter for permits if it may ask the nodes. That one then wakes the next. Requires the mutex of
+// Queues.
+func (q *localQueue) letInNext() {
+	if w := q.unasked; w != nil && w.spec.Slots != nil && w.mayAttempt() {
+		w.signal()
+	}
+}
+
+// hasRoom reports whether a waiter behind the first may ask for permits: it is next, none is known to wait for others, and
+// there may be enough besides those that this client has and asks for. Requires the mutex of Queues.
+//
+// Once the nodes have denied some, other clients have or want the rest. Each attempt in vain would add to the queues of the
+// nodes, which each release there must look through. So waiters behind the first then only ask for what this client gives
+// back, and for a little more, which they find if other clients leave it.
+func (q *localQueue) hasRoom(w *waiter) bool {
+	s, h := w.spec.Slots, q.history
+	return q.unasked == w && q.blocked == 0 && int(q.attempting) < s.Permits && s.MayFit() &&
+		(h == nil || !h.denied || h.room >= roomUnit*s.Want)
+}
+
+// gaveBack notes that this client gave back permits. While a waiter is known to wait, that one or other clients get most
+// of them. Requires the mutex of Queues.
+func (q *localQueue) gaveBack(permits int) {
+	switch {
+	case q.history == nil:
+	case q.blocked == 0:
+		q.history.room += (roomUnit + 1) * permits
+	default:
+		q.history.room += roomUnit / 4 * permits
+	}
 }
 
 // OnTaken implements lease.Locals.
@@ -234,11 +284,18 @@ func (qs *Queues) OnReleased(g *lease.Grant) {
 	defer qs.mu.Unlock()
 	s := g.Spec()
 	q := qs.by[keyOf(s)]
-	if s.Slots != nil && q != nil && q.head != nil && (q.head.visibleTicket == nil || q.head.visibleTicket.mayBeFirst()) {
-		q.head.stale = true
-		q.head.signal()
-	}
-	if q == nil || q.heldBy != g {
+	switch {
+	case q == nil:
+		return
+	case s.Slots != nil:
+		if w := q.head; w != nil && (w.visibleTicket == nil || w.visibleTicket.mayBeFirst()) {
+			w.stale = true
+			w.signal()
+		}
+		q.gaveBack(s.Slots.Want)
+		q.letInNext()
+		return
+	case q.heldBy != g:
 		return
 	}
 	q.heldBy = nil

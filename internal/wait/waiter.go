@@ -69,6 +69,9 @@ func (qs *Queues) newWaiter(s *lease.Spec, trace lease.Trace) *waiter {
 		q.tail.next = w
 	}
 	q.tail = w
+	if q.unasked == nil {
+		q.unasked = w
+	}
 	return w
 }
 
@@ -182,6 +185,10 @@ func (w *waiter) planNext(again lease.Retry, err error) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	w.nextAttempt = due
+	if held && w.spec.Slots != nil {
+		h := w.queue.ensureHistory()
+		h.denied, h.room = true, h.room/2 // half of that was too much
+	}
 	if held && sharesCalls(w.spec) {
 		qs.denials.record(keyOf(w.spec), now)
 	}
@@ -302,12 +309,23 @@ func (w *waiter) untilAttempt() (given *lease.Lease, signals <-chan struct{}, wa
 	}
 	switch {
 	case wait <= 0:
-		w.attempting, w.stale, w.followed = true, false, w.next != nil
-		w.queue.attempting++
+		w.begin()
 	default:
 		w.ensureSignals()
 	}
 	return nil, w.signals, wait, nil
+}
+
+// begin notes that the waiter begins an attempt. Then the next one for permits may begin too. Requires the mutex of Queues.
+func (w *waiter) begin() {
+	q, h := w.queue, w.queue.history
+	w.attempting, w.stale, w.followed = true, false, w.next != nil
+	q.attempting++
+	if h != nil && h.denied && q.unasked == w && q.head != w {
+		h.room -= roomUnit * w.spec.Slots.Want
+	}
+	q.pass(w)
+	q.letInNext()
 }
 
 // mayAttempt reports whether the waiter may talk to the nodes. Requires the mutex of Queues.
@@ -316,11 +334,11 @@ func (w *waiter) untilAttempt() (given *lease.Lease, signals <-chan struct{}, wa
 //
 // All readers may, since one reader's lease does not serve another.
 //
-// Waiters for permits of a semaphore may together, while none is known to wait for others and there
-// may be enough permits for all. A waiter with a ticket is woken for itself, so it may too.
+// Waiters for permits of a semaphore may together, in their order, while there is room for them. One
+// that has a ticket, or is parked, is woken for itself, so it may too.
 func (w *waiter) mayAttempt() bool {
 	if w.spec.Slots != nil {
-		return w.queue.head == w || w.visibleTicket != nil || w.queue.blocked == 0 && int(w.queue.attempting) < w.spec.Slots.Permits
+		return w.queue.head == w || w.visibleTicket != nil || w.queue.hasRoom(w) || w.parked
 	}
 	return w.spec.Reads || w.queue.head == w && w.queue.heldBy == nil
 }

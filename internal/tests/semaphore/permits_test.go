@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
@@ -199,6 +200,127 @@ func TestWaitersForPermitsAreServedInOrder(t *testing.T) {
 		require.Less(t, got[11]-got[0], 90*time.Millisecond, "24 permits for 10 ms each, 4 at a time: 60 ms at best")
 		f.RequireNoKeys()
 	})
+}
+
+// A call that comes just as an earlier one of its client is granted does not pass those that still wait.
+func TestNewCallForPermitsPassesNoOther(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		other := f.Client().Semaphore("jobs", 3)
+		var held []*quorumlock.Lease
+		for range 3 {
+			held = append(held, permits(t, other, 1))
+		}
+		client, _ := f.DistantClient(5 * time.Millisecond)
+		s := client.Semaphore("jobs", 3)
+		var calls []*fleet.Acquisition
+		for range 3 {
+			calls = append(calls, acquire(t, s, 1))
+			time.Sleep(time.Second) // those behind the first ask no node
+		}
+		for _, lease := range held {
+			require.NoError(t, lease.Release(t.Context()))
+		}
+		<-calls[0].Done
+		last := acquire(t, s, 1)
+		time.Sleep(time.Second)
+		for _, call := range calls {
+			call.Has()
+		}
+		require.True(t, last.Waits())
+	})
+}
+
+// A call for many permits that must wait is not passed by one for few, even if both ask at the same time.
+func TestCallForFewPermitsDoesNotPassOneForMany(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, _ := f.DistantClient(5 * time.Millisecond)
+		s := client.Semaphore("jobs", 4)
+		held := permits(t, s, 2)
+		many, few := acquire(t, s, 3), acquire(t, s, 1)
+		time.Sleep(time.Second)
+		require.True(t, many.Waits())
+		require.True(t, few.Waits())
+		require.NoError(t, held.Release(t.Context()))
+		time.Sleep(time.Second)
+		many.Has()
+		few.Has()
+	})
+}
+
+// Calls that come at the same time, in whatever order they look, ask at the same time while there are enough permits.
+func TestCallsForFreePermitsDoNotWaitForEachOther(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, _ := f.DistantClient(10 * time.Millisecond)
+		s := client.Semaphore("jobs", 1024)
+		permits(t, s, 1) // from now on, the nodes know the client's list
+		begin := make(chan struct{})
+		var wg sync.WaitGroup
+		var leases [900]*quorumlock.Lease
+		for i := range leases {
+			wg.Go(func() {
+				<-begin
+				var err error
+				leases[i], err = s.Acquire(t.Context(), 1)
+				assert.NoError(t, err)
+			})
+		}
+		fleet.Settle()
+		took := f.Elapsed(func() { close(begin); wg.Wait() })
+		require.LessOrEqual(t, took, 300*time.Millisecond, "in 20 ms, a node answers some 128 of them")
+		runtime.KeepAlive(leases)
+	})
+}
+
+// Callers that return soon share the permits, in one client and in several: none waits for long, and few attempts are in
+// vain, since each of these costs the nodes a place in their queues.
+func TestCrowdSharesPermits(t *testing.T) {
+	const callers, rounds = 512, 5
+	for _, c := range []struct {
+		clients, most int
+		all, longest  time.Duration
+	}{
+		{1, 1, 1200 * time.Millisecond, 500 * time.Millisecond},
+		{1, 3, 1500 * time.Millisecond, 500 * time.Millisecond},
+		{2, 1, 3 * time.Second, 1500 * time.Millisecond},
+		{2, 3, 3 * time.Second, 1500 * time.Millisecond},
+	} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			var wg sync.WaitGroup
+			var longest atomic.Int64
+			var nodes []*fleet.Spy
+			call := func(s *quorumlock.Semaphore, permits int) {
+				came := f.Clock.Now()
+				lease, err := s.Acquire(t.Context(), permits)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				waited := int64(f.Clock.Now() - came)
+				for most := longest.Load(); most < waited && !longest.CompareAndSwap(most, waited); most = longest.Load() {
+				}
+				time.Sleep(10 * time.Millisecond)
+				assert.NoError(t, lease.Release(t.Context()))
+			}
+			took := f.Elapsed(func() {
+				for range c.clients {
+					client, spies := f.DistantClient(2 * time.Millisecond)
+					nodes = append(nodes, spies...)
+					s := client.Semaphore("jobs", 128)
+					for i := range callers / c.clients {
+						wg.Go(func() {
+							for round := range rounds {
+								call(s, 1+(i*7+round)%c.most)
+							}
+						})
+					}
+				}
+				wg.Wait()
+			})
+			require.LessOrEqual(t, took, c.all, "%+v", c)
+			require.LessOrEqual(t, time.Duration(longest.Load()), c.longest, "%+v", c)
+			require.LessOrEqual(t, fleet.TotalAsked(nodes)/len(f.Nodes), callers*rounds*3/2, "%+v", c)
+		})
+	}
 }
 
 // overtaken is a node on which another client has always just set the number of permits.
