@@ -46,7 +46,7 @@ end
 if pool and (keep or redis.pcall('EXISTS', queue, KEYS[5]) ~= 0) then
   local line = pools()
   if ARGV[4] then
-    line.queue.rejoin({pool}, ARGV[4], ARGV[5], keep)
+    line.queue.rejoin({pool}, ARGV[4], ARGV[5], keep, removed == 0)
   end
   local fits, size = pcall(in_force, pool, ARGV[2], ARGV[3])
   line.wake_free(pool, fits and size or tonumber(ARGV[2]), keep and ARGV[4], freed)

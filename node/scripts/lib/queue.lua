@@ -413,13 +413,13 @@ local function queues(pooled)
   -- keep is nil. It ignores errors, since they concern only this waiter. The waiter counts as
   -- expected since it took the names: it keeps its place and gets no new privilege. Otherwise a
   -- waiter that never reaches a quorum could keep the names from all others by taking them again
-  -- and again.
-  local function rejoin(names, waiter, ticket, keep)
+  -- and again. If it had none of them, and that is set as denied, it only waits.
+  local function rejoin(names, waiter, ticket, keep, denied)
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
     for _, name in ipairs(names) do
       if keep then
-        if pcall(enter, name, waiter, ticket, keep, now) then
+        if pcall(enter, name, waiter, ticket, keep, now) and not denied then
           pcall(expect_all, {name}, waiter, now)
         end
       else
