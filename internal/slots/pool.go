@@ -151,13 +151,14 @@ func (r *Request) Size() (size int, version uint64) {
 	return r.Pool.sizeLocked(r.Permits)
 }
 
-// MayFit reports whether there are enough permits beside those that this client holds or asks for.
-func (r *Request) MayFit() bool {
+// MayFit reports whether there are enough permits beside those that this client holds or asks for, and more permits than
+// calls that ask.
+func (r *Request) MayFit(calls int) bool {
 	p := r.Pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	size, _ := p.sizeLocked(r.Permits)
-	return p.own+r.Want <= size
+	return p.own+r.Want <= size && calls < size
 }
 
 // OtherSize returns the number of permits that another client has set, if the caller was configured

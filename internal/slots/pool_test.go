@@ -107,3 +107,18 @@ func TestUnusedPoolsAreForgotten(t *testing.T) {
 	require.Equal(t, wire.Pool{Name: used.Name(), Size: 2}, ps.OnNodes(used.Name()))
 	require.Zero(t, ps.OnNodes("other"))
 }
+
+func TestMayFit(t *testing.T) {
+	p := NewPools(1, func() float64 { return 0 }).Of("jobs")
+	held, more := Request{Pool: p, Want: 3, Permits: 10}, Request{Pool: p, Want: 4, Permits: 10}
+	_, _, ok := held.Choose(1, nil)
+	require.True(t, ok)
+	require.True(t, more.MayFit(9))
+	require.False(t, more.MayFit(10), "as many calls ask as there are permits")
+	p.LearnSize(7, 1)
+	require.True(t, more.MayFit(6))
+	p.LearnSize(6, 2)
+	require.False(t, more.MayFit(0))
+	p.LearnSize(20, 3)
+	require.True(t, more.MayFit(15), "more permits were set than were configured")
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/slots"
 )
 
 // Queues are the local queues of one client: the waiters of one lock each. Usually only the first
@@ -88,10 +89,10 @@ type queueHistory struct {
 	turnStart, turnRest time.Duration
 	// lastErr is the result of the last attempt of this queue.
 	lastErr error
-	// denied is set once the nodes have denied permits to a waiter. Then those behind the first may ask for room/roomUnit
-	// permits; see localQueue.hasRoom.
-	denied bool
-	room   int
+	// denied is set once the nodes have denied permits to a waiter. Then those behind the first may ask for
+	// max(freed, came)/roomUnit permits: as many as this client gives back, or as new calls want. See localQueue.hasRoom.
+	denied      bool
+	freed, came int
 	// outage is when the attempts began since which too few nodes answered; 0 if the last attempt had answers of enough.
 	// outageSeen is when the last of them ended.
 	outage, outageSeen time.Duration
@@ -226,8 +227,9 @@ func (q *localQueue) pass(w *waiter) {
 	}
 }
 
-// letInNext wakes the next waiter for permits if it may ask the nodes. That one then wakes the next. Requires the mutex of
-// Queues.
+// letInNext wakes the next waiter for permits if it may ask the nodes. That one then wakes the next. Nobody is woken when an
+// attempt outside this queue ends: then the next one waits until another event, such as the end of the first one's attempt.
+// Requires the mutex of Queues.
 func (q *localQueue) letInNext() {
 	if w := q.unasked; w != nil && w.spec.Slots != nil && w.mayAttempt() {
 		w.signal()
@@ -238,24 +240,29 @@ func (q *localQueue) letInNext() {
 // there may be enough besides those that this client has and asks for. Requires the mutex of Queues.
 //
 // Once the nodes have denied some, other clients have or want the rest. Each attempt in vain would add to the queues of the
-// nodes, which each release there must look through. So waiters behind the first then only ask for what this client gives
-// back, and for a little more, which they find if other clients leave it.
+// nodes, which each release there must look through. So waiters behind the first then ask for no more than this client gives
+// back, or than new calls want, and for a little more, which they find if other clients leave it.
 func (q *localQueue) hasRoom(w *waiter) bool {
 	s, h := w.spec.Slots, q.history
-	return q.unasked == w && q.blocked == 0 && int(q.attempting) < s.Permits && s.MayFit() &&
-		(h == nil || !h.denied || h.room >= roomUnit*s.Want)
+	return q.unasked == w && q.blocked == 0 && s.MayFit(int(q.attempting)) &&
+		(h == nil || !h.denied || max(h.freed, h.came) >= roomUnit*s.Want)
 }
 
-// gaveBack notes that this client gave back permits. While a waiter is known to wait, that one or other clients get most
-// of them. Requires the mutex of Queues.
-func (q *localQueue) gaveBack(permits int) {
-	switch {
-	case q.history == nil:
-	case q.blocked == 0:
-		q.history.room += (roomUnit + 1) * permits
-	default:
-		q.history.room += roomUnit / 4 * permits
+// addRoom makes room for waiters behind the first, since a call came, or one gave its permits back. While a waiter is known
+// to wait, that one or other clients get most of what is free. Requires the mutex of Queues.
+func (q *localQueue) addRoom(r *slots.Request, came bool) {
+	h, more := q.history, (roomUnit+1)*r.Want
+	if h == nil {
+		return
 	}
+	if q.blocked > 0 {
+		more = roomUnit / 4 * r.Want
+	}
+	room := &h.freed
+	if came {
+		room = &h.came
+	}
+	*room = min(*room+more, roomUnit*r.Permits)
 }
 
 // OnTaken implements lease.Locals.
@@ -292,7 +299,7 @@ func (qs *Queues) OnReleased(g *lease.Grant) {
 			w.stale = true
 			w.signal()
 		}
-		q.gaveBack(s.Slots.Want)
+		q.addRoom(s.Slots, false)
 		q.letInNext()
 		return
 	case q.heldBy != g:

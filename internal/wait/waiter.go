@@ -72,6 +72,10 @@ func (qs *Queues) newWaiter(s *lease.Spec, trace lease.Trace) *waiter {
 	if q.unasked == nil {
 		q.unasked = w
 	}
+	if s.Slots != nil {
+		q.addRoom(s.Slots, true)
+		q.letInNext()
+	}
 	return w
 }
 
@@ -81,6 +85,9 @@ func (w *waiter) signal() { signal(w.signals) }
 
 // run waits for turns and makes attempts until it gets a lease, or cannot get one.
 func (w *waiter) run(ctx context.Context) (Result, error) {
+	if e := w.queues.engine; w.spec.Slots != nil {
+		e.Nodes.Enlist(w.began, w.spec.Need, ctx.Done(), e.Closing) // later, those that wait for it could pass each other
+	}
 	for {
 		given, err := w.awaitTurn(ctx)
 		switch {
@@ -187,7 +194,7 @@ func (w *waiter) planNext(again lease.Retry, err error) {
 	w.nextAttempt = due
 	if held && w.spec.Slots != nil {
 		h := w.queue.ensureHistory()
-		h.denied, h.room = true, h.room/2 // half of that was too much
+		h.denied, h.freed, h.came = true, h.freed/2, h.came/2
 	}
 	if held && sharesCalls(w.spec) {
 		qs.denials.record(keyOf(w.spec), now)
@@ -264,6 +271,7 @@ func (w *waiter) park(ctx context.Context) (signals <-chan struct{}) {
 	w.ensureSignals()
 	w.attempting, w.stale = false, true // what made the attempt due still does
 	w.queue.attempting--
+	w.queue.letInNext()
 	qs.mu.Unlock()
 	if !w.parked {
 		end, _ := ctx.Deadline()
@@ -322,7 +330,8 @@ func (w *waiter) begin() {
 	w.attempting, w.stale, w.followed = true, false, w.next != nil
 	q.attempting++
 	if h != nil && h.denied && q.unasked == w && q.head != w {
-		h.room -= roomUnit * w.spec.Slots.Want
+		h.freed -= roomUnit * w.spec.Slots.Want
+		h.came -= roomUnit * w.spec.Slots.Want
 	}
 	q.pass(w)
 	q.letInNext()

@@ -323,6 +323,70 @@ func TestCrowdSharesPermits(t *testing.T) {
 	}
 }
 
+// A call that names a slot of another client is denied once. That does not slow those that come later, while enough
+// permits are free.
+func TestDenialDoesNotSlowLaterCalls(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		for range 3 {
+			permits(t, f.Client().Semaphore("jobs", 1000), 100)
+		}
+		client, _ := f.DistantClient(10 * time.Millisecond)
+		s := client.Semaphore("jobs", 1000)
+		var wg sync.WaitGroup
+		var longest atomic.Int64
+		for range 1000 {
+			wg.Go(func() {
+				came := f.Clock.Now()
+				lease, err := s.Acquire(t.Context(), 1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				longest.Store(max(longest.Load(), int64(f.Clock.Now()-came)))
+				time.Sleep(4 * time.Second)
+				assert.NoError(t, lease.Release(t.Context()))
+			})
+			time.Sleep(8 * time.Millisecond)
+		}
+		wg.Wait()
+		require.LessOrEqual(t, time.Duration(longest.Load()), 500*time.Millisecond)
+	})
+}
+
+// The first calls of a client wait until the nodes have noted its list. They do not pass each other then.
+func TestFirstCallsForPermitsAskInTheirOrder(t *testing.T) {
+	for range 10 {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			client, _ := f.DistantClient(5 * time.Millisecond)
+			s := client.Semaphore("jobs", 4)
+			first, many, few := acquire(t, s, 3), acquire(t, s, 3), acquire(t, s, 1)
+			time.Sleep(time.Second)
+			first.Has()
+			require.True(t, many.Waits())
+			require.True(t, few.Waits())
+		})
+	}
+}
+
+// After SetPermits, as many calls ask at the same time as there are permits now.
+func TestCallsForMorePermitsThanConfigured(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, _ := f.DistantClient(10 * time.Millisecond)
+		s := client.Semaphore("jobs", 2)
+		require.NoError(t, s.SetPermits(t.Context(), 200))
+		var calls []*fleet.Acquisition
+		took := f.Elapsed(func() {
+			for range 100 {
+				calls = append(calls, acquire(t, s, 1))
+			}
+			for _, call := range calls {
+				<-call.Done
+			}
+		})
+		require.LessOrEqual(t, took, 500*time.Millisecond, "one after another would need 2 s")
+	})
+}
+
 // overtaken is a node on which another client has always just set the number of permits.
 type overtaken struct{ node.Node }
 
