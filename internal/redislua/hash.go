@@ -54,13 +54,3 @@ func (s *Server) hgetall(args []string) Value {
 	}
 	return array(items)
 }
-
-func (s *Server) hdel(args []string) Value {
-	k, removed := s.key(args[1]), 0
-	for _, name := range args[2:] {
-		if k != nil && k.removeField(name) {
-			removed++
-		}
-	}
-	return s.changed(args[1], k, removed)
-}

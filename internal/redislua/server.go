@@ -86,36 +86,32 @@ type command struct {
 }
 
 // commands has the commands that a script may call.
-var commands map[string]command
-
-func init() {
-	commands = map[string]command{
-		"DEL":      {run: (*Server).del, least: 2},
-		"EXISTS":   {run: (*Server).exists, least: 2},
-		"FLUSHALL": {run: (*Server).flush, least: 1},
-		"GETRANGE": {run: (*Server).getRange, least: 4, needs: textKey},
-		"HDEL":     {run: (*Server).hdel, least: 3, needs: hashKey},
-		"HGET":     {run: (*Server).hget, least: 3, needs: hashKey},
-		"HGETALL":  {run: (*Server).hgetall, least: 2, needs: hashKey},
-		"HKEYS":    {run: (*Server).hkeys, least: 2, needs: hashKey},
-		"HMGET":    {run: (*Server).hmget, least: 3, needs: hashKey},
-		"HSET":     {run: (*Server).hset, least: 4, needs: hashKey, grows: true},
-		"INFO":     {run: (*Server).info, least: 1},
-		"KEYS":     {run: (*Server).allKeys, least: 2},
-		"PEXPIRE":  {run: (*Server).pexpire, least: 3},
-		"PTTL":     {run: (*Server).pttl, least: 2},
-		"PUBLISH":  {run: (*Server).publish, least: 3},
-		"SET":      {run: (*Server).set, least: 3, grows: true},
-		"SETRANGE": {run: (*Server).setRange, least: 4, needs: textKey, grows: true},
-		"TIME":     {run: (*Server).time, least: 1},
-		"TYPE":     {run: (*Server).typeOf, least: 2},
-		"ZADD":     {run: (*Server).zadd, least: 4, needs: sortedSet, grows: true},
-		"ZCARD":    {run: (*Server).zcard, least: 2, needs: sortedSet},
-		"ZRANGE":   {run: (*Server).zrange, least: 4, needs: sortedSet},
-		"ZRANK":    {run: (*Server).zrank, least: 3, needs: sortedSet},
-		"ZREM":     {run: (*Server).zrem, least: 3, needs: sortedSet},
-		"ZSCORE":   {run: (*Server).zscore, least: 3, needs: sortedSet},
-	}
+var commands = map[string]command{
+	"DEL":      {run: (*Server).del, least: 2},
+	"EXISTS":   {run: (*Server).exists, least: 2},
+	"FLUSHALL": {run: (*Server).flush, least: 1},
+	"GETRANGE": {run: (*Server).getRange, least: 4, needs: textKey},
+	"HDEL":     {run: removal((*key).removeField), least: 3, needs: hashKey},
+	"HGET":     {run: (*Server).hget, least: 3, needs: hashKey},
+	"HGETALL":  {run: (*Server).hgetall, least: 2, needs: hashKey},
+	"HKEYS":    {run: (*Server).hkeys, least: 2, needs: hashKey},
+	"HMGET":    {run: (*Server).hmget, least: 3, needs: hashKey},
+	"HSET":     {run: (*Server).hset, least: 4, needs: hashKey, grows: true},
+	"INFO":     {run: (*Server).info, least: 1},
+	"KEYS":     {run: (*Server).allKeys, least: 2},
+	"PEXPIRE":  {run: (*Server).pexpire, least: 3},
+	"PTTL":     {run: (*Server).pttl, least: 2},
+	"PUBLISH":  {run: (*Server).publish, least: 3},
+	"SET":      {run: (*Server).set, least: 3, grows: true},
+	"SETRANGE": {run: (*Server).setRange, least: 4, needs: textKey, grows: true},
+	"TIME":     {run: (*Server).time, least: 1},
+	"TYPE":     {run: (*Server).typeOf, least: 2},
+	"ZADD":     {run: (*Server).zadd, least: 4, needs: sortedSet, grows: true},
+	"ZCARD":    {run: (*Server).zcard, least: 2, needs: sortedSet},
+	"ZRANGE":   {run: (*Server).zrange, least: 4, needs: sortedSet},
+	"ZRANK":    {run: (*Server).zrank, least: 3, needs: sortedSet},
+	"ZREM":     {run: removal((*key).remove), least: 3, needs: sortedSet},
+	"ZSCORE":   {run: (*Server).zscore, least: 3, needs: sortedSet},
 }
 
 const (
@@ -144,8 +140,10 @@ func (s *Server) run(args []string) Value {
 		case c.grows && s.Full && !s.wrote:
 			return failure(errMemory)
 		}
-		if c.needs != 0 && s.isOther(args[1], c.needs) {
-			return failure(errWrongType)
+		if c.needs != 0 {
+			if k := s.key(args[1]); k != nil && k.kind != c.needs {
+				return failure(errWrongType)
+			}
 		}
 		return c.run(s, args)
 	}
@@ -178,11 +176,6 @@ func (s *Server) key(name string) *key {
 	return k
 }
 
-func (s *Server) isOther(name string, kind byte) bool {
-	k := s.key(name)
-	return k != nil && k.kind != kind
-}
-
 // writable returns a key to write to, and makes it if absent.
 func (s *Server) writable(name string, kind byte) *key {
 	s.wrote = true
@@ -192,6 +185,19 @@ func (s *Server) writable(name string, kind byte) *key {
 		s.keys[name] = k
 	}
 	return k
+}
+
+// removal is a command that removes elements from a key.
+func removal(remove func(k *key, name string) bool) func(*Server, []string) Value {
+	return func(s *Server, args []string) Value {
+		k, removed := s.key(args[1]), 0
+		for _, name := range args[2:] {
+			if k != nil && remove(k, name) {
+				removed++
+			}
+		}
+		return s.changed(args[1], k, removed)
+	}
 }
 
 // changed notes a removal from a key, and removes the key with its last element.

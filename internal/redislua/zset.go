@@ -28,28 +28,26 @@ func scoreText(score float64) string {
 	}
 }
 
-// zaddOptions are the options of ZADD.
-type zaddOptions struct{ NX, XX, GT, LT bool }
-
 func (s *Server) zadd(args []string) Value {
-	at, o := 2, zaddOptions{}
+	at := 2
+	var nx, xx, gt, lt bool
 options:
 	for ; at < len(args); at++ {
 		switch strings.ToUpper(args[at]) {
 		case "NX":
-			o.NX = true
+			nx = true
 		case "XX":
-			o.XX = true
+			xx = true
 		case "GT":
-			o.GT = true
+			gt = true
 		case "LT":
-			o.LT = true
+			lt = true
 		default:
 			break options
 		}
 	}
 	pairs := args[at:]
-	if len(pairs) == 0 || len(pairs)%2 != 0 || o.NX && (o.XX || o.GT || o.LT) || o.GT && o.LT {
+	if len(pairs) == 0 || len(pairs)%2 != 0 || nx && (xx || gt || lt) || gt && lt {
 		return failure(errSyntax)
 	}
 	scores := make([]float64, len(pairs)/2)
@@ -60,14 +58,14 @@ options:
 		}
 		scores[i] = score
 	}
-	if o.XX && s.key(args[1]) == nil {
+	if xx && s.key(args[1]) == nil {
 		return integer(0)
 	}
 	k, added := s.writable(args[1], sortedSet), 0
 	for i, score := range scores {
 		name := pairs[2*i+1]
 		old, known := k.scores[name]
-		if known && (o.NX || o.GT && score <= old || o.LT && score >= old) || !known && o.XX {
+		if known && (nx || gt && score <= old || lt && score >= old) || !known && xx {
 			continue
 		}
 		if !known {
@@ -83,16 +81,6 @@ func (s *Server) zcard(args []string) Value {
 		return integer(len(k.members))
 	}
 	return integer(0)
-}
-
-func (s *Server) zrem(args []string) Value {
-	k, removed := s.key(args[1]), 0
-	for _, name := range args[2:] {
-		if k != nil && k.remove(name) {
-			removed++
-		}
-	}
-	return s.changed(args[1], k, removed)
 }
 
 func (s *Server) zrank(args []string) Value {

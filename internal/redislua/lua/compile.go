@@ -26,15 +26,7 @@ func Compile(source string) (s *Script, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		switch caught := recover().(type) {
-		case nil:
-		case unsupported:
-			err = caught
-		default:
-			panic(caught)
-		}
-	}()
+	defer catch(func(e unsupported) { err = e })
 	c := &compiler{body: &body{}, variadic: true}
 	c.body.run = c.block(chunk)
 	return &Script{c.body}, nil
@@ -125,6 +117,15 @@ func (f *frame) declare(l *local, v Value) {
 	}
 }
 
+// set sets a variable that is declared.
+func (f *frame) set(l *local, v Value) {
+	if l.captured {
+		f.slots[l.slot].(*cell).value = v
+	} else {
+		f.slots[l.slot] = v
+	}
+}
+
 type compiler struct {
 	outer    *compiler
 	body     *body
@@ -202,15 +203,7 @@ type Machine struct {
 
 // Run runs a script with these global variables, and returns its first result: no function, and no table with one.
 func (m *Machine) Run(s *Script, globals map[string]Value) (result Value, err error) {
-	defer func() {
-		switch caught := recover().(type) {
-		case nil:
-		case *Error:
-			err = caught
-		default:
-			panic(caught)
-		}
-	}()
+	defer catch(func(e *Error) { err = e })
 	m.globals = globals
 	m.values.used, m.frames.used, m.cells.used, m.captured.used, m.functions.used = 0, 0, 0, 0, 0
 	values := s.main.call(m, nil, nil)

@@ -99,15 +99,7 @@ func ipairs(args []Value) []Value { return []Value{nextIndex, tableArg(args), 0.
 
 // PCall is pcall: it calls its first argument with the others, and returns true and the results, or false and the error.
 func PCall(args []Value) (results []Value) {
-	defer func() {
-		switch caught := recover().(type) {
-		case nil:
-		case *Error:
-			results = []Value{false, caught.Value}
-		default:
-			panic(caught)
-		}
-	}()
+	defer catch(func(e *Error) { results = []Value{false, e.Value} })
 	return append([]Value{true}, Call(arg(args, 0), args[1:])...)
 }
 
@@ -202,11 +194,7 @@ func find(args []Value) []Value {
 
 func match(args []Value) []Value {
 	text, pattern := textArg(args, 0), textArg(args, 1)
-	from := begins(intArg(args, 2, 1), len(text))
-	if from > len(text) {
-		return []Value{nil}
-	}
-	bounds := search(pattern, text, from)
+	bounds := search(pattern, text, begins(intArg(args, 2, 1), len(text)))
 	if bounds == nil {
 		return []Value{nil}
 	}
@@ -216,9 +204,6 @@ func match(args []Value) []Value {
 func gmatch(args []Value) []Value {
 	text, pattern, from := textArg(args, 0), textArg(args, 1), 0
 	return []Value{Native(func([]Value) []Value {
-		if from > len(text) {
-			return []Value{nil}
-		}
 		bounds := search(pattern, text, from)
 		if bounds == nil {
 			return []Value{nil}

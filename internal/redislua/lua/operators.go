@@ -73,17 +73,14 @@ func index(of, key Value) Value {
 	if _, ok := of.(string); ok {
 		return nil // a string has the functions of the library string as its fields; no script uses them so
 	}
-	t, ok := of.(*Table)
-	if !ok {
-		raisef("attempt to index a %s value", typeName(of))
-	}
-	return t.Get(key)
+	return indexed(of).Get(key)
 }
 
-func setIndex(of, key, value Value) {
-	t, ok := of.(*Table)
+// indexed returns the table that a script indexes.
+func indexed(v Value) *Table {
+	t, ok := v.(*Table)
 	if !ok {
-		raisef("attempt to index a %s value", typeName(of))
+		raisef("attempt to index a %s value", typeName(v))
 	}
-	t.Set(key, value)
+	return t
 }

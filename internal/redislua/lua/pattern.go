@@ -53,7 +53,11 @@ func patternOf(text string) *regexp.Regexp {
 }
 
 // search finds the first match of a pattern, and returns the bounds of the match and of its captures in the text, or nil.
+// There is none behind the end of the text.
 func search(pattern, text string, from int) []int {
+	if from > len(text) {
+		return nil
+	}
 	bounds := patternOf(pattern).FindStringSubmatchIndex(text[from:])
 	for i := range bounds {
 		bounds[i] += from

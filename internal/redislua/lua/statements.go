@@ -40,12 +40,7 @@ func (c *compiler) statement(statement ast.Stmt) step {
 		if s.Name.Method != "" {
 			panic(unsupported{s.Name, s.Line()})
 		}
-		t, value := c.target(s.Name.Func), c.function(s.Func)
-		return func(f *frame) bool {
-			of, at := t.place(f)
-			t.set(f, of, at, value(f))
-			return false
-		}
+		return assign(c.target(s.Name.Func), c.function(s.Func))
 	case *ast.IfStmt:
 		condition, then, otherwise := c.expression(s.Condition), c.block(s.Then), c.block(s.Else)
 		return func(f *frame) bool {
@@ -88,12 +83,7 @@ func (c *compiler) locals(s *ast.LocalAssignStmt) step {
 			value := c.function(function)
 			return func(f *frame) bool {
 				f.declare(l, nil)
-				v := value(f)
-				if l.captured {
-					f.slots[l.slot].(*cell).value = v
-				} else {
-					f.slots[l.slot] = v
-				}
+				f.set(l, value(f))
 				return false
 			}
 		}
@@ -124,12 +114,7 @@ func (c *compiler) assignment(s *ast.AssignStmt) step {
 		targets[i] = c.target(e)
 	}
 	if len(targets) == 1 && len(s.Rhs) == 1 {
-		t, value := targets[0], c.expression(s.Rhs[0])
-		return func(f *frame) bool {
-			of, at := t.place(f)
-			t.set(f, of, at, value(f))
-			return false
-		}
+		return assign(targets[0], c.expression(s.Rhs[0]))
 	}
 	values := c.list(s.Rhs)
 	return func(f *frame) bool {
@@ -141,6 +126,14 @@ func (c *compiler) assignment(s *ast.AssignStmt) step {
 		for i, t := range targets {
 			t.set(f, places[2*i], places[2*i+1], arg(given, i))
 		}
+		return false
+	}
+}
+
+func assign(t target, value expression) step {
+	return func(f *frame) bool {
+		of, at := t.place(f)
+		t.set(f, of, at, value(f))
 		return false
 	}
 }
@@ -157,13 +150,7 @@ func (c *compiler) target(e ast.Expr) target {
 	switch e := e.(type) {
 	case *ast.IdentExpr:
 		if l := c.local(e.Value); l != nil {
-			return target{nowhere, func(f *frame, _, _, v Value) {
-				if l.captured {
-					f.slots[l.slot].(*cell).value = v
-				} else {
-					f.slots[l.slot] = v
-				}
-			}}
+			return target{nowhere, func(f *frame, _, _, v Value) { f.set(l, v) }}
 		}
 		if i := c.upvalue(e.Value); i >= 0 {
 			return target{nowhere, func(f *frame, _, _, v Value) { f.captured[i].value = v }}
@@ -175,7 +162,7 @@ func (c *compiler) target(e ast.Expr) target {
 		object, key := c.expression(e.Object), c.expression(e.Key)
 		return target{
 			func(f *frame) (of, at Value) { return object(f), key(f) },
-			func(_ *frame, of, at, v Value) { setIndex(of, at, v) },
+			func(_ *frame, of, at, v Value) { indexed(of).Set(at, v) },
 		}
 	default:
 		panic(unsupported{e, e.Line()})

@@ -113,6 +113,17 @@ func (e *Error) Error() string {
 // Raise raises an error. It does not return.
 func Raise(v Value) { panic(&Error{v}) }
 
+// catch ends a panic with a value of this type. It must be deferred.
+func catch[T any](then func(caught T)) {
+	switch caught := recover().(type) {
+	case nil:
+	case T:
+		then(caught)
+	default:
+		panic(caught)
+	}
+}
+
 func raisef(format string, args ...any) { Raise(fmt.Sprintf(format, args...)) }
 
 func typeName(v Value) string {
