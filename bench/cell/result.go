@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/quorumlock/quorumlock/bench/cluster"
@@ -47,9 +48,7 @@ type Outcome struct {
 
 // Add adds the counts of another worker. It leaves out the histograms.
 func (o *Outcome) Add(x Outcome) {
-	if o.FirstFailure == "" {
-		o.FirstFailure = x.FirstFailure
-	}
+	o.FirstFailure = cmp.Or(o.FirstFailure, x.FirstFailure)
 	o.Seconds = max(o.Seconds, x.Seconds)
 	o.Ops, o.AllOps, o.GaveUp = o.Ops+x.Ops, o.AllOps+x.AllOps, o.GaveUp+x.GaveUp
 	o.Failures, o.Unfinished = o.Failures+x.Failures, o.Unfinished+x.Unfinished

@@ -67,28 +67,23 @@ func named(name string) figure {
 	return figures[i]
 }
 
-func waiting(of func(cell.Result) float64) func(cell.Result) float64 {
-	return func(r cell.Result) float64 {
-		if !r.Load.Waits() {
-			return math.NaN()
-		}
-		return of(r)
+// where returns a figure of the cells that have it, and no number for the others.
+func where(has bool, x float64) float64 {
+	if has {
+		return x
 	}
+	return math.NaN()
 }
 
-func per(x, n float64) float64 {
-	if n == 0 {
-		return math.NaN()
-	}
-	return x / n
+func waiting(of func(cell.Result) float64) func(cell.Result) float64 {
+	return func(r cell.Result) float64 { return where(r.Load.Waits(), of(r)) }
 }
+
+func per(x, n float64) float64 { return where(n != 0, x/n) }
 
 // rate is operations a second. Where callers wait or hold all the time, there are none.
 func rate(r cell.Result) float64 {
-	if r.Load.Waits() || r.Load == cell.Hold {
-		return math.NaN()
-	}
-	return per(float64(r.Ops), r.Seconds)
+	return where(!r.Load.Waits() && r.Load != cell.Hold, per(float64(r.Ops), r.Seconds))
 }
 
 // Figures per second and node.
@@ -110,27 +105,16 @@ func commands(r cell.Result) float64 { return perOp(r, float64(r.Work.Commands))
 func perOp(r cell.Result, x float64) float64 { return per(x, float64(r.AllOps)) }
 
 // counted is per operation too. Only Linux counts these, so 0 is none.
-func counted(r cell.Result, n int64) float64 {
-	if n == 0 {
-		return math.NaN()
-	}
-	return perOp(r, float64(n))
-}
+func counted(r cell.Result, n int64) float64 { return where(n != 0, perOp(r, float64(n))) }
 
 // clientWakeups are of all threads. Where callers pass a lock on, most are those of the benchmark.
 func clientWakeups(r cell.Result) float64 {
-	if r.Load == cell.Pass {
-		return math.NaN()
-	}
-	return counted(r, r.Wakeups)
+	return where(r.Load != cell.Pass, counted(r, r.Wakeups))
 }
 
 // Figures of held leases.
 func heapPerLease(r cell.Result) float64 {
-	if r.Load != cell.Hold {
-		return math.NaN()
-	}
-	return per(float64(r.Heap), float64(r.Callers))
+	return where(r.Load == cell.Hold, per(float64(r.Heap), float64(r.Callers)))
 }
 
 func commandsPerRenewal(r cell.Result) float64 {
@@ -170,16 +154,8 @@ func latencies(name string, from func(cell.Result) *cell.Latency) []figure {
 
 // lost is not a number where no leases are held all the time.
 func lost(r cell.Result) float64 {
-	if r.Load != cell.Hold && !r.Load.Held() {
-		return math.NaN()
-	}
-	return float64(r.Lost)
+	return where(r.Load == cell.Hold || r.Load.Held(), float64(r.Lost))
 }
 
 // gaveUp is not a number where callers are patient.
-func gaveUp(r cell.Result) float64 {
-	if r.Patience == 0 {
-		return math.NaN()
-	}
-	return float64(r.GaveUp)
-}
+func gaveUp(r cell.Result) float64 { return where(r.Patience != 0, float64(r.GaveUp)) }

@@ -44,25 +44,16 @@ func (r *Report) markdown() string {
 	b.WriteString(r.conditions())
 	if r.options.Quick {
 		b.WriteString("\nThis was a quick run, which only shows that everything works. Its figures mean nothing.\n")
-	}
-	if !r.options.Quick {
+	} else {
 		fmt.Fprintf(&b, "\n### Goals\n\n%s", r.Goals())
 	}
 	for _, s := range runner.Scenarios() {
-		if rs := r.rowsOf(s.Name); len(rs) > 0 {
+		rs := slices.DeleteFunc(slices.Clone(r.rows), func(row *Row) bool { return row.Scenario != s.Name })
+		if len(rs) > 0 {
 			fmt.Fprintf(&b, "\n### %s: `%s`\n\n%s", s.Title, s.Name, table(rs, r.rows))
 		}
 	}
 	return b.String()
-}
-
-func (r *Report) rowsOf(scenario string) (rs []*Row) {
-	for _, row := range r.rows {
-		if row.Scenario == scenario {
-			rs = append(rs, row)
-		}
-	}
-	return rs
 }
 
 func (r *Report) conditions() string {
