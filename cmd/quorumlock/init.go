@@ -104,21 +104,16 @@ func (a *app) printNodes(nodes []admin.NodeReport) {
 }
 
 func became(n admin.NodeReport) string {
-	switch n.State {
-	case admin.Opened:
+	switch {
+	case n.State == admin.Opened:
 		return "opened"
-	case admin.Open:
+	case n.State == admin.Open:
 		return "open already"
-	case admin.Recovering:
+	case n.State == admin.Recovering:
 		return "recovering for another " + text.Span(n.Left)
+	case errors.Is(n.Err, admin.ErrChanged):
+		return "failed: the node lost its memory, or another client opened it, in the meantime"
 	default:
-		return "failed: " + failure(n.Err)
+		return "failed: " + text.OfNode(n.Err)
 	}
-}
-
-func failure(err error) string {
-	if errors.Is(err, admin.ErrChanged) {
-		return "the node lost its memory, or another client opened it, in the meantime"
-	}
-	return text.OfNode(err)
 }

@@ -95,7 +95,11 @@ func (a *app) latch(c *cobra.Command, f latchFlags, name string, run func(contex
 	if err := a.nodes.check(c); err != nil {
 		return err
 	}
-	client, err := a.client(c, func(*quorumlock.Config) {})
+	cfg, err := a.config(c)
+	if err != nil {
+		return err
+	}
+	client, err := newClient(c, cfg)
 	if err != nil {
 		return err
 	}

@@ -69,16 +69,6 @@ func memoryNodes(n int) []node.Node {
 	return nodes
 }
 
-// client makes a client of the flags. change completes its configuration.
-func (a *app) client(c *cobra.Command, change func(*quorumlock.Config)) (*quorumlock.Client, error) {
-	cfg, err := a.config(c)
-	if err != nil {
-		return nil, err
-	}
-	change(&cfg)
-	return newClient(c, cfg)
-}
-
 // newClient makes a client. It opens in-memory nodes, which are new. Operators open servers, with init.
 func newClient(c *cobra.Command, cfg quorumlock.Config) (*quorumlock.Client, error) {
 	client, err := quorumlock.New(cfg)

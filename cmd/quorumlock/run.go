@@ -61,10 +61,13 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	if err != nil {
 		return err // before the lock is requested: no client must wait for a typing error
 	}
+	cfg, err := a.config(c)
+	if err != nil {
+		return err
+	}
 	last := &rounds{failed: make(chan quorumlock.AttemptFailedEvent, 1)}
-	client, err := a.client(c, func(cfg *quorumlock.Config) {
-		cfg.TTL, cfg.Hooks = f.ttl, quorumlock.MultiHooks(quorumlock.LogHooks(cfg.Logger), last.hooks())
-	})
+	cfg.TTL, cfg.Hooks = f.ttl, quorumlock.MultiHooks(quorumlock.LogHooks(cfg.Logger), last.hooks())
+	client, err := newClient(c, cfg)
 	if err != nil {
 		return err
 	}

@@ -79,13 +79,10 @@ func (h *holder) stop(lease *lease, command *child.Command, because string) erro
 	grace := max(0, min(h.flags.killAfter, time.Until(lease.ValidUntil())))
 	h.say("%s", because)
 	h.say("stopping the command: SIGTERM now, SIGKILL in %v", grace.Round(time.Millisecond))
-	h.say("the command has ended: %s", describe(command.Stop(grace)))
-	return exit.Silent(exit.Lost)
-}
-
-func describe(result error) string {
-	if result == nil {
-		return "exit status 0"
+	how := "exit status 0"
+	if err := command.Stop(grace); err != nil {
+		how = err.Error()
 	}
-	return result.Error()
+	h.say("the command has ended: %s", how)
+	return exit.Silent(exit.Lost)
 }

@@ -36,15 +36,6 @@ func reasonOf(err error) error {
 	}
 }
 
-// isUnreached reports whether the node cannot be asked at all.
-func isUnreached(err error) bool {
-	return isOneOf(err, node.ErrTimeout, node.ErrUnreachable, node.ErrAuth, node.ErrProtocol, node.ErrCanceled)
-}
-
-func isOneOf(err error, reasons ...error) bool {
-	return slices.ContainsFunc(reasons, func(reason error) bool { return errors.Is(err, reason) })
-}
-
 // isDenied reports whether the server knows the user, and denies a command.
 func isDenied(err error) bool { return err != nil && strings.Contains(err.Error(), "NOPERM") }
 

@@ -42,7 +42,7 @@ func examine(ctx context.Context, opt node.Options, cfg *Config) Node {
 		n.Unreached = err
 		return n
 	case isDenied(err): // the check of rights reports it
-	case isUnreached(err):
+	case watch.IsOneOf(err, node.ErrTimeout, node.ErrUnreachable, node.ErrAuth, node.ErrProtocol, node.ErrCanceled):
 		n.Unreached = err
 		if opt.TLS != nil && isPlain(ctx, peer.Options) {
 			n.Unreached = fmt.Errorf("%w: %w", err, errPlain)
@@ -82,7 +82,7 @@ func isPlain(ctx context.Context, opt node.Options) bool {
 	}
 	defer func() { _ = lib.Close() }()
 	err = lib.Probe(ctx)
-	return err == nil || isOneOf(err, node.ErrAuth, node.ErrRejected, node.ErrMisconfigured)
+	return err == nil || watch.IsOneOf(err, node.ErrAuth, node.ErrRejected, node.ErrMisconfigured)
 }
 
 // settings are the settings that INFO does not include.

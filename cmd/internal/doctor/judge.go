@@ -82,10 +82,6 @@ func (j *judge) find(n *Node, s Severity, found, why, do string, commands ...str
 		f = n.possible(f)
 		f.Nodes = append(f.Nodes, n.Name)
 	}
-	j.add(f)
-}
-
-func (j *judge) add(f Finding) {
 	same := func(other Finding) bool {
 		return f.Severity == other.Severity && f.Found == other.Found && f.Do == other.Do && slices.Equal(f.Commands, other.Commands)
 	}

@@ -3,6 +3,7 @@ package text
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -76,12 +77,7 @@ func Escaped(text string) string {
 }
 
 // OrDash returns the escaped text, or a dash for a cell without text.
-func OrDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return Escaped(text)
-}
+func OrDash(text string) string { return cmp.Or(Escaped(text), "-") }
 
 // Plural counts things.
 func Plural(n int, word string) string {

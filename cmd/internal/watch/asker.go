@@ -80,8 +80,11 @@ func (a *asker) inspectSome(ctx context.Context, names []string) {
 			l.Holders = append(l.Holders, h)
 			a.said.Locks[h.Name] = l
 		}
-	case isLoss(reply.Err):
-		a.lose(reply.Err)
+	case IsOneOf(reply.Err, node.ErrTimeout, node.ErrUnreachable, node.ErrProtocol, node.ErrCanceled, node.ErrMisconfigured):
+		// It is about the node, and not about a name. Earlier answers may be out of date.
+		a.said.Err = reply.Err
+		clear(a.said.Locks)
+		clear(a.said.Kinds)
 	case len(names) == 1:
 		a.said.Locks[names[0]] = Lock{Err: reply.Err}
 	default:
@@ -90,15 +93,7 @@ func (a *asker) inspectSome(ctx context.Context, names []string) {
 	}
 }
 
-// lose records that the node stopped answering, and discards its earlier answers, which may be out of date.
-func (a *asker) lose(err error) {
-	a.said.Err = err
-	clear(a.said.Locks)
-	clear(a.said.Kinds)
-}
-
-// isLoss reports whether an error concerns the node, and not a name.
-func isLoss(err error) bool {
-	return slices.ContainsFunc([]error{node.ErrTimeout, node.ErrUnreachable, node.ErrProtocol, node.ErrCanceled, node.ErrMisconfigured},
-		func(reason error) bool { return errors.Is(err, reason) })
+// IsOneOf reports whether an error has one of these reasons.
+func IsOneOf(err error, reasons ...error) bool {
+	return slices.ContainsFunc(reasons, func(reason error) bool { return errors.Is(err, reason) })
 }
