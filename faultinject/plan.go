@@ -105,18 +105,9 @@ func parseStep(line string) (Step, error) {
 	if len(words) < 3 {
 		return Step{}, fmt.Errorf("%q: expected a time, a fault and a target", line)
 	}
-	s := Step{Fault: Fault(words[1])}
-	var err error
-	if s.At, err = time.ParseDuration(words[0]); err == nil {
-		err = s.Fault.check()
-	}
-	if err == nil {
-		err = s.parseTarget(words[2])
-	}
-	if err == nil {
-		err = s.parseRest(words[3:])
-	}
-	if err == nil {
+	at, err := time.ParseDuration(words[0])
+	s := Step{At: at, Fault: Fault(words[1])}
+	if err = cmp.Or(err, s.Fault.check(), s.parseTarget(words[2]), s.parseRest(words[3:])); err == nil {
 		err = s.check(math.MaxInt, math.MaxInt)
 	}
 	if err != nil {
@@ -159,20 +150,20 @@ func index(kind, word string) (int, error) {
 
 func (s *Step) parseRest(words []string) (err error) {
 	kind := kinds[s.Fault]
-	if kind.amount {
-		if len(words) < 2 || words[0] != "by" {
-			return fmt.Errorf(`expected "by" and how much`)
+	for _, part := range []struct {
+		there     bool
+		sign, how string
+		into      *time.Duration
+	}{
+		{kind.amount, "by", "much", &s.Amount}, {!kind.instant, "for", "long", &s.For},
+	} {
+		if !part.there {
+			continue
 		}
-		if s.Amount, err = time.ParseDuration(words[1]); err != nil {
-			return err
+		if len(words) < 2 || words[0] != part.sign {
+			return fmt.Errorf("expected %q and how %s", part.sign, part.how)
 		}
-		words = words[2:]
-	}
-	if !kind.instant {
-		if len(words) < 2 || words[0] != "for" {
-			return fmt.Errorf(`expected "for" and how long`)
-		}
-		if s.For, err = time.ParseDuration(words[1]); err != nil {
+		if *part.into, err = time.ParseDuration(words[1]); err != nil {
 			return err
 		}
 		words = words[2:]

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -40,15 +41,9 @@ func (p Plan) Run(ctx context.Context, on Subject, tell func(line string)) error
 		targets[s.Target()].add(s)
 	}
 	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var errs []error
-	for _, target := range targets {
-		wg.Go(func() {
-			err := target.run(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err)
-		})
+	errs := make([]error, len(targets))
+	for i, target := range slices.Collect(maps.Values(targets)) {
+		wg.Go(func() { errs[i] = target.run(ctx) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
@@ -137,10 +132,8 @@ func (s *schedule) carryOut(ctx context.Context, c change) error {
 
 // sleepUntil waits, and reports whether ctx has not ended.
 func sleepUntil(ctx context.Context, at time.Time) bool {
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(time.Until(at)):
 		return true
 	case <-ctx.Done():
 		return false

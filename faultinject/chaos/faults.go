@@ -14,16 +14,29 @@ import (
 
 // Begin implements [faultinject.Subject].
 func (a *activeRun) Begin(ctx context.Context, s faultinject.Step) error {
-	defer a.noteLag(s.At)
+	return a.carryOut(ctx, s, true)
+}
+
+// End implements [faultinject.Subject].
+func (a *activeRun) End(ctx context.Context, s faultinject.Step) error {
+	return a.carryOut(ctx, s, false)
+}
+
+func (a *activeRun) carryOut(ctx context.Context, s faultinject.Step, begin bool) error {
+	due, freeze, kill, ofServer := s.At, syscall.SIGSTOP, (*client).murder, faultinject.Begin
+	if !begin {
+		due, freeze, kill, ofServer = s.End(), syscall.SIGCONT, (*client).revive, faultinject.End
+	}
+	defer a.noteLag(due)
 	switch {
 	case s.Fault == faultinject.Freeze:
-		return a.clients[s.Client].signal(syscall.SIGSTOP)
+		return a.clients[s.Client].signal(freeze)
 	case s.Fault == faultinject.Murder:
-		return a.clients[s.Client].murder()
+		return kill(a.clients[s.Client])
 	case onPath(s):
-		return a.applyFault(s, true)
+		return a.applyFault(s, begin)
 	default:
-		return a.during(s, func() error { return faultinject.Begin(ctx, a.Servers[s.Node], s) })
+		return a.during(s, func() error { return ofServer(ctx, a.Servers[s.Node], s) })
 	}
 }
 
@@ -33,21 +46,6 @@ func (a *activeRun) noteLag(due time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.report.Lags[due] = max(a.report.Lags[due], late)
-}
-
-// End implements [faultinject.Subject].
-func (a *activeRun) End(ctx context.Context, s faultinject.Step) error {
-	defer a.noteLag(s.End())
-	switch {
-	case s.Fault == faultinject.Freeze:
-		return a.clients[s.Client].signal(syscall.SIGCONT)
-	case s.Fault == faultinject.Murder:
-		return a.clients[s.Client].revive()
-	case onPath(s):
-		return a.applyFault(s, false)
-	default:
-		return a.during(s, func() error { return faultinject.End(ctx, a.Servers[s.Node], s) })
-	}
 }
 
 // onPath reports whether a fault concerns the paths between clients and nodes. A node that is cut off from all clients
@@ -89,10 +87,6 @@ type path struct {
 	extra time.Duration
 	// detained has, for each step, what delivers the requests that the proxies keep.
 	detained map[faultinject.Step][]func()
-}
-
-func newPath() *path {
-	return &path{cuts: make(map[faultinject.Direction]int), detained: make(map[faultinject.Step][]func())}
 }
 
 // lead adds a proxy before an address, and returns the address of the proxy.

@@ -141,17 +141,17 @@ type loss struct {
 func (a *activeRun) during(s faultinject.Step, change func() error) error {
 	from := clock.System().Now()
 	err := change()
+	to := clock.System().Now()
 	switch s.Fault {
 	case faultinject.Stop, faultinject.Kill, faultinject.Wipe, faultinject.Lose, faultinject.Flush:
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.losses = append(a.losses, loss{s.Node, from, clock.System().Now()})
-	case faultinject.Isolate:
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		// The owner of a slot loses its latest writes when it learns of another owner.
-		a.losses = append(a.losses, loss{s.Node, from - s.For, clock.System().Now() + s.For})
+	case faultinject.Isolate: // The owner of a slot loses its latest writes when it learns of another owner.
+		from, to = from-s.For, to+s.For
+	default:
+		return err
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.losses = append(a.losses, loss{s.Node, from, to})
 	return err
 }
 

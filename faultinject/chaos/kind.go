@@ -56,12 +56,5 @@ func kindOf(t history.Object) Kind {
 			return kind
 		}
 	}
-	switch t.Of {
-	case history.Lock:
-		return Lock
-	case history.Semaphore:
-		return Semaphore
-	default:
-		return Latch
-	}
+	return map[history.Type]Kind{history.Lock: Lock, history.Semaphore: Semaphore, history.Latch: Latch}[t.Of]
 }

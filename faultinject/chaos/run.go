@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
@@ -144,10 +143,8 @@ func (a *activeRun) prepare() error {
 	}
 }
 
-func (a *activeRun) limits() quorumlock.Config { return settings{Config: a.Config}.config() }
-
 func (a *activeRun) setUp(ctx context.Context) error {
-	cfg := a.limits()
+	cfg := settings{Config: a.Config}.config()
 	for _, i := range a.Listed { // later ones are as new as a machine that an operator adds
 		cfg.Addresses = append(cfg.Addresses, addressOf(a.Servers[i]))
 	}
@@ -195,7 +192,7 @@ func (a *activeRun) join(i int) error {
 	s.Seed += uint64(i)
 	var paths []*path
 	for _, server := range a.Servers {
-		w := newPath()
+		w := &path{cuts: make(map[faultinject.Direction]int), detained: make(map[faultinject.Step][]func())}
 		paths = append(paths, w)
 		if err := s.reach(server, w); err != nil {
 			return errors.Join(err, w.close())

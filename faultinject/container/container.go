@@ -140,10 +140,5 @@ func isLocal(endpoint string) bool {
 	if err != nil {
 		return false
 	}
-	switch u.Scheme {
-	case "unix", "npipe":
-		return true
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip.IsLoopback()
+	return u.Scheme == "unix" || u.Scheme == "npipe" || u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
 }

@@ -124,7 +124,8 @@ func (d *driver) start(ctx context.Context) error {
 		return err
 	}
 	if err := d.client.StartContainerWithContext(d.id, nil, ctx); err != nil {
-		if isPortTaken(err) {
+		text := err.Error()
+		if strings.Contains(text, "port is already allocated") || strings.Contains(text, "address already in use") {
 			err = fmt.Errorf("%w: %w", errPortTaken, err)
 		}
 		return err
@@ -144,10 +145,6 @@ func (d *driver) giveUp(ctx context.Context, err error) error {
 		Context: ctx, Container: d.id, OutputStream: &log, ErrorStream: &log, Stdout: true, Stderr: true, Tail: "20",
 	})
 	return errors.Join(fmt.Errorf("%w; its log:\n%s", err, log.Bytes()), d.signal(ctx, docker.SIGKILL))
-}
-
-func isPortTaken(err error) bool {
-	return strings.Contains(err.Error(), "port is already allocated") || strings.Contains(err.Error(), "address already in use")
 }
 
 func (d *driver) awaitAnswer(ctx context.Context) error {
