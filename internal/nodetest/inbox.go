@@ -47,12 +47,10 @@ func (x *trial) listen(args []word, follows bool) error {
 }
 
 func (b *box) next() (wire.Message, error) {
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
 	select {
 	case m := <-b.messages:
 		return m, nil
-	case <-timer.C:
+	case <-time.After(patience):
 		return wire.Message{}, errors.New("waited in vain for a message")
 	}
 }

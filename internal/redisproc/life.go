@@ -118,10 +118,8 @@ func (s *Server) TryLose(ctx context.Context, while time.Duration) error {
 	if err != nil {
 		return err
 	}
-	timer := time.NewTimer(while)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(while):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
