@@ -130,14 +130,6 @@ func findFaketime(patterns []string) (string, error) {
 	return "", errNoFaketime
 }
 
-// faketimeEnv is the environment that puts the server under libfaketime.
-func (s *Server) faketimeEnv() []string {
-	if s.preload == "" {
-		return nil
-	}
-	return FaketimeEnv(s.preload, s.clockFile())
-}
-
 // FindFaketime returns the path of the installed libfaketime.
 func FindFaketime() (string, error) { return findFaketime(faketimePatterns()) }
 

@@ -34,21 +34,15 @@ var errNoBinary = errors.New("redis-server is not on PATH: install it with `make
 // fetched. If QUORUMLOCK_SERVERS is "required", the test fails instead.
 func Fetched(t testing.TB, server string) (path string) {
 	t.Helper()
-	path, err := fetched(server)
+	cache, err := os.UserCacheDir()
+	path = filepath.Join(cache, "quorumlock", "servers", server, "redis-server")
+	if err == nil {
+		_, err = os.Stat(path)
+	}
 	if err != nil {
 		testkit.Missing(t, os.Getenv("QUORUMLOCK_SERVERS") == "required", "the server %s, which `.ci/servers fetch` brings", server)
 	}
 	return path
-}
-
-func fetched(server string) (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(cache, "quorumlock", "servers", server, "redis-server")
-	_, err = os.Stat(path)
-	return path, err
 }
 
 func (c *config) serverProgram() string {

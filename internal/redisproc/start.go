@@ -119,7 +119,11 @@ func (s *Server) restart(ctx context.Context) error {
 // start runs the process and waits until it answers. Requires s.mu.
 func (s *Server) start(ctx context.Context) error {
 	s.releasePorts()
-	p, err := spawn(s.commandLine(), s.faketimeEnv(), s.logFile())
+	var env []string
+	if s.preload != "" {
+		env = FaketimeEnv(s.preload, s.clockFile())
+	}
+	p, err := spawn(s.commandLine(), env, s.logFile())
 	if err != nil {
 		return err
 	}
