@@ -135,10 +135,7 @@ func (m *messages) classify(word []byte) error {
 	case v != 0:
 		m.message = true
 		return m.confirm(v)
-	case m.kind == '>':
-		m.message = true
-		return nil
-	case m.arrays && string(word) != "pong":
+	case m.kind == '>', m.arrays && string(word) != "pong":
 		m.message = true
 		return nil
 	default:
