@@ -84,14 +84,18 @@ func Init(ctx context.Context, cfg quorumlock.Config) ([]NodeReport, error) {
 		); err != nil {
 			return err
 		}
+		changed := func(n *NodeReport) bool { return errors.Is(n.Err, ErrChanged) }
 		r.each(func(n *NodeReport) {
 			for range openAttempts {
-				if n.State == Recovering || n.State == Failed && !errors.Is(n.Err, ErrChanged) {
+				if n.State == Recovering || n.State == Failed && !changed(n) {
 					n.open(ctx, cfg.Limits())
 				}
 			}
 		})
-		return r.outcome()
+		return errors.Join(
+			r.check(ErrChanged, changed),
+			r.check(ErrUnanswered, func(n *NodeReport) bool { return n.State == Failed && !changed(n) }),
+		)
 	})
 }
 
@@ -231,15 +235,6 @@ func (r reports) checkNew() error {
 	})
 }
 
-// outcome returns the error for the nodes that failed, if any.
-func (r reports) outcome() error {
-	changed := func(n *NodeReport) bool { return errors.Is(n.Err, ErrChanged) }
-	return errors.Join(
-		r.check(ErrChanged, changed),
-		r.check(ErrUnanswered, func(n *NodeReport) bool { return n.State == Failed && !changed(n) }),
-	)
-}
-
 // check returns an error that names the nodes for which bad is true; nil if there are none.
 func (r reports) check(reason error, bad func(*NodeReport) bool) error {
 	failure := &failure{reasons: []error{reason}}
@@ -248,10 +243,12 @@ func (r reports) check(reason error, bad func(*NodeReport) bool) error {
 		if !bad(n) {
 			continue
 		}
-		failure.lines = append(failure.lines, n.Node+": "+n.describe())
+		why := fmt.Sprintf("gives locks in %v", n.Left)
 		if n.Err != nil {
+			why = strings.TrimPrefix(n.Err.Error(), "node "+n.Node+": ")
 			failure.reasons = append(failure.reasons, n.Err)
 		}
+		failure.lines = append(failure.lines, n.Node+": "+why)
 	}
 	if failure.lines == nil {
 		return nil
@@ -270,11 +267,3 @@ func (f *failure) Error() string {
 }
 
 func (f *failure) Unwrap() []error { return f.reasons }
-
-// describe explains the reason for this node.
-func (n *NodeReport) describe() string {
-	if n.Err != nil {
-		return strings.TrimPrefix(n.Err.Error(), "node "+n.Node+": ")
-	}
-	return fmt.Sprintf("gives locks in %v", n.Left)
-}
