@@ -128,23 +128,6 @@ func TestLeaseContextKeepsValuesButNotCancellation(t *testing.T) {
 	})
 }
 
-func TestDoNests(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		lock := f.Client().RedLock("job")
-		depth := 0
-		var down func(ctx context.Context) error
-		down = func(ctx context.Context) error {
-			if depth++; depth == 5 {
-				return nil
-			}
-			return lock.Do(ctx, down)
-		}
-		require.NoError(t, lock.Do(t.Context(), down))
-		require.Equal(t, 5, depth)
-		f.RequireNoKeys()
-	})
-}
-
 func TestOverlapWithAnEndedLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()

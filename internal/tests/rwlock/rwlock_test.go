@@ -100,22 +100,6 @@ func TestUncontendedReaderTakesOneRound(t *testing.T) {
 	})
 }
 
-func TestReaderLeasesExpireIndependently(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		rw := f.Client().RWLock("job").With(quorumlock.LockOptions{Fixed: true})
-		first := fleet.MustAcquire(t, rw.Read())
-		time.Sleep(5 * time.Second)
-		second := fleet.MustAcquire(t, rw.Read())
-		time.Sleep(5 * time.Second)
-		require.ErrorIs(t, first.Err(), quorumlock.ErrLost)
-		require.NoError(t, second.Err())
-		_ = fleet.MustBeRefused(t, rw.Write())
-		time.Sleep(5 * time.Second)
-		require.ErrorIs(t, second.Err(), quorumlock.ErrLost)
-		free(t, fleet.MustAcquire(t, rw.Write()))
-	})
-}
-
 func TestNestedReadersAndWriters(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		rw := f.Client().RWLock("job")
