@@ -151,7 +151,7 @@ func (r *Request) Size() (size int, version uint64) {
 	return r.Pool.sizeLocked(r.Permits)
 }
 
-// MayFit reports whether there are enough permits beside those that this client holds or asks for, and more permits than
+// MayFit reports whether there are enough permits besides those that this client holds or asks for, and more permits than
 // calls that ask.
 func (r *Request) MayFit(calls int) bool {
 	p := r.Pool

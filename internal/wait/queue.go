@@ -227,8 +227,8 @@ func (q *localQueue) pass(w *waiter) {
 	}
 }
 
-// letInNext wakes the next waiter for permits if it may ask the nodes. That one then wakes the next. Nobody is woken when an
-// attempt outside this queue ends: then the next one waits until another event, such as the end of the first one's attempt.
+// letInNext wakes the next waiter for permits if it may ask the nodes. That one then wakes the next. If permits become free
+// without a release in this queue, as when a TryAcquire fails, no waiter is woken: the next one goes once the first is done.
 // Requires the mutex of Queues.
 func (q *localQueue) letInNext() {
 	if w := q.unasked; w != nil && w.spec.Slots != nil && w.mayAttempt() {
@@ -237,9 +237,9 @@ func (q *localQueue) letInNext() {
 }
 
 // hasRoom reports whether a waiter behind the first may ask for permits: it is next, none is known to wait for others, and
-// there may be enough besides those that this client has and asks for. Requires the mutex of Queues.
+// there may be enough permits besides those that this client has or asks for. Requires the mutex of Queues.
 //
-// Once the nodes have denied some, other clients have or want the rest. Each attempt in vain would add to the queues of the
+// Once the nodes have denied some, other clients have or want the rest. Each attempt that is denied adds to the queues of the
 // nodes, which each release there must look through. So waiters behind the first then ask for no more than this client gives
 // back, or than new calls want, and for a little more, which they find if other clients leave it.
 func (q *localQueue) hasRoom(w *waiter) bool {
@@ -248,8 +248,8 @@ func (q *localQueue) hasRoom(w *waiter) bool {
 		(h == nil || !h.denied || max(h.freed, h.came) >= roomUnit*s.Want)
 }
 
-// addRoom makes room for waiters behind the first, since a call came, or one gave its permits back. While a waiter is known
-// to wait, that one or other clients get most of what is free. Requires the mutex of Queues.
+// addRoom makes room for waiters behind the first, because a call came or gave its permits back. While a waiter is known to
+// wait, most of what is free goes to it or to other clients. Requires the mutex of Queues.
 func (q *localQueue) addRoom(r *slots.Request, came bool) {
 	h, more := q.history, (roomUnit+1)*r.Want
 	if h == nil {

@@ -86,7 +86,7 @@ func (w *waiter) signal() { signal(w.signals) }
 // run waits for turns and makes attempts until it gets a lease, or cannot get one.
 func (w *waiter) run(ctx context.Context) (Result, error) {
 	if e := w.queues.engine; w.spec.Slots != nil {
-		e.Nodes.Enlist(w.began, w.spec.Need, ctx.Done(), e.Closing) // later, those that wait for it could pass each other
+		e.Nodes.Enlist(w.began, w.spec.Need, ctx.Done(), e.Closing) // attempts that wait for it could pass each other
 	}
 	for {
 		given, err := w.awaitTurn(ctx)
