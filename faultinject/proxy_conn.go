@@ -90,6 +90,7 @@ func (c *proxyConn) dial(ctx context.Context) bool {
 	var dialer net.Dialer
 	server, err := dialer.DialContext(ctx, "tcp", c.proxy.target)
 	if err != nil {
+		c.proxy.await(ctx, ToClient, time.Time{}) // the network may have been cut meanwhile
 		return false
 	}
 	c.server = server.(*net.TCPConn)
