@@ -84,7 +84,6 @@ func TestWaiterForPermitsThatLeavesWakesTheNext(t *testing.T) {
 	require.True(t, begins(line[1]))
 	line[1].planNext(lease.Retry{Useful: true}, lease.ErrHeld)
 	require.False(t, begins(line[2]), "one is known to wait")
-	line[2].queue.history.freed = roomUnit
 	qs.removeIfQueued(line[1])
 	require.Len(t, line[2].signals, 1)
 }
@@ -93,18 +92,17 @@ func TestRoomForPermits(t *testing.T) {
 	for what, c := range map[string]struct {
 		freed, came, want int
 		blocked           bool // while permits are freed and calls come
-		begin             int
+		begin             int  // besides the first, which is the pilot
 	}{
-		"nothing is free":                        {want: 1},
-		"as much as was freed":                   {freed: 3, want: 1, begin: 3},
-		"as much as new calls want":              {came: 3, want: 1, begin: 3},
-		"the larger of the two":                  {freed: 2, came: 3, want: 1, begin: 3},
-		"a sixteenth more":                       {freed: 16, want: 2, begin: 5}, // of 10
-		"a quarter, while one is known to wait":  {freed: 7, want: 1, blocked: true, begin: 1},
-		"a quarter of what comes meanwhile":      {came: 8, want: 1, blocked: true, begin: 2},
-		"too little for a call for several":      {freed: 2, want: 3},
-		"enough for a call for several":          {freed: 3, want: 3, begin: 1},
-		"no more than there are permits, at all": {freed: 30, want: 1, begin: 9}, // and the first
+		"nothing is free":                 {want: 1},
+		"as much as was freed":            {freed: 3, want: 1, begin: 3},
+		"as much as new calls want":       {came: 3, want: 1, begin: 3},
+		"the larger of the two":           {freed: 2, came: 3, want: 1, begin: 3},
+		"nothing while one waits":         {freed: 3, came: 3, want: 1, blocked: true},
+		"too little for several":          {freed: 2, want: 3},
+		"enough for several":              {freed: 3, want: 3, begin: 1},
+		"no more than there are permits":  {freed: 30, want: 1, begin: 9},
+		"several, with what is left over": {freed: 7, want: 3, begin: 2},
 	} {
 		t.Run(what, func(t *testing.T) {
 			qs, _, line := lineUp(t, 1, true)
@@ -133,6 +131,22 @@ func TestRoomForPermits(t *testing.T) {
 			require.Equal(t, c.begin, n)
 		})
 	}
+}
+
+// Without room, one waiter asks at a time: the next once its attempt has ended.
+func TestPilotForPermits(t *testing.T) {
+	qs, _, line := lineUp(t, 4, true)
+	h := line[0].queue.history
+	require.True(t, begins(line[0]))
+	require.False(t, begins(line[1]))
+	h.freed = 1
+	require.True(t, begins(line[1]))
+	qs.removeIfQueued(line[0])
+	require.True(t, begins(line[2]), "the pilot has landed")
+	require.Same(t, line[2], h.pilot)
+	require.False(t, begins(line[3]))
+	line[2].planNext(lease.Retry{}, lease.ErrClosed)
+	require.Nil(t, h.pilot)
 }
 
 func TestDenialHalvesTheRoom(t *testing.T) {

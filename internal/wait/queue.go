@@ -89,16 +89,15 @@ type queueHistory struct {
 	turnStart, turnRest time.Duration
 	// lastErr is the result of the last attempt of this queue.
 	lastErr error
-	// denied is set once the nodes have denied permits to a waiter. Then those behind the first may ask for
-	// max(freed, came)/roomUnit permits: as many as this client gives back, or as new calls want. See localQueue.hasRoom.
+	// denied is set once the nodes have denied permits to a waiter. Then waiters may ask for max(freed, came) permits: as many
+	// as this client gives back, or as new calls want. Besides, one waiter at a time may ask without that: the pilot.
 	denied      bool
 	freed, came int
+	pilot       *waiter
 	// outage is when the attempts began since which too few nodes answered; 0 if the last attempt had answers of enough.
 	// outageSeen is when the last of them ended.
 	outage, outageSeen time.Duration
 }
-
-const roomUnit = 16
 
 // ensureHistory returns the queue's history, and allocates it if necessary.
 func (q *localQueue) ensureHistory() *queueHistory {
@@ -211,6 +210,7 @@ func (qs *Queues) remove(w *waiter) {
 		q.blocked--
 	}
 	q.pass(w)
+	q.land(w)
 	first := w.prev == nil
 	w.queue, w.prev, w.next = nil, nil, nil
 	if first && q.head != nil && q.head.mayAttempt() {
@@ -241,28 +241,33 @@ func (q *localQueue) letInNext() {
 //
 // Once the nodes have denied some, other clients have or want the rest. Each attempt that is denied adds to the queues of the
 // nodes, which each release there must look through. So waiters behind the first then ask for no more than this client gives
-// back, or than new calls want, and for a little more, which they find if other clients leave it.
+// back, or than new calls want. The pilot finds what other clients leave.
 func (q *localQueue) hasRoom(w *waiter) bool {
 	s, h := w.spec.Slots, q.history
 	return q.unasked == w && q.blocked == 0 && s.MayFit(int(q.attempting)) &&
-		(h == nil || !h.denied || max(h.freed, h.came) >= roomUnit*s.Want)
+		(h == nil || !h.denied || h.pilot == nil || max(h.freed, h.came) >= s.Want)
 }
 
 // addRoom makes room for waiters behind the first, because a call came or gave its permits back. While a waiter is known to
-// wait, most of what is free goes to it or to other clients. Requires the mutex of Queues.
+// wait, what is free goes to it or to other clients. Requires the mutex of Queues.
 func (q *localQueue) addRoom(r *slots.Request, came bool) {
-	h, more := q.history, (roomUnit+1)*r.Want
-	if h == nil {
+	h := q.history
+	if h == nil || q.blocked > 0 {
 		return
-	}
-	if q.blocked > 0 {
-		more = roomUnit / 4 * r.Want
 	}
 	room := &h.freed
 	if came {
 		room = &h.came
 	}
-	*room = min(*room+more, roomUnit*r.Permits)
+	size, _ := r.Size()
+	*room = min(*room+r.Want, size)
+}
+
+// land notes that the attempt of a waiter has ended. Requires the mutex of Queues.
+func (q *localQueue) land(w *waiter) {
+	if q.history != nil && q.history.pilot == w {
+		q.history.pilot = nil
+	}
 }
 
 // OnTaken implements lease.Locals.

@@ -18,8 +18,10 @@ type waiter struct {
 	// trace records the call, or is nil.
 	trace lease.Trace
 	// began is when the waiter came. number is the same by the wall clock, in microseconds.
-	began    time.Duration
-	number   int64
+	began  time.Duration
+	number int64
+	// enlisted is when the nodes had noted the client's list, for a call for permits.
+	enlisted time.Duration
 	attempts int
 	// noBlock is set when nodes refuse a block of tokens but may take a single one.
 	noBlock bool
@@ -86,7 +88,8 @@ func (w *waiter) signal() { signal(w.signals) }
 // run waits for turns and makes attempts until it gets a lease, or cannot get one.
 func (w *waiter) run(ctx context.Context) (Result, error) {
 	if e := w.queues.engine; w.spec.Slots != nil {
-		e.Nodes.Enlist(w.began, w.spec.Need, ctx.Done(), e.Closing) // attempts that wait for it could pass each other
+		// Attempts that wait for this could pass each other.
+		w.enlisted, _ = e.Nodes.Enlist(w.began, w.spec.Need, ctx.Done(), e.Closing)
 	}
 	for {
 		given, err := w.awaitTurn(ctx)
@@ -142,7 +145,7 @@ func (w *waiter) attempt(ctx context.Context) (*lease.Lease, lease.Retry, error)
 	if w.ticket == nil && !w.spec.Spins && w.queues.subscriptions.Open() && w.needsTicket() {
 		w.takeTicket() // a denial then queues it at once
 	}
-	r := lease.Request{Began: w.began, Reserve: w.spec.HandOver && !w.noBlock && w.followed, Trace: w.trace}
+	r := lease.Request{Began: max(w.began, w.enlisted), Reserve: w.spec.HandOver && !w.noBlock && w.followed, Trace: w.trace}
 	if w.signals != nil || w.attempts > 1 { // otherwise its arrival is close enough, and saves a clock read
 		r.Began = w.queues.engine.Clock.Now()
 	}
@@ -205,6 +208,7 @@ func (w *waiter) planNext(again lease.Retry, err error) {
 	}
 	w.attempting = false // only from now on a lease may be handed over to it
 	w.queue.attempting--
+	w.queue.land(w)
 }
 
 // takeTicket takes the ticket with which nodes wake the waiter. Its number is since when it is the turn of the waiter's
@@ -271,6 +275,7 @@ func (w *waiter) park(ctx context.Context) (signals <-chan struct{}) {
 	w.ensureSignals()
 	w.attempting, w.stale = false, true // what made the attempt due still does
 	w.queue.attempting--
+	w.queue.land(w)
 	w.queue.letInNext()
 	qs.mu.Unlock()
 	if !w.parked {
@@ -329,9 +334,13 @@ func (w *waiter) begin() {
 	q, h := w.queue, w.queue.history
 	w.attempting, w.stale, w.followed = true, false, w.next != nil
 	q.attempting++
-	if h != nil && h.denied && q.unasked == w && q.head != w {
-		h.freed -= roomUnit * w.spec.Slots.Want
-		h.came -= roomUnit * w.spec.Slots.Want
+	switch {
+	case h == nil || !h.denied || q.unasked != w:
+	case h.pilot == nil:
+		h.pilot = w
+	default:
+		h.freed -= w.spec.Slots.Want
+		h.came -= w.spec.Slots.Want
 	}
 	q.pass(w)
 	q.letInNext()

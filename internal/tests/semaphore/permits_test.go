@@ -368,22 +368,15 @@ func TestFirstCallsForPermitsAskInTheirOrder(t *testing.T) {
 	}
 }
 
-// After SetPermits, as many calls ask at the same time as there are permits now.
-func TestCallsForMorePermitsThanConfigured(t *testing.T) {
+// The TTL of a first call begins when the nodes have noted the client's list.
+func TestFirstCallForPermitsHasItsWholeTTL(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, _ := f.DistantClient(10 * time.Millisecond)
-		s := client.Semaphore("jobs", 2)
-		require.NoError(t, s.SetPermits(t.Context(), 200))
-		var calls []*fleet.Acquisition
-		took := f.Elapsed(func() {
-			for range 100 {
-				calls = append(calls, acquire(t, s, 1))
-			}
-			for _, call := range calls {
-				<-call.Done
-			}
-		})
-		require.LessOrEqual(t, took, 500*time.Millisecond, "one after another would need 2 s")
+		client, nodes := f.DistantClient(30 * time.Millisecond)
+		s := client.Semaphore("jobs", 4).With(quorumlock.LockOptions{TTL: 300 * time.Millisecond})
+		lease, err := s.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		require.Equal(t, len(nodes), fleet.TotalAsked(nodes))
+		require.NoError(t, lease.Release(t.Context()))
 	})
 }
 
