@@ -249,7 +249,7 @@ func (q *localQueue) hasRoom(w *waiter) bool {
 }
 
 // addRoom makes room for waiters behind the first, because a call came or gave its permits back. While a waiter is known to
-// wait, what is free goes to it or to other clients. Requires the mutex of Queues.
+// wait, the free permits go to it or to other clients. Requires the mutex of Queues.
 func (q *localQueue) addRoom(r *slots.Request, came bool) {
 	h := q.history
 	if h == nil || q.blocked > 0 {

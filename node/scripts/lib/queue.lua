@@ -413,7 +413,7 @@ local function queues(pooled)
   -- keep is nil. It ignores errors, since they concern only this waiter. The waiter counts as
   -- expected since it took the names: it keeps its place and gets no new privilege. Otherwise a
   -- waiter that never reaches a quorum could keep the names from all others by taking them again
-  -- and again. If it had none of them, and that is set as denied, it only waits.
+  -- and again. If denied is set, it had none of them: it is not expected, and waits as before.
   local function rejoin(names, waiter, ticket, keep, denied)
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
