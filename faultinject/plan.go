@@ -150,20 +150,20 @@ func index(kind, word string) (int, error) {
 
 func (s *Step) parseRest(words []string) (err error) {
 	kind := kinds[s.Fault]
-	for _, part := range []struct {
-		there     bool
-		sign, how string
-		into      *time.Duration
-	}{
-		{kind.amount, "by", "much", &s.Amount}, {!kind.instant, "for", "long", &s.For},
-	} {
-		if !part.there {
-			continue
+	if kind.amount {
+		if len(words) < 2 || words[0] != "by" {
+			return errors.New(`expected "by" and how much`)
 		}
-		if len(words) < 2 || words[0] != part.sign {
-			return fmt.Errorf("expected %q and how %s", part.sign, part.how)
+		if s.Amount, err = time.ParseDuration(words[1]); err != nil {
+			return err
 		}
-		if *part.into, err = time.ParseDuration(words[1]); err != nil {
+		words = words[2:]
+	}
+	if !kind.instant {
+		if len(words) < 2 || words[0] != "for" {
+			return errors.New(`expected "for" and how long`)
+		}
+		if s.For, err = time.ParseDuration(words[1]); err != nil {
 			return err
 		}
 		words = words[2:]

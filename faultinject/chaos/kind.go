@@ -56,5 +56,12 @@ func kindOf(t history.Object) Kind {
 			return kind
 		}
 	}
-	return map[history.Type]Kind{history.Lock: Lock, history.Semaphore: Semaphore, history.Latch: Latch}[t.Of]
+	switch t.Of {
+	case history.Lock:
+		return Lock
+	case history.Semaphore:
+		return Semaphore
+	default:
+		return Latch
+	}
 }
