@@ -120,6 +120,7 @@ func TestRoomForPermits(t *testing.T) {
 			if c.blocked {
 				q.blocked--
 			}
+			require.LessOrEqual(t, max(q.history.freed, q.history.came), 10, "as there are no more permits")
 			came, n := q.history.came, 0
 			for range 10 {
 				w := qs.newWaiter(permitsOf(qs, c.want, 10), nil)
