@@ -55,7 +55,10 @@ type waiting struct {
 	// passed is the time since which a later reader reads, or a later call has permits, if one does: this one must be told
 	// soon. It is 0 while an earlier writer waits: its clock may be behind, so that it comes after the later reader.
 	passed time.Duration
-	// unplaced is when an earlier call for permits of its client gave up: this one entered the queues only then.
+	// overtaken is the time since which a later call of its client has permits, if one does.
+	overtaken time.Duration
+	// unplaced is when an earlier call for permits of its client got some or gave up: this one may have entered the queues
+	// only then, after calls of other clients.
 	unplaced time.Duration
 	// over is set once its wait has failed, or was too long.
 	over   bool
@@ -254,16 +257,18 @@ func (w *world) permitsInTurn(next *waiting, granted bool) {
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
 	now, place := w.now(), func(one *waiting) time.Duration { return one.began + w.c.Clients[one.task.Client].Wall }
-	if next.passed > 0 && now-next.passed > mostLate {
-		w.violated(Order, "%s waited for %d permits, and a later call got some %v before", next.process.label, next.task.Permits, now-next.passed)
+	if first := cmp.Or(next.overtaken, next.passed); first > 0 && now-first > mostLate {
+		w.violated(Order, "%s waited for %d permits, and a later call got some %v before", next.process.label, next.task.Permits, now-first)
 	}
 	for _, other := range w.waiters.bounded {
-		lead := place(next) - place(other)
-		switch {
-		case other.task.Permits == 0:
-		case !granted && other.task.Client == next.task.Client && next.began <= other.began:
+		lead, kin := place(next)-place(other), other.task.Client == next.task.Client
+		if kin && lead <= 0 {
 			other.unplaced = now
-		case !granted:
+		}
+		switch {
+		case other.task.Permits == 0, !granted:
+		case kin && lead > 4*w.c.Weather.Most && now-other.began > mostLate:
+			other.overtaken = cmp.Or(other.overtaken, now)
 		case lead <= mostLate:
 			other.passed = 0 // an earlier one had its turn
 		case now-max(other.began, other.unplaced) > mostLate:
