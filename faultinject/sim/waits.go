@@ -55,8 +55,6 @@ type waiting struct {
 	// passed is the time since which a later reader reads, or a later call has permits, if one does: this one must be told
 	// soon. It is 0 while an earlier writer waits: its clock may be behind, so that it comes after the later reader.
 	passed time.Duration
-	// overtaken is the time since which a later call of its client has permits, if one does.
-	overtaken time.Duration
 	// unplaced is when an earlier call for permits of its client got some or gave up: this one may have entered the queues
 	// only then, after calls of other clients.
 	unplaced time.Duration
@@ -252,26 +250,28 @@ func (w *world) inTurn(next *waiting) {
 }
 
 // permitsInTurn checks that no call for permits goes on waiting when a later one has got some, be it for fewer. Two may get
-// permits at once. Then either answer may come first.
+// permits at once. Then either answer may come first. The calls of one client ask in their order. A call of another client may
+// pass one that enters the queues of the nodes just then.
 func (w *world) permitsInTurn(next *waiting, granted bool) {
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
 	now, place := w.now(), func(one *waiting) time.Duration { return one.began + w.c.Clients[one.task.Client].Wall }
-	if first := cmp.Or(next.overtaken, next.passed); first > 0 && now-first > mostLate {
-		w.violated(Order, "%s waited for %d permits, and a later call got some %v before", next.process.label, next.task.Permits, now-first)
+	if next.passed > 0 && now-next.passed > mostLate {
+		w.violated(Order, "%s waited for %d permits, and a later call got some %v before", next.process.label, next.task.Permits, now-next.passed)
 	}
 	for _, other := range w.waiters.bounded {
-		lead, kin := place(next)-place(other), other.task.Client == next.task.Client
-		if kin && lead <= 0 {
-			other.unplaced = now
+		lead, together, placed := place(next)-place(other), mostLate, now-other.unplaced > 6*w.c.Weather.Most
+		if other.task.Client == next.task.Client {
+			together, placed = 4*w.c.Weather.Most, true
+			if lead <= 0 {
+				other.unplaced, other.passed = now, 0 // it has had its turn, or left
+			}
 		}
 		switch {
 		case other.task.Permits == 0, !granted:
-		case kin && lead > 4*w.c.Weather.Most && now-other.began > mostLate:
-			other.overtaken = cmp.Or(other.overtaken, now)
-		case lead <= mostLate:
-			other.passed = 0 // an earlier one had its turn
-		case now-max(other.began, other.unplaced) > mostLate:
+		case lead <= together:
+			other.passed = 0
+		case placed && now-other.began > mostLate:
 			other.passed = cmp.Or(other.passed, now)
 		}
 	}
