@@ -76,30 +76,6 @@ func TestPlainLockActsAsWriter(t *testing.T) {
 	})
 }
 
-func TestUncontendedReaderTakesOneRound(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		c, spies := f.SpiedClient()
-		rw := c.RWLock("job")
-		rounds := 0
-		one := func(l *quorumlock.Lock) *quorumlock.Lease {
-			lease := fleet.MustAcquire(t, l)
-			fleet.Settle()
-			rounds++
-			for _, s := range spies {
-				require.Equal(t, rounds, s.Asked())
-			}
-			return lease
-		}
-		first := one(rw.Read())
-		second := one(rw.Read())
-		free(t, first, second)
-		free(t, one(rw.Write()))
-		free(t, one(rw.Read()))
-		time.Sleep(time.Minute) // The nodes forget the tokens meanwhile.
-		free(t, one(rw.Read()))
-	})
-}
-
 func TestNestedReadersAndWriters(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		rw := f.Client().RWLock("job")
@@ -214,24 +190,6 @@ func TestNeitherReadersNorWritersStarve(t *testing.T) {
 			assert.Greater(t, times[writes], 120)
 			assert.Less(t, longest[writes], time.Second)
 		}
-		f.RequireNoKeys()
-	})
-}
-
-// A waiting writer gives up. The readers behind it share the lock with its current readers at once.
-func TestCancelledWriterLetsReadersIn(t *testing.T) {
-	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
-		a, b := f.Client().RWLock("job"), f.Client().RWLock("job")
-		first := fleet.MustAcquire(t, a.Read())
-		ctx, cancel := context.WithCancel(t.Context())
-		writer := fleet.StartAcquire(ctx, t, b.Write())
-		time.Sleep(time.Millisecond)
-		readers := []*fleet.Acquisition{fleet.StartAcquire(t.Context(), t, a.Read()), fleet.StartAcquire(t.Context(), t, b.Read())}
-		require.True(t, readers[0].Waits())
-		cancel()
-		time.Sleep(5 * time.Millisecond)
-		require.False(t, writer.Waits())
-		free(t, readers[0].Has(), readers[1].Has(), first)
 		f.RequireNoKeys()
 	})
 }

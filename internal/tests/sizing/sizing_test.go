@@ -111,7 +111,11 @@ func TestOutagesAreNotSurvived(t *testing.T) {
 // TestNodesThatMayBeDown checks the table of nodes with nodes that are down.
 func TestNodesThatMayBeDown(t *testing.T) {
 	for _, n := range []int{1, 3, 5, 7} {
-		for _, rule := range []quorum.Rule{quorum.Majority(), quorum.All()} {
+		rules := []quorum.Rule{quorum.Majority(), quorum.All()}
+		if n > 4 {
+			rules = append(rules, quorum.AtLeast(4))
+		}
+		for _, rule := range rules {
 			for down := range n + 1 {
 				fleet.InVirtualTime(t, n, func(t *testing.T, f *fleet.Fleet) {
 					f.Stop(fleet.FirstNodes(down)...)
