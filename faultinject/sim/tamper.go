@@ -161,14 +161,15 @@ func (w *world) valid(name string) []*record {
 	return slices.DeleteFunc(slices.Clone(w.leases), func(r *record) bool { return !slices.Contains(r.held, name) || r.lease.Err() != nil })
 }
 
-// follows watches the leases that a new lease took the lock from.
+// follows watches the leases that a new lease took the lock from. A lease that was handed over is new, but its owner may have
+// come before a reader, and healed its lock since.
 func (w *world) follows(next *quorumlock.Lease) {
 	if w.c.Kind != OfTampering {
 		return
 	}
 	for _, name := range next.Names() {
 		for _, r := range w.valid(name) {
-			if r.lease.Owner() != next.Owner() && !r.fixed && w.hasMajority(name, next.Owner()) {
+			if r.lease.Owner() != next.Owner() && next.Token() > r.lease.Token() && !r.fixed && w.hasMajority(name, next.Owner()) {
 				w.Go(func() { w.endsTaken(r, next, name) })
 			}
 		}
