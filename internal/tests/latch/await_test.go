@@ -146,3 +146,36 @@ func TestCancelledLatchWaiterIsToldNothing(t *testing.T) {
 		}
 	})
 }
+
+// fullNode takes no ids, as if it were out of memory.
+type fullNode struct{ node.Node }
+
+func (n fullNode) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
+	for i, op := range ops {
+		if op.Latch == nil || len(op.Latch.IDs) == 0 {
+			n.Node.Do(ctx, ops[i:i+1], replies[i:i+1])
+		} else {
+			replies[i] = wire.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind.String(), Reason: node.ErrUnreachable}}
+		}
+	}
+}
+
+// Each of two nodes has another one of two ids, and takes no more. So no majority has both, and a later one might miss one.
+func TestAwaitNeedsAMajorityWithAllIDs(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		require.NoError(t, f.Client().Latch("a").Set(t.Context(), 2))
+		f.Stop(2)
+		for i, id := range []string{"x", "y"} {
+			f.Do(i, wire.Granted, wire.Op{Kind: wire.Latch, Names: []string{"a"}, TTL: time.Hour, Latch: &wire.LatchOp{IDs: []string{id}}})
+		}
+		waiter := f.Client(func(cfg *quorumlock.Config) {
+			for i := range cfg.Nodes {
+				cfg.Nodes[i] = fullNode{cfg.Nodes[i]}
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, waiter.Latch("a").Await(ctx), context.DeadlineExceeded)
+		require.NoError(t, f.Client().Latch("a").Await(t.Context()), "the nodes can agree now")
+	})
+}

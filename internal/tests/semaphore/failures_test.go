@@ -264,6 +264,19 @@ func TestPermitsInContext(t *testing.T) {
 	})
 }
 
+// Another program raises the number while a context has all permits. Then the context can have more.
+func TestPermitsInContextAfterTheirNumberGrew(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		s := f.Client().Semaphore("jobs", 2)
+		lease := permits(t, s, 2)
+		require.NoError(t, f.Client().Semaphore("jobs", 2).SetPermits(t.Context(), 4))
+		more, err := s.Acquire(lease.Context(), 2)
+		require.NoError(t, err)
+		require.NoError(t, more.Release(t.Context()))
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
 // A client forgets semaphores without permits in use. If a program keeps such a semaphore, its permits count all the same.
 func TestPermitsInContextAfterManyOtherSemaphores(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {

@@ -115,6 +115,28 @@ func TestAllCallersGiveUpAfterMaxOutage(t *testing.T) {
 	})
 }
 
+// A caller that bears no outage waits behind one that bears all. It gives up when the outage begins.
+func TestOutageEndsTheWaitBehindAPatientCaller(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, holder := f.Client(), fleet.MustAcquire(t, f.Client().RedLock("job"))
+		patient := fleet.StartAcquire(t.Context(), t, client.RedLock("job"))
+		require.True(t, patient.Waits())
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		behind := fleet.StartAcquire(ctx, t, forOutage(client, -1))
+		require.True(t, behind.Waits())
+		f.Stop(1, 2)
+		<-behind.Done
+		require.NoError(t, ctx.Err())
+		require.ErrorIs(t, behind.Err, quorumlock.ErrNoQuorum)
+		require.True(t, patient.Waits())
+		f.Start(1, 2)
+		require.NoError(t, holder.Release(t.Context()))
+		<-patient.Done
+		require.NoError(t, patient.Lease.Release(t.Context()))
+	})
+}
+
 // A caller with a bound waits behind one without, and has waited for less than the outage has lasted.
 func TestMaxOutageCountsFromTheCall(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
