@@ -100,7 +100,7 @@ func (l *link) exchange(ops []wire.Op, replies []wire.Reply) (err error, unsent 
 	if !l.process.awake() {
 		return node.ErrClosed, true
 	}
-	x := l.newExchange(ops)
+	x, began := l.newExchange(ops), l.server.world.now()
 	l.carry(x.trip, x.serve, func() { close(x.done) })
 	bound := l.server.world.apart.NewTimer(nodeBound)
 	defer bound.Stop()
@@ -120,7 +120,12 @@ func (l *link) exchange(ops []wire.Op, replies []wire.Reply) (err error, unsent 
 	if x.severed != l.severed {
 		return node.ErrUnreachable, false
 	}
-	l.path.broken.Store(err != nil)
+	switch late := l.server.world.now()-began > l.server.world.c.Timeout/2; {
+	case err != nil || late:
+		l.path.broken.Store(true)
+	case slices.ContainsFunc(ops, func(op wire.Op) bool { return op.Kind != wire.Enlist }):
+		l.path.broken.Store(false)
+	}
 	if l.broken = err != nil; l.broken {
 		close(l.severed)
 		l.severed = make(chan struct{})
@@ -326,7 +331,8 @@ func (l *link) carry(t trip, serve func(alive bool), answered func()) {
 
 type path struct {
 	there, back direction
-	// broken is set if the client's last exchange failed: it takes the server for down until it asks again.
+	// broken is set once an exchange of the client fails or comes late: it takes the server for down until the server has
+	// noted its list again. That is over once it asks for anything else.
 	broken atomic.Bool
 }
 
