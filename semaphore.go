@@ -261,14 +261,19 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 		if err != nil {
 			return err
 		}
-		if r.tally.Result() == decision.Won {
+		// A node with a later number would tell it to all clients that ask for permits, also if too few nodes took that one.
+		won := r.tally.Result() == decision.Won
+		switch {
+		case won && r.latest.Version == 0:
 			l.spec.Slots.Pool.SetSize(permits, version)
 			return nil
-		}
-		if r.latest.Version <= seen {
+		case !won && r.latest.Version <= seen:
 			return r.short
 		}
 		seen, last = r.latest.Version, r
+	}
+	if last.tally.Result() == decision.Won {
+		return nil // one of the concurrent calls counts
 	}
 	return last.overtaken(l.client)
 }

@@ -97,17 +97,6 @@ func TestOutagesAreSurvived(t *testing.T) {
 	})
 }
 
-// TestOutagesAreNotSurvived runs outages longer than the validity of a lease. No lease survives them.
-func TestOutagesAreNotSurvived(t *testing.T) {
-	each(t, func(t *testing.T, f *fleet.Fleet, s sizes, c *quorumlock.Client) {
-		lease := fleet.MustAcquire(t, c.RedLock("job"))
-		f.Pause(everyNode...)
-		time.Sleep(s.Valid + time.Millisecond)
-		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
-		f.Resume(everyNode...)
-	})
-}
-
 // TestNodesThatMayBeDown checks the table of nodes with nodes that are down.
 func TestNodesThatMayBeDown(t *testing.T) {
 	for _, n := range []int{1, 3, 5, 7} {
