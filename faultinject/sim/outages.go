@@ -135,6 +135,9 @@ func (w *world) endedByOutage(one *waiting, err error) {
 		c.Limits != nil && errors.Is(err, node.ErrSettings) {
 		return
 	}
+	if slices.ContainsFunc(one.task.Names, func(name string) bool { return w.tampering.touchedSince(name, one.began) }) {
+		return // a node may lose the lock between two rounds of one attempt, and too few agree
+	}
 	least, _ := one.task.outageBounds()
 	early := w.now()-one.began < least*98/100
 	inTime := 6*c.Weather.Most <= c.Timeout

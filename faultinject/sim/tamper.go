@@ -88,11 +88,13 @@ func (l *tampering) excused(name, owner string) bool {
 	return ok && l.asked[owner] <= at+soonLost
 }
 
-func (l *tampering) touched(name string) bool {
+func (l *tampering) touched(name string) bool { return l.touchedSince(name, 0) }
+
+func (l *tampering) touchedSince(name string, since time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.tampered[name]
-	return ok
+	at, ok := l.tampered[name]
+	return ok && at >= since
 }
 
 func (w *world) tamper(t Tamper) {
