@@ -160,11 +160,11 @@ func (n fullNode) Do(ctx context.Context, ops []wire.Op, replies []wire.Reply) {
 	}
 }
 
-// Each of two nodes has another one of two ids, and takes no more. So no majority has both, and a later one might miss one.
+// Each of two nodes has another one of two ids, and no node takes more. So no majority has both, and a later one might miss one.
 func TestAwaitNeedsAMajorityWithAllIDs(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		require.NoError(t, f.Client().Latch("a").Set(t.Context(), 2))
-		f.Stop(2)
+		fleet.Settle() // each node knows the latch
 		for i, id := range []string{"x", "y"} {
 			f.Do(i, wire.Granted, wire.Op{Kind: wire.Latch, Names: []string{"a"}, TTL: time.Hour, Latch: &wire.LatchOp{IDs: []string{id}}})
 		}
