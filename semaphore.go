@@ -241,9 +241,10 @@ const maxSizeAttempts = 5
 // from the next client that knows it and acquires a permit there. If too few nodes know it, each
 // program uses its configured number again.
 //
-// A [*NoQuorumError] means that too few nodes have taken the number. It may count or not, and
+// A [*NoQuorumError] means that too few nodes have taken the number, or that others set it meanwhile. It may count or not, and
 // repeating the call is harmless. The same holds for the error of a context that ends meanwhile, and
-// for ErrClosed.
+// for ErrClosed. If the caller's clock was ahead, the number of such a call may count even after a later call has
+// returned nil: once a node that has it, and did not answer the later call, is back.
 func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 	l := s.lockFor(1)
 	if permits < 1 || permits > slots.MaxPermits {
@@ -273,7 +274,8 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 		seen, last = r.latest.Version, r
 	}
 	if last.tally.Result() == decision.Won {
-		return nil // one of the concurrent calls counts
+		l.spec.Slots.Pool.LearnSize(last.latest.Size, last.latest.Version)
+		return nil // others have set later numbers each time: one of theirs counts
 	}
 	return last.overtaken(l.client)
 }
