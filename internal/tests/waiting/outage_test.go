@@ -363,9 +363,8 @@ func TestTryAcquireEndsAnOutage(t *testing.T) {
 func TestUnboundedOutage(t *testing.T) {
 	for _, most := range []time.Duration{0, math.MaxInt64} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			lock := forOutage(f.Client(), most)
 			f.Stop(1, 2)
-			waits := fleet.StartAcquire(t.Context(), t, lock)
+			waits := fleet.StartAcquire(t.Context(), t, forOutage(f.Client(), most))
 			time.Sleep(time.Hour)
 			require.True(t, waits.Waits(), "%v", waits.Err)
 			f.Start(1, 2)
