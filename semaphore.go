@@ -273,10 +273,6 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 		}
 		seen, last = r.latest.Version, r
 	}
-	if last.tally.Result() == decision.Won {
-		l.spec.Slots.Pool.LearnSize(last.latest.Size, last.latest.Version)
-		return nil // others have set later numbers each time: one of theirs counts
-	}
 	return last.overtaken(l.client)
 }
 
