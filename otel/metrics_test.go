@@ -96,7 +96,7 @@ func TestFailuresAreCountedByKind(t *testing.T) {
 		for _, nd := range f.Nodes {
 			nd.Resume()
 		}
-		synctest.Wait() // the nodes have run what they held back
+		synctest.Wait() // so that no node still holds an operation back
 		f.Stop(0, 1)
 		require.ErrorIs(t, fleet.MustBeRefused(t, client.RedLock("job")), quorumlock.ErrNoQuorum)
 		require.ErrorIs(t, fleet.MustBeRefused(t, client.RedLock("job")), quorumlock.ErrNoQuorum)
